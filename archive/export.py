@@ -6,6 +6,9 @@ rows deleted. A kill before the commit leaves a file that counts nowhere, and th
 writes another; a kill after it leaves rows, which the next export deletes when the part has been
 verified. Of two exports at once one commits.
 
+A block that is damaged, in the database or in the archive, is set aside with the reason: it stays
+where it is, and the others move.
+
 The collector is reached through `Source`, which it fulfils without knowing of archives.
 """
 
@@ -19,7 +22,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from archive.bit_sums import Bytes
-from archive.errors import ArchiveDamagedError, ArchiveError
+from archive.errors import ArchiveDamagedError, ArchiveError, ArchiveKeyError
 from archive.keys import ArchiveKey
 from archive.layouts import declared
 from archive.manifest import (
@@ -37,13 +40,14 @@ from archive.tasks import PartCounts
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
-MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE = (
+MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE, SET_ASIDE = (
     "moved",
     "moved earlier",
     "incomplete",
     "out of time",
     "overlaps",
     "another export was first",
+    "set aside",
 )
 
 
@@ -98,13 +102,17 @@ class Source(Protocol[B]):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a block: one of the words above.  num_reports: moved or left."""
+    """What became of a block: one of the words above.
+
+    num_reports: moved or left.  reason: why it was set aside, else "".
+    """
 
     metric: str
     first_day: date
     last_day: date
     num_reports: int
     what: str
+    reason: str = ""
 
 
 def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Iterator[Outcome]:
@@ -112,10 +120,19 @@ def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Ite
 
     A block is left where it is when rows of it are missing (they were kept only from some day on,
     or are out of time): sums of a part of it, beside the collector's of all, would tell the rest.
+
+    Raises ArchiveKeyError where the key is not the archive's, OSError of the archive's disk.
     """
     for block in source.blocks():
-        what = _move(source, block, store, key, today)
-        yield Outcome(block.metric.name, block.first_day, block.last_day, block.num_raw, what)
+        what, reason = SET_ASIDE, ""
+        try:
+            what = _move(source, block, store, key, today)
+        except ArchiveKeyError:
+            raise  # no other block would be written either
+        except ArchiveError as error:
+            reason = str(error)
+        name, days = block.metric.name, (block.first_day, block.last_day)
+        yield Outcome(name, *days, block.num_raw, what, reason)
 
 
 def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: date) -> str:
@@ -172,16 +189,22 @@ def _pieces(source: Source[B], block: B) -> Iterator[tuple[int, Bytes]]:
     width = layout.report_bytes
     for cohort in range(layout.num_cohorts):
         for piece in source.reports(block, cohort):
+            if len(piece) % width:
+                raise _other_reports(block)
             yield cohort, np.frombuffer(piece, dtype=np.uint8).reshape(-1, width)
 
 
 def _check(block: Block, sums: PartCounts) -> None:
     """What was read back must give the collector's counters, bit for bit."""
     if digest_of(sums.reports_per_cohort, sums.bit_counts) != _digest(block):
-        raise ArchiveDamagedError(
-            f"metric {block.metric.name!a}, {block.first_day} to {block.last_day}: the raw reports "
-            "do not give the collector's counters; nothing was moved"
-        )
+        raise _other_reports(block)
+
+
+def _other_reports(block: Block) -> ArchiveDamagedError:
+    return ArchiveDamagedError(
+        f"metric {block.metric.name!a}, {block.first_day} to {block.last_day}: the raw reports "
+        "do not give the collector's counters; nothing was moved"
+    )
 
 
 def _digest(block: Block) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -67,16 +67,16 @@ def main() -> None:
     )
     real, test = recoded.to_table(), Recoded.encode(tested, recoded.parts).to_table()
     rng = np.random.default_rng(0)
-    print("AUC of", " ".join(NINE))
-    print(f"  {'real rows':<26}", aucs([real], test))
+    print("accuracy/AUC of", " ".join(NINE))
+    print(f"  {'real rows':<26}", scores([real], test))
     for k in KS:
         grid = merge_small_clusters(model, k)
         drawn = [synthesise(grid, rng) for _ in range(SETS)]
         shape = f"{grid.counts.shape[0]} x {grid.counts.shape[1]}"
-        print(f"  k = {k:<6} {shape:<8} {grid.information:<6.2f}", aucs(drawn, test), flush=True)
+        print(f"  k = {k:<6} {shape:<8} {grid.information:<6.2f}", scores(drawn, test), flush=True)
         print(
             f"    origin test {origin_test(real, drawn[0], 0):.2f}, missing person "
-            f"{missing_person_share(real, drawn[0]):.2f}, mean Hellinger {apart(real, drawn[0])}"
+            f"{missing_person_share(real, drawn[0]):.2f}, Hellinger {apart(real, drawn[0])}"
         )
         trees = learn_hierarchies(model).trees
         for name, made in {
@@ -86,7 +86,7 @@ def main() -> None:
         }.items():
             wrong = np.mean(list(made.misreported.values()))
             print(
-                f"    {name:<7} loss {made.leaf_loss:.2f}, misreported {wrong:.2f}, mean Hellinger "
+                f"    {name:<7} loss {made.leaf_loss:.2f}, misreported {wrong:.2f}, Hellinger "
                 f"{apart(real, made.spread(rng))}",
                 flush=True,
             )
@@ -100,19 +100,22 @@ def main() -> None:
         )
 
 
-def aucs(tables: list[Table], test: Table) -> str:
-    """Mean AUC of each column, predicted from the others."""
-    found = [[predict_column(one, test, name).auc for one in tables] for name in NINE]
-    return " ".join(f"{np.mean(one):.3f}" for one in found)
+def scores(tables: list[Table], test: Table) -> str:
+    """Mean accuracy and AUC of each column, predicted from the others."""
+    found = [[predict_column(one, test, name) for one in tables] for name in NINE]
+    means = [np.mean([(p.accuracy, p.auc) for p in one], axis=0) for one in found]
+    return " ".join(f"{accuracy:.3f}/{auc:.3f}" for accuracy, auc in means)
 
 
 def apart(real: Table, published: Table) -> str:
-    """Mean Hellinger distance of columns, and of pairs of neighbouring columns."""
-    pairs = [[name] for name in NINE], list(map(list, pairwise(NINE)))
-    means = [
-        np.mean([hellinger(*column_shares(real, published, one)) for one in some]) for some in pairs
-    ]
-    return f"{means[0]:.3f} (pairs {means[1]:.3f})"
+    """Mean Hellinger distance of columns, and of up to 30 sets of two to six columns."""
+    rng, means = np.random.default_rng(0), []
+    for size in range(1, 7):
+        sets = list(combinations(NINE, size))
+        chosen = rng.permutation(len(sets))[:30]
+        apart = [hellinger(*column_shares(real, published, sets[place])) for place in chosen]
+        means.append(f"{np.mean(apart):.3f}")
+    return " ".join(means)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from client_sdk import fork_hooks as forks
 from client_sdk.errors import StateBusyError, StateChangedError, StateError, detail_of
-from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, SENTENCES, Lifecycle, Status
+from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.budget import agree_budget, check_budget
@@ -96,13 +96,16 @@ class Client:
     def status(self) -> Status:
         """Whether values are recorded and reports are sent, and if not, why."""
         status, session = self._life.status, self._life.session
-        if status.condition == ACTIVE and session is not None and session.worker.key_is_refused:
-            return Status(KEY_REFUSED, SENTENCES[KEY_REFUSED])
+        if status.condition == ACTIVE and session is not None:
+            if session.worker.key_is_refused:
+                return Status(KEY_REFUSED, SENTENCES[KEY_REFUSED])
+            if failing := session.worker.not_delivered:
+                return Status(NOT_DELIVERED, f"Values are recorded and wait: {failing}.")
         return status
 
     @property
     def last_error(self) -> str:
-        """Why the last try to send failed; "" when it did not."""
+        """Why the last try to send failed, or a report was refused; "" otherwise."""
         session = self._life.session
         return session.worker.last_error if session is not None else ""
 
@@ -116,7 +119,11 @@ class Client:
 
         reason, detail = self._refused
         known = {**self._setup.metrics.metrics, **self._by_name()}
-        return sentence(reason, known, self._setup.level, detail) if reason else ""
+        if not reason:
+            return ""
+        session = self._life.session
+        budget = None if session is None else session.recorder.budget
+        return sentence(reason, known, self._setup.level, detail, budget)
 
     def record(self, name: str, value: object) -> bool:
         """Record a value of a metric. True when a report was queued, durably.
@@ -187,6 +194,7 @@ class Client:
     def flush(self, timeout: float) -> bool:
         """Send what waits now, without the random delay. True when all was delivered in time.
 
+        False, too, where the collector refused a report or one was dropped: `last_error`.
         timeout: seconds to wait at most. For the end of a session or a test; a service that
         flushes after every record tells the collector when it was used.
         """
@@ -203,8 +211,13 @@ class Client:
         self._life.shut("closed")
         forks.forget(self._life)
 
-    def set_consent(self, consent: bool, *, budget: float | None = None) -> None:
+    def set_consent(self, consent: bool, *, budget: float | None = None) -> bool:
         """What the person decided now. Withdrawn: queue, values and secret are wiped at once.
+
+        True when that holds on the disk: with consent the state is open, without it is wiped.
+        False: `status` says why, and whether it is tried again. Keep the answer of a withdrawal
+        that returned False in the app, and open with it: where nothing can be written, a start with
+        consent=True would go on with the old secret and queue.
 
         Only numbers stay (values memoised, epsilon spent, the budget), so that consenting again
         does not start from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes
@@ -225,7 +238,8 @@ class Client:
                 agree_budget(session.state, agreed)
                 session.recorder.forget()  # what was closed may be open now
             except (StateError, sqlite3.Error, OSError) as error:
-                self._trouble(session, error)
+                return self._trouble(session, error)
+        return self._life.session is not None if consent else self._life.is_wiped
 
     def _decide(self, consent: bool) -> None:
         if not consent:

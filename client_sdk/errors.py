@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rappor_core.errors import RapporError
+from rappor_core.errors import RapporError, meant
 
 
 class ClientError(RapporError):
@@ -29,7 +29,8 @@ class UnknownMetricError(ClientError, KeyError):
     def __init__(self, name: str, known: Iterable[str]) -> None:
         """Say which names there are."""
         names = sorted(known)
-        message = f"metric {name!r} is not declared; declared are {', '.join(names) or 'none'}"
+        message = f"metric {name!r} is not declared{meant(name, names)}; declared are "
+        message += ", ".join(names) or "none"
         if any(one.startswith(f"{name}/") for one in names):
             message = f"metric {name!r} is of places: use record_location, or record_trip for pairs"
         super().__init__(message)

@@ -10,9 +10,10 @@ from client_sdk.recording.budget import pinned_budget
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.refusals import sentence
 from client_sdk.storage.damage import reading
-from client_sdk.storage.interface import Line
+from client_sdk.storage.interface import VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import date_of, last_day
+from rappor_core.risk import THOUGHT, believed, percent_up
 
 REASONS = {"full", "expired", "closed", "late", "ahead", "held", "not_recorded", "trouble"}
 REASONS |= {"mistake"}
@@ -39,6 +40,7 @@ def inspect_state(
             "in_batches": state.rows("SELECT coalesce(sum(reports), 0) FROM batches")[0][0],
             "counters": counters,
             "metrics": lines,
+            "places": _places(state),
             "device": _device(lines, budget),
             "earlier_secrets": [
                 {"day": day, "reason": reason, "ledger": _ledger(ledger)}
@@ -60,6 +62,7 @@ def render(account: dict[str, Any]) -> str:
         *(f"  {name}: {number}" for name, number in sorted(account["counters"].items())),
         "",
         *(line["sentence"] for line in account["metrics"]),
+        *(kept["sentence"] for kept in account["places"]),
         "",
         account["device"]["sentence"],
     ]
@@ -128,9 +131,33 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
         "epsilon_worst_case": _number(promise.lifetime_epsilon),
         "sentence": (
             f"{line.name}: {reports} reports were made, about {values} of at most "
-            f"{promise.max_memoized_values:.0f} answers. {_odds(so_far)} "
-            f"However long this goes on, it stays at or below {_epsilon(promise.lifetime_epsilon)}."
+            f"{promise.max_memoized_values:.0f} answers. {_told(so_far)}, and at most "
+            f"{_bound(promise.lifetime_epsilon)} after all that your device ever sends about it."
         ),
+    }
+
+
+def _places(state: SqliteState) -> list[dict[str, Any]]:
+    """How many places are kept for answers to come, by metric; which they are is not said."""
+    rows = state.rows("SELECT name, text FROM notes WHERE name LIKE ? ORDER BY 1", (f"{VISITS}%",))
+    return [_kept(name.removeprefix(VISITS), text) for name, text in rows]
+
+
+def _kept(metric: str, text: str) -> dict[str, Any]:
+    try:
+        saved = json.loads(text)
+        present, known = len(saved["dwell"]), len(saved.get("known", ()))
+        said = (
+            f"{present} places of the time that runs and {known} last known ones are kept for "
+            "answers to come, and none is sent as it is"
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        present, known, said = None, None, "what is kept of places cannot be read"
+    return {
+        "metric": metric,
+        "places_of_period": present,
+        "last_known_places": known,
+        "sentence": f"{metric}: {said}.",
     }
 
 
@@ -145,7 +172,7 @@ def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]
         "epsilon_spent": _number(so_far),
         "epsilon_committed": _number(ever),
         "budget": None if budget is None else _number(budget),
-        "sentence": f"This device, all metrics together: {_odds(so_far)} ({bound}.)",
+        "sentence": f"This device, all metrics together: {_told(so_far)} ({bound}).",
     }
 
 
@@ -153,16 +180,13 @@ def _total(lines: list[dict[str, Any]], name: str) -> float:
     return sum(math.inf if line[name] is None else line[name] for line in lines)
 
 
-def _odds(epsilon: float) -> str:
-    """What an epsilon means for a person, in one sentence (the likelihood ratio it bounds)."""
-    return (
-        "Whoever saw them all could change the odds between any two answers by a factor of at "
-        f"most {math.exp(min(epsilon, 700)):.3g} ({_epsilon(epsilon)})."
-    )
+def _told(epsilon: float) -> str:
+    """What all reports so far mean for a person."""
+    return f"{THOUGHT} at most {_bound(epsilon)} after what was sent so far"
 
 
-def _epsilon(epsilon: float) -> str:
-    return f"epsilon {epsilon:.2f}" if math.isfinite(epsilon) else "no bound"
+def _bound(epsilon: float) -> str:
+    return f"{percent_up(believed(epsilon))} (epsilon {epsilon:.2f})"
 
 
 def _number(value: float) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from client_sdk.errors import StateError
@@ -28,6 +29,7 @@ REVIVAL = {"state_unavailable": REVIVAL_SECONDS, "state_busy": BUSY_SECONDS}
 
 ACTIVE = "active"
 KEY_REFUSED = "key_refused"
+NOT_DELIVERED = "not_delivered"
 SENTENCES = {
     ACTIVE: "Values are recorded and reports are sent.",
     KEY_REFUSED: "Values are recorded and wait: the collector refuses the app's key.",
@@ -35,6 +37,9 @@ SENTENCES = {
     "do_not_track": f"{DO_NOT_TRACK} is set: nothing is recorded or sent.",
     "closed": "The client is closed.",
 }
+
+
+UNREMEMBERED = ". Nor can that be noted: keep the answer in the app, and open with consent=False"
 
 
 class Status(Frozen):
@@ -127,9 +132,16 @@ class Lifecycle:
         trouble = self._withdrawal.begin()
         if trouble is not None:
             sentence = f"Consent is withdrawn, but the state could not be wiped yet: {trouble}"
+            if not self.setup.directory.is_withdrawn:
+                sentence += UNREMEMBERED
             self.status = Status("no_consent", sentence)
             if not self._withdrawal.pending:  # done in this very moment
                 self._wiped()
+
+    @property
+    def is_wiped(self) -> bool:
+        """Whether no withdrawal waits to be finished."""
+        return self.status.sentence == SENTENCES["no_consent"]
 
     def _wiped(self) -> None:
         if self.status.condition == "no_consent":
@@ -178,6 +190,8 @@ class Lifecycle:
         session = self.session or self.revive(at_once=True)
         if session is not None:
             self.save_counts(session)
+            with suppress(StateError, sqlite3.Error, OSError):  # then the last that was saved shows
+                session.save_places()
             try:
                 with reading(session.state.path), session.state.snapshot():
                     budget = session.recorder.budget

@@ -129,7 +129,7 @@ class Session:
         """Take a fix or a trip, after those that wait: their times must not run backwards."""
         if not self._fixes:
             with suppress(StateBusyError):
-                return take(name, *rest)
+                return self._scrubbing(take(name, *rest))
         return self._hold(self._fixes, take, name, *rest)
 
     def _hold(
@@ -159,8 +159,19 @@ class Session:
     def _record(self, name: str, value: object, now: float) -> str | None:
         """Of a metric that is collected over a period None, or "queued" for a period before."""
         if name in self._collected:
-            return self.numbers.record(name, value, now)
+            return self._scrubbing(self.numbers.record(name, value, now))
         return self.recorder.record(name, value, now)
+
+    def _scrubbing(self, outcome: str | None) -> str | None:
+        """Where a period was closed, have what was kept of it scrubbed from the files now."""
+        if outcome == "queued":
+            self.worker.keep_house()
+        return outcome
+
+    def save_places(self) -> None:
+        """Write what is known of the period to the state, for whoever looks at it."""
+        if self._places is not None:
+            self._places.save()
 
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
@@ -181,15 +192,14 @@ class Session:
         kind = "trouble" if isinstance(error, StateError | sqlite3.Error | OSError) else "mistake"
         self._count(f"{kind}:{type(error).__name__}")
 
-    def _close_periods(self) -> bool:
-        """Report what is due for periods that are over; the sending thread does it now and then.
-
-        True where places or numbers were forgotten, of which the files should hold no trace.
-        """
+    def _close_periods(self) -> None:
+        """Report what is due for periods that are over; the sending thread does it now and then."""
         now = float(self._setup.clock())
         self.recorder.fill_periods(now)
-        closed = bool(self._collected) and self.numbers.roll(now)
-        return (self._located and self.places.roll(now)) or closed
+        if self._collected:
+            self.numbers.roll(now)
+        if self._located:
+            self.places.roll(now)
 
     @property
     def numbers(self) -> NumberRecorder:
@@ -224,8 +234,7 @@ class Session:
         self.worker.cancel()
         self.end_overflow(0)
         with suppress(ClientError, sqlite3.Error, OSError):  # a full disk must not keep it open
-            if self._places is not None:
-                self._places.save()
+            self.save_places()
         self.worker.stop(timeout)
         self.state.close()
 

@@ -16,14 +16,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from collector import unsent
 from collector.broker.front import make_front
-from collector.buffers import Buffers
 from collector.chores import do_chores, keep_house, share_limits
 from collector.errors import RequestError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
-from collector.request_body import BodyBounds
+from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates, health
 from collector.routes.dependencies import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
@@ -32,7 +30,6 @@ from collector.service.clock import Clock, utc_now
 from collector.service.commit_queue import Bounds, Intake, Taker
 from collector.service.key_cache import KeyKeeper
 from collector.service.operations import COMMAND_LINE, Collector
-from collector.service.readiness import Readiness
 from collector.service.report_validation import Judge
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
@@ -41,9 +38,14 @@ from collector.store.probe import try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.file import load_metrics
+from rappor_server.buffers import Buffers
+from rappor_server.connections import Connections
+from rappor_server.http_protocol import connection_state
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import problem, routing_detail
+from rappor_server.readiness import Readiness
 from rappor_server.schema import check_connections, prepare
+from rappor_server.unsent import Unsent
 
 REPORTS_PATH = "/v1/reports"
 State = Mapping[str, Any]
@@ -106,10 +108,10 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
         keys=KeyKeeper(collector.key_ring),
         telemetry=telemetry,
         buffers=Buffers(settings.max_buffered_bytes),
-        body_bounds=BodyBounds(
-            settings.max_body_bytes, settings.max_inflated_bytes, settings.body_seconds
+        body_bounds=GzipBounds(
+            settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
         ),
-        unsent=unsent.Unsent(settings.max_unsent_bytes, settings.answer_seconds),
+        unsent=Unsent(settings.max_unsent_bytes, settings.answer_seconds),
         limits=make_limits(settings),
         writing=writing,
         readiness=readiness,
@@ -135,7 +137,8 @@ def _make_intake(
         on_crash=log.crash,
     )
     read, write = (partial(act, collector.database) for act in (try_to_read, try_to_write))
-    return intake, Readiness(read, write, lambda: intake.is_failing)
+    database = collector.database
+    return intake, Readiness(read, write, lambda: intake.is_failing or database.is_failing)
 
 
 def _database(settings: Settings, connections: int) -> Database:
@@ -185,7 +188,7 @@ def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContex
         sharing = asyncio.create_task(share_limits(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
-            yield {unsent.KEY: parts.unsent}
+            yield connection_state(parts.unsent, Connections())
         finally:
             chores.cancel()
             sharing.cancel()

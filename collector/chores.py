@@ -11,6 +11,7 @@ from collector.errors import StorageError
 from collector.routes.dependencies import Parts
 from collector.service.closing import Closed
 from collector.service.growth import find_growth
+from collector.service.raw_blocks import find_expiring
 from collector.service.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.store.broker import count_skipped, read_state
 from rappor_server.logs import Log
@@ -56,12 +57,13 @@ async def share_limits(parts: Parts, log: Log) -> None:
 
 async def keep_house(parts: Parts, log: Log) -> None:
     """Close the days whose time is over, and look for days that grow strangely, now and then."""
-    told: set[tuple[str, str, str]] = set()
+    told: set[tuple[str, ...]] = set()
     next_look = 0.0
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
             closed = await run_in_threadpool(do_chores, parts)
+            await run_in_threadpool(_tell_of_expiry, parts, log, told)
             if monotonic() >= next_look:
                 next_look = monotonic() + _GROWTH_SECONDS
                 await run_in_threadpool(_tell_of_growth, parts, log, told)
@@ -72,7 +74,7 @@ async def keep_house(parts: Parts, log: Log) -> None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
 
 
-def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, str, str]]) -> None:
+def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
     """Log each day with far more reports than usual once, and count those that there are."""
     with parts.collector.database.read() as connection:
         found = find_growth(connection, parts.collector.registry())
@@ -84,3 +86,16 @@ def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, str, str]]) -> 
             log.notice(
                 "reports_grow", metric=one.metric, day=one.day, reports=one.reports, usual=one.usual
             )
+
+
+def _tell_of_expiry(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
+    """Log each day whose raw reports are deleted soon, and not moved, once; count them."""
+    now = parts.collector.today
+    with parts.collector.database.read() as connection:
+        found = find_expiring(connection, parts.collector.registry(), now)
+    parts.telemetry.raw_days_expiring.set(len(found))
+    for one in found:
+        key = ("raw", one.metric, one.params_id, one.day)
+        if key not in told:
+            told.add(key)
+            log.notice("raw_reports_expire", metric=one.metric, day=one.day, last_day=one.last)

@@ -30,6 +30,8 @@ from rappor_server.errors import (
     BodyTooLargeError,
     ConflictError,
     NotFoundError,
+    OverloadedError,
+    RateLimitedError,
     RequestError,
     SchemaError,
     SettingsError,
@@ -69,16 +71,8 @@ class PositionError(CollectorError):
     """The broker's messages are not where they were: another consumer counted them."""
 
 
-class OverloadedError(CollectorError):
-    """More is waiting than the bound allows, or the collector is shutting down."""
-
-
 class UnsupportedMediaError(RequestError):
     """A content type or encoding that is not taken."""
-
-
-class RateLimitedError(RequestError):
-    """Too many requests from one key or address."""
 
 
 class ScopeError(CollectorError):

@@ -21,12 +21,11 @@ from uvicorn.supervisors import Multiprocess
 
 from collector.app import App, create_app, prepare_database
 from collector.errors import CollectorError, SettingsError
-from collector.http_protocol import BoundedHttpProtocol
 from collector.service.clock import Clock, utc_now
 from collector.settings import PREFIX, Settings, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 from rappor_server.logs import make_log
-from rappor_server.serving import Server, bind, listening_problem, running
+from rappor_server.serving import Server, bind, listening_problem, running, server_config
 from rappor_server.settings import is_loopback
 
 
@@ -141,22 +140,12 @@ def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator
 
 
 def _config(app: App | str, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
+    return server_config(
         app,
-        factory=isinstance(app, str),
-        workers=settings.workers,
         host=settings.host,
         port=settings.port,
-        http=BoundedHttpProtocol,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=settings.drain_seconds,
-        lifespan="on",
-        ws="none",
+        drain_seconds=settings.drain_seconds,
+        workers=settings.workers,
     )
 
 

@@ -77,10 +77,10 @@ class Settings(ServerSettings):
     max_unsent_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of answers that nobody reads
     answer_seconds: float = Field(default=20.0, gt=0)  # for an answer to be read
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
-    max_requests_per_key: float | None = Field(default=None, gt=0)  # a second; None = no limit
-    max_requests_per_address: float | None = Field(default=None, gt=0)
-    max_reports_per_key: float | None = Field(default=None, gt=0)
-    max_reports_per_address: float | None = Field(default=None, gt=0)
+    max_requests_per_key: float = Field(default=0, ge=0)  # a second; 0 = no limit
+    max_requests_per_address: float = Field(default=0, ge=0)
+    max_reports_per_key: float = Field(default=10_000, ge=0)
+    max_reports_per_address: float = Field(default=50, ge=0)
     rate_limit_store: Literal["process", "database"] = "process"  # each its own, or all together
     rate_limit_secret: str | None = Field(default=None, repr=False)  # the same on all hosts
     retry_after_seconds: int = Field(default=5, ge=1)

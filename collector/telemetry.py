@@ -62,6 +62,10 @@ class Telemetry:
             "rappor_days_growing",
             "Open days of a series with far more reports than the days before",
         )
+        self.raw_days_expiring = largest(
+            "rappor_raw_days_expiring",
+            "Closed days of a series whose raw reports are deleted within two days, and not moved",
+        )
         self.waiting_days = largest(
             "rappor_waiting_days",
             "Closed days that too few reports keep from being served, of the longest wait",

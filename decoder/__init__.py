@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decoder.candidates.lists import Candidates, metric_candidates
-    from decoder.density.map_change import compare_maps
+    from decoder.comparison.windows import compare_windows
     from decoder.density.maps import (
         Density,
         DensityOptions,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from decoder.reports.numbers_files import write_numbers
     from decoder.reports.series_files import write_series
     from decoder.results.tables import Decoding, Detected
-    from decoder.series.series import Series, compare_windows, decode_over_time
+    from decoder.series.series import Series, decode_over_time
 
 _HOMES = {
     "Candidates": "decoder.candidates.lists",
@@ -45,9 +45,8 @@ _HOMES = {
     "Series": "decoder.series.series",
     "DiscoverOptions": "decoder.discovery.discovery",
     "Discovery": "decoder.discovery.discovery",
-    "compare_maps": "decoder.density.map_change",
     "compare_numbers": "decoder.numbers.changes",
-    "compare_windows": "decoder.series.series",
+    "compare_windows": "decoder.comparison.windows",
     "decode": "decoder.pipeline",
     "decode_numbers": "decoder.numbers.decoding",
     "decode_numbers_over_time": "decoder.numbers.changes",
@@ -74,7 +73,6 @@ __all__ = [
     "NumberDecoding",
     "NumberSeries",
     "Series",
-    "compare_maps",
     "compare_numbers",
     "compare_windows",
     "decode",

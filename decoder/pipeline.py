@@ -16,6 +16,7 @@ from decoder.estimation.estimate import Estimate, Observed, by_bit, by_boolean, 
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.estimation.sampled_intervals import seed_of
 from decoder.inference.diagnostics import undeclared_repetition
+from decoder.inference.forged_cohorts import forged_cohorts, may_be_left_out, plainly_odd
 from decoder.inference.multiple_testing import decide_apart
 from decoder.model.counts import debias
 from decoder.model.design_matrix import same_positions
@@ -25,7 +26,7 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
-from decoder.results.build import Answer, Grouping, assemble
+from decoder.results.build import Answer, Grouping, assemble, cohort_scores, with_left_out
 from decoder.results.forgeries import forged
 from decoder.results.selective_intervals import crowded_samples, found_intervals
 from decoder.results.tables import Decoding
@@ -52,9 +53,10 @@ def decode(
     quicker, and moves most scores by less than a tenth of their standard errors.  ends: the former
     name of warm_starts, which warns.
 
-    Deterministic: the same input gives the same output to the last bit, whatever the number of
-    threads. Raises DecodeError where the counts cannot answer (no reports, shapes that do not
-    fit); finding nothing is a result, not an error.
+    Cohorts whose counts were plainly not made as the others were are left out, and the first
+    warning names them. Deterministic: the same input gives the same output to the last bit,
+    whatever the number of threads. Raises DecodeError where the counts cannot answer (no reports,
+    shapes that do not fit); finding nothing is a result, not an error.
     """
     if ends is not None:
         told = "decode(ends=) is deprecated and goes in version 0.4.0: use warm_starts="
@@ -65,34 +67,69 @@ def decode(
     with _arithmetic():
         candidates = in_bit_order(candidates, aggregate)
         tensor = candidates.positions(aggregate.params, progress)
-        observed = observe(aggregate, tensor, repetition(aggregate, options.repeats))
-        grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
-        if not grouping.first.all():
-            observed = replace(observed, positions=observed.positions[grouping.first])
-        weights = None
-        if options.weights is not None:
-            weights = options.weights.among(candidates.values, grouping.group)
-        fit = _estimator(aggregate.params, candidates, options, progress, warm_starts, weights)
-        observed, estimate = _settled(fit, observed, options)
-        p = estimate.p_values
-        reserved = np.arange(len(candidates)) >= len(candidates) - candidates.reserved
-        decision = decide_apart(
-            reserved[grouping.first],
-            p,
-            estimate.local_fdr,
-            options.correction,
-            options.alpha,
-            options.largest_p,
-            weights,
-            null_p=estimate.null_p_values if options.correction == "fdr" else None,
-        )
-        samples = None
-        if decision.detected.any() and not candidates.complete:  # a map's cells are sampled later
-            samples = crowded_samples(observed, estimate, seed_of(aggregate))
-        intervals = found_intervals(estimate, decision, options, samples)
-        poison = forged(observed, estimate, decision.detected, intervals.low)
-        answer = Answer(observed, estimate, p, decision, intervals, poison)
-        return assemble(aggregate, candidates, options, answer, grouping)
+        scores: dict[int, float] = {}  # of the cohorts left out
+        while True:
+            rest = aggregate.without(scores)
+            decoding = _decode(rest, candidates, tensor, options, progress, warm_starts)
+            forged = _forged_cohorts(rest, aggregate, decoding)
+            if not forged:
+                return with_left_out(decoding, scores)
+            scores |= forged
+
+
+def _forged_cohorts(rest: Aggregate, whole: Aggregate, decoding: Decoding) -> dict[int, float]:
+    """Cohorts to decode without, with the sizes of their residuals; none if that is too much.
+
+    rest: what was decoded of the `whole`. Where each value has a bit of its own, a cohort's counts
+    shake nothing but the mean that they are part of.
+    """
+    if decoding.diagnostics.method == "direct":
+        return {}
+    reports, counts = (np.array(x, float) for x in (rest.reports_per_cohort, rest.bit_counts))
+    scores = decoding.diagnostics.cohort_z
+    odd = forged_cohorts(rest.params, reports, counts, decoding.summary.repetition, scores)
+    if not may_be_left_out(odd, reports, whole.num_reports):
+        return {}
+    return {int(cohort): float(scores[cohort]) for cohort in odd}
+
+
+def _decode(
+    aggregate: Aggregate,
+    candidates: Candidates,
+    tensor: Positions,
+    options: DecodeOptions,
+    progress: Progress,
+    warm_starts: WarmStarts | None,
+) -> Decoding:
+    """One decoding of all cohorts that have reports. tensor: positions of the candidates."""
+    observed = observe(aggregate, tensor, repetition(aggregate, options.repeats))
+    grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
+    if not grouping.first.all():
+        observed = replace(observed, positions=observed.positions[grouping.first])
+    weights = None
+    if options.weights is not None:
+        weights = options.weights.among(candidates.values, grouping.group)
+    fit = _estimator(aggregate.params, candidates, options, progress, warm_starts, weights)
+    observed, estimate = _settled(fit, observed, options)
+    p = estimate.p_values
+    reserved = np.arange(len(candidates)) >= len(candidates) - candidates.reserved
+    decision = decide_apart(
+        reserved[grouping.first],
+        p,
+        estimate.local_fdr,
+        options.correction,
+        options.alpha,
+        options.largest_p,
+        weights,
+        null_p=estimate.null_p_values if options.correction == "fdr" else None,
+    )
+    samples = None
+    if decision.detected.any() and not candidates.complete:  # a map's cells are sampled later
+        samples = crowded_samples(observed, estimate, seed_of(aggregate))
+    intervals = found_intervals(estimate, decision, options, samples)
+    poison = forged(observed, estimate, decision.detected, intervals.low)
+    answer = Answer(observed, estimate, p, decision, intervals, poison)
+    return assemble(aggregate, candidates, options, answer, grouping)
 
 
 @contextmanager
@@ -148,10 +185,12 @@ def _settled(
 
     One that is only bounded is lowered to what the noise in the data shows, plus two standard
     errors. One that nobody declared is raised to what the noise shows, where the sizes of the
-    cohorts show it too.
+    cohorts show it too; not where few cohorts alone are noisy, which are then left out.
     """
     estimate = fit(observed)
     if options.repeats is None and observed.noise.repetition == 1:
+        if _few_are_odd(observed, estimate):
+            return observed, estimate
         shown = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
         if shown > 1:
             observed = observed.repeated(shown)
@@ -165,6 +204,13 @@ def _settled(
         return observed, estimate
     observed = observed.repeated(observed.noise.shown_repetition(ratio))
     return observed, fit(observed)
+
+
+def _few_are_odd(observed: Observed, estimate: Estimate) -> bool:
+    """Whether some cohorts, but not most of the reports, are far from what the others say."""
+    odd = plainly_odd(cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken)))
+    reports = observed.noise.reports
+    return len(odd) > 0 and may_be_left_out(odd, reports, float(reports.sum()))
 
 
 def _estimator(

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
-from privacy_audit.black_box import derivations, installed, linked
+from privacy_audit.black_box import (
+    answers,
+    budgets,
+    calendars,
+    crowd_lives,
+    derivations,
+    freshness,
+    installations,
+    linked,
+)
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.exact_checks import exact_checks
@@ -22,9 +31,15 @@ from privacy_audit.stages import (
     ANSWERS,
     Lived,
     Progress,
+    Task,
+    answers_of,
+    budgets_of,
+    calendars_of,
     checks_of,
     derivation_checks,
-    installed_crowd,
+    freshness_of,
+    in_parts,
+    installations_of,
     linked_lives,
     run_trials,
     workers,
@@ -36,14 +51,18 @@ from rappor_core.metrics.metric import Metric
 
 TRIALS = 1_200_000  # of all metrics
 MOST_TRIALS = 1_000_000  # of one metric
-SHARES = {1: 1.0, 7: 0.1, 30: 0.3}  # of the trials, by reports of a life in the encoder
+SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # of the trials, by reports of a life in the encoder
 DEVICE_SHARE = 0.02  # of the trials, with the ledger
 FEWEST_TRIALS = 2_000
 FEWEST_DEVICES = 400  # with a ledger, whose lives are long
 ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
 FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
 MOST_DEVICES = 6_000
-BOXES = ("encoder", "device", "installed", derivations.BOX, linked.BOX, "rounds")
+FEWEST_ANSWERING, MOST_ANSWERING = 150, 5_000
+BOXES = (
+    "encoder", "device", answers.BOX, calendars.BOX, budgets.BOX, freshness.BOX, derivations.BOX,
+    linked.BOX, installations.BOX, "rounds",
+)  # fmt: skip
 LINKED_SHARE = 0.02  # of the trials: devices that record two linked metrics
 
 
@@ -54,7 +73,7 @@ class AuditOptions:
     trials: of a metric's single reports; the other numbers follow from it.
     alpha: the rate of false alarms of a whole audit.  training: share of trials on which attacks
     are chosen.  processes: workers; 0: everything in this process.
-    installations: whole clients with files and HTTP, 0 for none; None: by the trials.
+    installations: whole clients with files and HTTP, of each condition; 0 for none.
     boxes: parts of the audit, of `BOXES`.
     """
 
@@ -62,26 +81,29 @@ class AuditOptions:
     alpha: float = 0.01
     training: float = 0.5
     processes: int = 2
-    installations: int | None = None
+    installations: int = crowd_lives.DEVICES
     boxes: tuple[str, ...] = BOXES
 
     @property
     def devices(self) -> int:
         """How many devices' derivations are compared."""
-        return max(FEWEST_TRIALS, min(20_000, self.trials // 20))
+        return max(FEWEST_TRIALS, min(20_000, self.trials // 60))
+
+    @property
+    def answering(self) -> int:
+        """How many devices answer with values and silences by lot."""
+        return max(FEWEST_ANSWERING, min(MOST_ANSWERING, self.trials // 200))
+
+    @property
+    def fresh(self) -> int:
+        """How many reports of one device are compared with each other."""
+        return max(FEWEST_TRIALS, min(freshness.REPORTS, 2 * self.trials))
 
     @property
     def linked(self) -> int:
         """How many devices record both metrics of an association."""
         few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
         return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * LINKED_SHARE)))
-
-    @property
-    def crowd(self) -> int:
-        """How many installations there are."""
-        if self.installations is not None:
-            return self.installations
-        return max(24, min(100, self.trials // 5_000))
 
     def trials_of(self, scenario: Scenario) -> int:
         """How often a scenario is lived."""
@@ -111,6 +133,20 @@ class AuditResult:
     def broken(self) -> tuple[Check, ...]:
         """The claims that were rejected."""
         return tuple(check for check in self.checks if check.broken(self.level))
+
+    @property
+    def untested(self) -> tuple[Check, ...]:
+        """Claims that no outcome of this run could have broken: they did not hold, either."""
+        return tuple(c for c in self.checks if c.verdict(self.level) == "not tested")
+
+    @property
+    def verdict(self) -> str:
+        """In a sentence."""
+        held = len(self.checks) - len(self.broken) - len(self.untested)
+        untold = f", {len(self.untested)} not tested" if self.untested else ""
+        if self.broken:
+            return f"{len(self.broken)} of {len(self.checks)} claims are broken{untold}"
+        return f"{held} claims tested, none broken{untold}"
 
 
 def audit(
@@ -148,26 +184,54 @@ def audit(
     with workers(options.processes) as pool:
         every = [(s, options.trials_of(s)) for _, s in runs]
         trials = run_trials(pool, source, every, tell)
-        if derivations.BOX in boxes:
-            for metric in chosen:
-                pending += derivation_checks(pool, file, metric, source, options.devices)
+        for stage in (answers.BOX, calendars.BOX, freshness.BOX, budgets.BOX):
+            if stage in boxes:
+                pending += in_parts(pool, stage, _tasks(stage, source, chosen, options), tell)
+        for done, metric in enumerate(chosen if derivations.BOX in boxes else (), 1):
+            pending += derivation_checks(pool, file, metric, source, options.devices)
+            tell(derivations.BOX, done, len(chosen))
         for association in together:
+            tell(linked.BOX, 0, len(together))
             lived, more = linked_lives(pool, source, association, options.linked)
             found += lived
             pending += more
     if command is None and "rounds" in boxes:
+        tell("rounds", 0, 1)
         pending += _exact(chosen)
-    if command is None and installed.BOX in boxes and options.crowd and not do_not_track():
-        for metric in chosen:
-            if metric.location is None and not installed.left_out_of_installed(metric):
-                lived, more = installed_crowd(metric, options.crowd, options.processes, tell)
-                found += lived
-                pending += more
+    whole = installations.BOX in boxes and options.installations and not do_not_track()
+    if command is None and whole:
+        names = tuple(metric.base_name for metric in chosen)
+        arguments = source, names, options.processes, options.installations
+        task = ("", installations.BOX, installations_of, arguments)
+        tell(installations.BOX, 0, 1)
+        pending += in_parts(None, installations.BOX, [task], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)
         if not isinstance(one, ClientError):
             found.append((metric.base_name, scenario, one))
     return _judged(command or "client_sdk", chosen, options, found, pending, notes)
+
+
+def _tasks(stage: str, source: Source, chosen: list[Metric], options: AuditOptions) -> list[Task]:
+    """What a stage asks, of each metric that it fits; budgets of all together."""
+    upkeep = source.command is None
+    if stage == budgets.BOX:
+        names = tuple(metric.base_name for metric in chosen)
+        return [("", stage, budgets_of, (source, names, upkeep))]
+    if stage == freshness.BOX:
+        return [
+            (m.base_name, stage, freshness_of, (source, m, options.fresh))
+            for m in chosen if not freshness.left_out(m)
+        ]  # fmt: skip
+    if stage == calendars.BOX:
+        return [
+            (m.base_name, stage, calendars_of, (source, m, upkeep))
+            for m in chosen if not calendars.left_out(m, upkeep=upkeep)
+        ]  # fmt: skip
+    return [
+        (m.base_name, stage, answers_of, (source, m, options.answering, upkeep))
+        for m in chosen if not answers.left_out(m, upkeep=upkeep)
+    ]  # fmt: skip
 
 
 def _linked(file: MetricsFile, chosen: list[Metric]) -> list[Association]:
@@ -206,8 +270,8 @@ def _judged(
                 "attack",
                 result.p_value,
                 f"{result.right:,} of {result.guesses:,} guesses were right",
-                scenario.claim,
-                result,
+                claim=scenario.claim,
+                attack=result,
             )
         )
     return AuditResult(
@@ -224,9 +288,21 @@ def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
             continue
         for text in left_out(metric, upkeep=command is None):
             yield f"{metric.base_name}: {text}"
-        if command is None and installed.left_out_of_installed(metric):
-            yield f"{metric.base_name}: {installed.left_out_of_installed(metric)}"
+        yield from _parts_left_out(metric, upkeep=command is None)
     if command is not None:
         yield "files, queue, sending and exact enumeration are in the audit of this SDK alone"
+        yield "the budget of all metrics together not tested: the protocol has no versions"
     elif do_not_track():
         yield f"whole installations were left out: {DO_NOT_TRACK} is set"
+
+
+def _parts_left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
+    """Which parts of an audit do not fit a metric."""
+    name = metric.base_name
+    for what, reason in (
+        ("the law of answers", answers.left_out(metric, upkeep=upkeep)),
+        ("responses through calendars", calendars.left_out(metric, upkeep=upkeep)),
+        ("equal reports", freshness.left_out(metric)),
+    ):
+        if reason:
+            yield f"{name}: {what} not tested: {reason}"

@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from decoder.planning.risk import belief, risk_sentence
 from privacy_audit.audit import AuditResult
 from privacy_audit.black_box.checks import Check
+from privacy_audit.identity import Identity
+from privacy_audit.promises import LIVES, grouped, promise_of
 from rappor_core.metrics.metric import Metric
+from rappor_core.risk import believed, risk_of
+from rappor_core.sequence_risk import risk_text, sequence_risk
 
-VERSION = 1
-PRIOR = 0.01  # of the risk in words
+VERSION = 2
+PUBLISHED = ((0.496, 1.0), (0.995, 2.0), (1.993, 4.0))  # LDP-Auditor's attack on unary encodings:
+# bound and claim of a million trials, k = 2 (arXiv:2309.01597; run again with its own attack)
 DEFAULT_METRICS = Path(__file__).with_name("default_metrics.toml")
 BOXES = {
     "encoder": "the mechanism: an encoder opened anew for each report, over wire bytes",
     "device": "a device with its ledger: opened anew for each report over its kept state",
-    "installed": "whole installations: files, queue, batches and HTTP, a process for each day",
+    "answers": "devices that draw values, silences and places by lot, with and without noise",
+    "calendars": "devices through silent years, months of use, versions and clocks that go back",
+    "budgets": "devices that record whatever they can of all metrics, under many budgets",
+    "freshness": "many reports of one device, compared with each other",
+    "installations": "whole clients with all metrics: files, queue, batches and HTTP, under the "
+    "audit's own randomness, on two machines, with values that differ and change",
     "derivations": "what a device derives from its secret: cohort and permanent response",
     "linked": "devices that record two linked metrics, opened anew for each, over wire bytes",
     "rounds": "the two rounds alone, every draw of their randomness enumerated",
 }
 
 
-def to_dict(result: AuditResult, day: date) -> dict[str, Any]:
+def to_dict(result: AuditResult, day: date, identity: Identity) -> dict[str, Any]:
     """Plain values for JSON; infinities are null.
 
     Args:
         result: of an audit.
         day: on which it was made.
+        identity: of what was audited.
     """
     options = result.options
     return {
@@ -43,14 +54,16 @@ def to_dict(result: AuditResult, day: date) -> dict[str, Any]:
         "alpha": options.alpha,
         "level_of_each_test": result.level,
         "trials": options.trials,
+        "audited": asdict(identity),
+        "not_tested": [f"{one.metric}: {one.what}" for one in result.untested],
         "metrics": [_promise(metric) for metric in result.metrics],
         "checks": [_finite(check.to_dict(result.level)) for check in result.checks],
         "notes": list(result.notes),
     }
 
 
-def page(result: AuditResult, day: date) -> str:
-    """The page: verdict, promises, attacks against claims, tests, and what was not audited."""
+def page(result: AuditResult, day: date, identity: Identity) -> str:
+    """The page: verdict, findings, what was not tested, and all claims, by promise."""
     environment = Environment(
         loader=PackageLoader("privacy_audit"),
         autoescape=True,
@@ -63,15 +76,29 @@ def page(result: AuditResult, day: date) -> str:
         result=result,
         day=day.isoformat(),
         promises=[_promise(metric) for metric in result.metrics],
-        risks=[
-            (m.base_name, risk_sentence(m.params.epsilon_one, m.lifetime_epsilon, PRIOR))
-            for m in result.metrics
-        ],
+        risks=[(metric.base_name, risk_text(metric)) for metric in result.metrics],
+        identity=identity,
+        findings=[(promise_of(check).broken, check) for check in result.broken],
         attacks=[check for check in result.checks if check.attack is not None],
-        others=[check for check in result.checks if check.attack is None],
+        groups=[one for one in grouped(result.checks) if one[0] is not LIVES],
+        lives=LIVES,
+        kinds=bounds_of_kinds(result),
+        published=PUBLISHED,
         boxes={k: v for k, v in BOXES.items() if any(check.box == k for check in result.checks)},
         width=_width,
     )
+
+
+def bounds_of_kinds(result: AuditResult) -> list[tuple[str, float, float]]:
+    """Of each kind of metric the claim of one report and the bound reached, where one was."""
+    kinds = {metric.base_name: metric.kind for metric in result.metrics}
+    found: dict[str, tuple[float, float]] = {}
+    for check in result.checks:
+        if check.what.endswith("disjoint values, 1 report") and check.attack and check.claim:
+            kind, own = kinds.get(check.metric, ""), (check.attack.bound, check.claim)
+            if kind not in found or own[0] / own[1] > found[kind][0] / found[kind][1]:
+                found[kind] = own
+    return [(kind, bound, claim) for kind, (bound, claim) in found.items()]
 
 
 def nats(value: float | None) -> str:
@@ -87,18 +114,19 @@ def percent(value: float | None) -> str:
 
 
 def _promise(metric: Metric) -> dict[str, Any]:
-    params = metric.params
+    params, risk = metric.params, risk_of(metric)
     return {
         "name": metric.base_name,
         "params_id": metric.params_id,
         "kind": metric.kind,
-        "epsilon_one": params.epsilon_one,
+        "epsilon_one": risk.report,
         "epsilon_7": params.epsilon_n(7),
         "epsilon_30": params.epsilon_n(30),
         "epsilon_infinity": _number(params.epsilon_infinity),
-        "lifetime_epsilon": _number(metric.lifetime_epsilon),
-        "belief_after_one_report": belief(PRIOR, params.epsilon_one),
-        "belief_ever": belief(PRIOR, metric.lifetime_epsilon),
+        "lifetime_epsilon": _number(risk.life),
+        "epsilon_sequence": sequence_risk(metric).to_dict(),
+        "belief_after_one_report": believed(risk.report),
+        "belief_ever": believed(risk.life),
     }
 
 

@@ -9,10 +9,19 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from privacy_audit.black_box import derivations, installed, installed_day, linked, number_period
+from privacy_audit.black_box import (
+    answers,
+    budgets,
+    calendars,
+    derivations,
+    freshness,
+    installations,
+    linked,
+    number_period,
+)
 from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.crowd import installed_checks
 from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.power import one_of
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import Source, Trials, chunks, joined, run_chunk
 from privacy_audit.errors import AuditError, ClientError
@@ -23,6 +32,7 @@ from rappor_core.metrics.metric import Metric
 ANSWERS = "the client answers without an error"
 Progress = Callable[[str, int, int], None]
 Lived = tuple[str, Scenario, Trials]
+Task = tuple[str, str, Callable[..., list[Check]], tuple[object, ...]]
 
 
 def run_trials(
@@ -82,6 +92,7 @@ def checks_of(metric: Metric, scenario: Scenario, trials: Trials | ClientError) 
         metric.base_name,
         f"{scenario.name}: {scenario.expected} reports in a life, from one cohort", scenario.box,
         f"not so in {trials.wrong:,} of {number:,} lives" if trials.wrong else "",
+        one_of(number, "lives"),
     )  # fmt: skip
     if trials.noise is not None:
         yield from noise_checks(metric.base_name, metric.params, trials.noise, scenario.box)
@@ -147,24 +158,70 @@ def linked_lives(
     return attacks, list(linked.linked_checks(association, lived))
 
 
-def installed_crowd(
-    metric: Metric, devices: int, processes: int, progress: Progress
-) -> tuple[list[Lived], list[Check]]:
-    """A crowd of installations, each task of each day in a process of its own."""
-    days = len(installed.plan(metric, 1).steps)
-    gone = iter(range(1, days + 1))
+def in_parts(
+    pool: Executor | None, stage: str, tasks: list[Task], progress: Progress
+) -> list[Check]:
+    """Tasks that each answer with checks; an exception in the client is a broken claim.
 
-    def run(tasks: list[installed_day.Day]) -> list[installed_day.Sent]:
-        progress(f"installations: {metric.base_name}", next(gone), days)
-        with workers(min(processes, len(tasks))) as pool:
-            todo = map if pool is None else pool.map
-            return list(todo(installed_day.run_day, tasks))
+    tasks: the metric, the part of the audit, what is called, and its arguments.
+    """
+    found: list[Check] = []
+    done = iter(range(1, len(tasks) + 1))
+    if pool is None:
+        for metric, box, function, arguments in tasks:
+            try:
+                found += function(*arguments)
+            except ClientError as error:
+                found.append(exact(metric, ANSWERS, box, str(error)))
+            progress(stage, next(done), len(tasks))
+        return found
+    futures = {pool.submit(task[2], *task[3]): task for task in tasks}
+    for future in as_completed(futures):
+        metric, box, *_ = futures[future]
+        try:
+            found += future.result()
+        except ClientError as error:
+            found.append(exact(metric, ANSWERS, box, str(error)))
+        progress(stage, next(done), len(tasks))
+    return found
 
-    try:
-        lived, checks = installed_checks(metric, devices, max(1, processes), run)
-    except ClientError as error:
-        return [], [exact(metric.base_name, ANSWERS, installed.BOX, str(error))]
-    return [(metric.base_name, s, t) for s, t in lived], checks
+
+def answers_of(source: Source, metric: Metric, devices: int, upkeep: bool) -> list[Check]:
+    """The law of the answers of one metric."""
+    some = [
+        answers.live(source, metric.base_name, devices, clear=clear, upkeep=upkeep)
+        for clear in (True, False)
+    ]
+    return list(answers.answer_checks(metric, some[0], some[1]))
+
+
+def calendars_of(source: Source, metric: Metric, upkeep: bool) -> list[Check]:
+    """Permanent responses of one metric through calendars."""
+    return list(calendars.calendar_checks(source, metric.base_name, upkeep=upkeep))
+
+
+def budgets_of(source: Source, names: tuple[str, ...], upkeep: bool) -> list[Check]:
+    """Bounds of all metrics together."""
+    return list(budgets.budget_checks(source, names, upkeep=upkeep))
+
+
+def freshness_of(source: Source, metric: Metric, reports: int) -> list[Check]:
+    """Equal reports of one metric."""
+    return list(freshness.freshness_checks(source, metric, reports))
+
+
+def installations_of(
+    source: Source, names: tuple[str, ...], processes: int, devices: int
+) -> list[Check]:
+    """A crowd of whole installations, with all metrics of those names."""
+    file = source.file()
+    some = {name: m for name, m in file.metrics.items() if m.base_name in names}
+    linked = tuple(one for one in file.associations if set(one.of) <= set(names))
+    ends = {name for one in linked for name in one.of}
+    own = {n: m if m.name in ends else m.replace(cohort_with=None) for n, m in some.items()}
+    return list(
+        installations.installation_checks(MetricsFile(own, file.budget, linked), processes, devices)
+    )
 
 
 @contextmanager

@@ -75,7 +75,17 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
         f"What these parameters do not hide from an observer who can link a device's reports over "
         f"some {metric.period}s, among {size:,} devices of a cohort{_told_apart(metric)}: "
         f"{'; '.join(parts)} "
-        f"(.50 and {1 / size:.1%} are guesses). docs/location.md says what follows from it."
+        f"(.50 and {1 / size:.1%} are guesses).{_when(metric)} docs/location.md says what follows."
+    )
+
+
+def _when(metric: Metric) -> str:
+    """What the attacks leave out."""
+    if not metric.params.mechanism.has_permanent_round:
+        return ""
+    return (
+        f" They know neither when answers changed nor in which {metric.period}s data were; who "
+        "does finds more devices."
     )
 
 

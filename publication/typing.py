@@ -1,4 +1,4 @@
-"""Names of array types."""
+"""Names of types."""
 
 from typing import TypeAlias
 
@@ -8,3 +8,4 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Booleans: TypeAlias = NDArray[np.bool_]
+Strata: TypeAlias = tuple[tuple[str, str], ...]  # name and value, sorted by name

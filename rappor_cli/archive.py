@@ -15,6 +15,7 @@ from archive import export as moving
 from archive import google_reports, retention
 from archive.aggregate import Wanted, choose_parts
 from archive.aggregate import aggregate as sum_parts
+from archive.errors import ArchiveError
 from archive.executors import DaskCluster, Executor, InProcess, LocalProcesses
 from archive.keys import ArchiveKey, load_key, make_key
 from archive.manifest import Entry, read_entries
@@ -66,7 +67,8 @@ def export(
 ) -> None:
     """Move raw reports of served days out of the collector's database. Each moves once.
 
-    Only metrics with keep_raw_days have any. Run it again after a failure: it goes on.
+    Only metrics with keep_raw_days have any. Run it again after a failure: it goes on. A block
+    that is damaged is set aside with the reason, the others move, and the command ends with 1.
     """
     from collector.service.operations import COMMAND_LINE  # the other commands need no collector
 
@@ -78,8 +80,9 @@ def export(
             outcomes.append(outcome)
             days = f"{outcome.first_day} to {outcome.last_day}"
             line = f"{outcome.metric} {days}: {outcome.num_reports} reports {outcome.what}"
-            print(line, file=sys.stderr)
+            print(line + f" ({outcome.reason})" * bool(outcome.reason), file=sys.stderr)
     moved = sum(one.num_reports for one in outcomes if one.what == moving.MOVED)
+    aside = sum(one.what == moving.SET_ASIDE for one in outcomes)
     if as_json:
         rows = [
             {
@@ -88,12 +91,18 @@ def export(
                 "last_day": str(one.last_day),
                 "reports": one.num_reports,
                 "what": one.what,
+                "reason": one.reason,
             }
             for one in outcomes
         ]
         print(json.dumps({"moved": moved, "blocks": rows}))
-        return
-    print(f"{archive}: {moved} reports moved, of {len(outcomes)} blocks", file=sys.stderr)
+    else:
+        print(f"{archive}: {moved} reports moved, of {len(outcomes)} blocks", file=sys.stderr)
+    if aside:
+        raise ArchiveError(
+            f"{aside} of {len(outcomes)} blocks set aside, as named above; their raw reports stay "
+            "in the database until keep_raw_days are over"
+        )
 
 
 @app.command()

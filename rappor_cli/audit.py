@@ -15,6 +15,8 @@ from rich.table import Table
 from decoder.files import probe_file
 from privacy_audit.audit import MOST_TRIALS, TRIALS, AuditOptions, AuditResult
 from privacy_audit.audit import audit as run_audit
+from privacy_audit.identity import identity
+from privacy_audit.promises import promise_of
 from privacy_audit.report import DEFAULT_METRICS, nats, page, percent, to_dict
 from rappor_cli.progress import stage_bars
 from rappor_core.metrics.loading import load_metrics
@@ -65,7 +67,7 @@ def audit(
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)
-    with stage_bars() as show:
+    with stage_bars(lines=True) as show:
         result = run_audit(
             file,
             options,
@@ -73,11 +75,11 @@ def audit(
             command=command,
             progress=show,
         )
-    today = datetime.now(UTC).date()
+    today, audited = datetime.now(UTC).date(), identity(command)
     if json_file is not None:
-        write_whole(json_file, json.dumps(to_dict(result, today), indent=1) + "\n")
+        write_whole(json_file, json.dumps(to_dict(result, today, audited), indent=1) + "\n")
     if output is not None:
-        write_whole(output, page(result, today))
+        write_whole(output, page(result, today, audited))
     _print(result)
     if result.broken:
         raise typer.Exit(1)
@@ -87,7 +89,7 @@ def _print(result: AuditResult) -> None:
     console = Console()
     table = Table(title=f"Attacks on {result.client}")
     table.add_column("two lives")
-    for heading in ("devices", "claim", "lower bound", "of the claim", "excess caught"):
+    for heading in ("devices", "claim", "lower bound", "of the claim", "found from"):
         table.add_column(heading, justify="right")
     for check in result.checks:
         if check.attack is not None:
@@ -97,13 +99,15 @@ def _print(result: AuditResult) -> None:
                 nats(check.claim),
                 nats(check.attack.bound),
                 percent(check.share),
-                nats(check.attack.excess),
+                nats(check.attack.needed),
             )
     console.print(table)
     for note in result.notes:
         console.print(note, soft_wrap=True, highlight=False)
     for check in result.broken:
         where = f"{check.metric}: " if check.metric else ""
-        console.print(f"broken: {where}{check.what} ({check.box}): {check.found}", soft_wrap=True)
-    verdict = f"{len(result.broken)} of {len(result.checks)} claims are broken"
-    console.print(verdict if result.broken else f"{len(result.checks)} claims tested, none broken")
+        console.print(f"broken: {promise_of(check).broken}", soft_wrap=True)
+        console.print(f"  {where}{check.what} ({check.box}): {check.found}", soft_wrap=True)
+    for check in result.untested:
+        console.print(f"not tested: {check.metric}: {check.what}", soft_wrap=True, highlight=False)
+    console.print(result.verdict)

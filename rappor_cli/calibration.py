@@ -21,7 +21,7 @@ from rappor_cli.decode import MethodName
 from rappor_cli.progress import progress_bar
 from simulations.experiments.calibration import RULES, Cell, RunScore, cells, run_cell
 from simulations.experiments.calibration_priors import PriorName
-from simulations.experiments.calibration_settings import STRESS
+from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
 from simulations.experiments.calibration_table import REFERENCE, Mean, Row, summarise
 
 FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
@@ -57,6 +57,9 @@ def decoder_calibration(
             "more values than rows, one cohort, nothing true.",
         ),
     ] = 0,
+    few_cohorts_runs: Annotated[
+        int, typer.Option(min=0, help="Runs of each list of 1 to 8 cohorts and over 128 rows.")
+    ] = 0,
     method: Annotated[MethodName, typer.Option(help="Estimator.")] = MethodName.CAVITY,
     prior: Annotated[
         PriorName, typer.Option(help="Weights declared before the counts: what they know.")
@@ -78,6 +81,7 @@ def decoder_calibration(
         "paper": paper_runs,
         "few rows": few_rows_runs,
         **dict.fromkeys(STRESS, stress_runs),
+        **dict.fromkeys(FEW_COHORTS, few_cohorts_runs),
     }
     rows = summarise(_run(list(cells(sizes, seed)), method, prior))
     if as_json:

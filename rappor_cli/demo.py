@@ -163,6 +163,7 @@ def run_demo(
         port=0,
         workers=1,
         require_keys=False,
+        max_reports_per_address=0,  # all devices of the demo have one
         log_level="warning",
     )
     with running_collector(settings) as url:

@@ -96,7 +96,7 @@ def density(
     if as_json:
         print_json(maps.densities)
         return
-    print_maps(maps.densities, maps.changes(), tracked, maps.base)
+    print_maps(maps.densities, tracked, maps.base)
     if output:
         print(f"files in {output}: {', '.join(written)}")
 

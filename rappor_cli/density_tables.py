@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from decoder.density.map_change import MapChange
+from decoder.comparison.differences import Differences
 from decoder.density.maps import Density
 from decoder.reports.base_layer import BaseLayer, place_name
 from decoder.reports.density_text import (
     NOT_APART,
     cell_km,
     grouped_warnings,
+    promise_text,
     visible_text,
     window_text,
 )
-from decoder.results.warnings import percent
+from decoder.results.warnings import percent, points
 from rappor_core.reserved import RESERVED
 
 _SHOWN = 10
@@ -36,7 +38,6 @@ def print_json(maps: Sequence[Density]) -> None:
 
 def print_maps(
     maps: Sequence[Density],
-    changes: dict[str, MapChange],
     tracked: str,
     base: BaseLayer | None = None,
 ) -> None:
@@ -51,8 +52,10 @@ def print_maps(
     if len(maps) > len(last):
         earlier = len(maps) - len(last)
         console.print(f"Maps of earlier windows, {earlier:,}, are in the files (-o) and in --json.")
-    for slot, found in changes.items():
-        console.print(_change_table(slot, found))
+    for one in last.values():
+        if one.since_first is not None:
+            console.print(_change_table(one, one.since_first))
+    console.print(Text(promise_text(maps[0])))
     console.print(Text(tracked))
 
 
@@ -92,15 +95,11 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     return place_name(centre, base, cell_km(one)) or f"{centre[0]:.3f} {centre[1]:.3f}"
 
 
-def _change_table(slot: str, found: MapChange) -> Table:
-    title = (
-        f"{slot}: change from the first window to the last, at most {percent(found.movers)} of "
-        "devices with new answers"
-    )
+def _change_table(one: Density, found: Differences) -> Table:
+    title = f"{one.location.slot}: change from the first window to the last, in points"
     table = _columns(title, ("cell", "change", "interval", _APART), NO_CHANGE)
-    order = sorted(range(len(found.cells)), key=lambda i: float(found.p_value[i]))
-    for i in order[:_SHOWN]:
-        interval = f"{found.low[i]:+.2%} to {found.high[i]:+.2%}"
+    for i in np.argsort(found.p_value, kind="stable")[:_SHOWN]:
+        interval = f"{points(found.low[i])} to {points(found.high[i])}"
         told = "yes" if found.detected[i] else "no"
-        table.add_row(found.cells[i], f"{found.difference[i]:+.2%}", interval, told)
+        table.add_row(one.cells[i], points(found.difference[i]), interval, told)
     return table

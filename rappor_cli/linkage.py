@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privacy_audit.batch_linkage import Linkage, linkages
+from privacy_audit.linkage_over_time import Gathered, gathered_over_time
 from rappor_core.params import RapporParams
 
 Probability = Annotated[float, typer.Option(min=0, max=1, help="Of the metric's mechanism.")]
@@ -26,21 +27,47 @@ def batch_linkage(
     prob_f: Probability = 0.75,
     prob_p: Probability = 0.5,
     prob_q: Probability = 0.75,
+    days: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--days", min=2, max=400, help="Gather the reports of so many days, one a day; repeat."
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Link the batches of two days by their bodies alone: four metrics together, and each apart."""
+    """Link the batches of two days by their bodies alone: four metrics together, and each apart.
+
+    With --days: sort the reports of one metric over so many days into devices.
+    """
     params = RapporParams.rappor(
         num_bits=num_bits, num_hashes=num_hashes, num_cohorts=num_cohorts,
         prob_f=prob_f, prob_p=prob_p, prob_q=prob_q,
     )  # fmt: skip
-    found = list(linkages(params, devices, crowds, np.random.default_rng(seed)))
+    rng = np.random.default_rng(seed)
+    if days:
+        gathered = gathered_over_time(params, days, devices, num_cohorts, rng, devices * crowds)
+        _print_gathered(list(gathered), devices, as_json=as_json)
+        return
+    found = list(linkages(params, devices, crowds, rng))
     if as_json:
         print(json.dumps([asdict(row) for row in found]))
     else:
         Console().print(_table(found, devices))
+
+
+def _print_gathered(found: list[Gathered], devices: int, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(row) for row in found]))
+        return
+    table = Table(title=f"{devices:,} devices: nine tenths of their reports gathered, by bodies")
+    for name in ("days", "devices"):
+        table.add_column(name, justify="right")
+    for row in found:
+        table.add_row(str(row.reports), f"{row.gathered:.1%}")
+    Console().print(table)
 
 
 def _table(found: list[Linkage], devices: int) -> Table:

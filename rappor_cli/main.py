@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from rappor_core.errors import RapporError
+from rappor_core.errors import RapporError, meant
 from rappor_core.failures import failure_sentence
 
 # command: (module, attribute, one line of help). The attribute is a function or a typer.Typer.
@@ -79,7 +79,8 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
         print(f"rappor {_version()}")
         return 0
     if arguments[0] not in COMMANDS:
-        print(f"rappor: unknown command {arguments[0]!r}; see rappor --help", file=sys.stderr)
+        near = meant(arguments[0], COMMANDS)
+        print(f"rappor: unknown command {arguments[0]!r}{near}; see rappor --help", file=sys.stderr)
         return 2
     return _run(arguments[0], arguments[1:], started)
 

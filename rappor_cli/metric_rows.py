@@ -9,6 +9,7 @@ from typing import Any
 from decoder.reports.number_text import factor
 from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
+from rappor_core.risk import risk_of
 
 METRICS = (
     *("metric", "kind", "params_id", "state", "accepted", "days served"),
@@ -75,7 +76,5 @@ def _epsilons(definitions: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
         metrics = []
     if not metrics:
         return math.nan, math.nan
-    return (
-        sum(metric.epsilon_one for metric in metrics),
-        sum(metric.lifetime_epsilon for metric in metrics),
-    )
+    risk = risk_of(*metrics)
+    return risk.report, risk.life

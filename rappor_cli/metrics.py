@@ -20,9 +20,10 @@ from rappor_cli.train_code import train
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.loading import COMPILED_ENDING
-from rappor_core.metrics.review import Finding, check_metrics
+from rappor_core.metrics.review import Finding, check_metrics, crowd_of
 from rappor_core.metrics.typescript import typescript_text
 from rappor_core.metrics.validation import APP, WEB
+from rappor_core.sequence_risk import risk_text
 from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
 
@@ -63,7 +64,7 @@ def check(
     metrics = load_metrics(file)
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
-    if population is not None and any(m.location is not None for m in metrics.declared):
+    if population is not None:
         findings.extend(_tracking(metrics, population))
         findings.extend(_maps(metrics, population, today, periods, places))
     if as_json:
@@ -71,6 +72,8 @@ def check(
     else:
         for finding in findings:
             print(f"{finding.level}: {finding.metric or file}: {finding.message}")
+        for metric in metrics.declared:
+            print(f"risk: {metric.base_name}: {risk_text(metric, crowd_of(metric, population))}")
         print(
             f"{counted(len(metrics.declared), 'metric')}, {counted(len(findings), 'finding')}; "
             "all metrics may cost a device up to "
@@ -89,17 +92,19 @@ def _by_platform(metrics: MetricsFile) -> str:
 
 
 def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
-    """Attack the location metrics, where the numerical libraries for it are installed."""
+    """Attack what devices will send, where the numerical libraries for it are installed."""
     try:
+        gather = import_module("privacy_audit.linkage_over_time")
         simulate = import_module("privacy_audit.trackability")
         numpy = import_module("numpy")
     except ModuleNotFoundError as error:
         missing = f"re-linking was not tried, as {error.name} is missing: "
         return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
-    found: Iterable[Finding] = simulate.track_findings(
-        metrics, population, numpy.random.default_rng(0)
-    )
-    return found
+    rng = numpy.random.default_rng(0)
+    return [
+        *simulate.track_findings(metrics, population, rng),
+        *gather.gathering_findings(metrics, population, rng),
+    ]
 
 
 def _maps(

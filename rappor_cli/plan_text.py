@@ -61,7 +61,7 @@ def _lines(made: Plan) -> list[str]:
         *(sentence for sentence in (made.few_cohorts, made.rough) if sentence),
         f"epsilon: {params.epsilon_one:.3g} a report, {made.epsilon_year:.3g} a year of one value, "
         f"{made.metric.lifetime_epsilon:.3g} a life",
-        made.risk,
+        made.in_words,
         *(sentence for sentence in (made.weak,) if sentence),
     ]
     lines += [

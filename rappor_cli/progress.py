@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+LINE_SECONDS = 30.0  # between two lines of one stage
+
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -31,8 +34,14 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def stage_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage of a job; yields the function that is told (stage, done, total)."""
+def stage_bars(*, lines: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each stage of a job; yields the function that is told (stage, done, total).
+
+    lines: for jobs of many minutes: where stderr is no terminal, a line now and then.
+    """
+    if lines and not sys.stderr.isatty():
+        yield _Lines()
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -49,6 +58,19 @@ def stage_bars() -> Iterator[Callable[[str, int, int], None]]:
             progress.update(bars[stage], completed=done, total=total)
 
         yield show
+
+
+class _Lines:
+    """A line on stderr for each new stage, and every `LINE_SECONDS` within one."""
+
+    def __init__(self) -> None:
+        self._stage, self._told = "", 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if stage != self._stage or now - self._told >= LINE_SECONDS:
+            self._stage, self._told = stage, now
+            print(f"{stage}: {done} of {total}", file=sys.stderr, flush=True)
 
 
 @contextmanager

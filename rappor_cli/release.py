@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 
 from publication.disclosure_risk import Method, assess_risk, load_domain, read_columns
-from rappor_cli.release_build import build, diff, keygen, verify
+from rappor_cli.release_build import audit, build, diff, keygen, verify
 from rappor_cli.release_clusters import anonymise_table, co_cluster_table, setup_khiops
+from rappor_cli.release_measures import measure, merge_places, series
 from rappor_cli.release_rows import app as rows_app
 from rappor_cli.release_rows import ledger
 from rappor_cli.store import JsonOption
 
 app = typer.Typer(help="Judge, make and verify what is published.", no_args_is_help=True)
 app.command()(build)
+app.command()(audit)
 app.command()(diff)
 app.command()(verify)
 app.command()(keygen)
@@ -24,6 +26,9 @@ app.command("co-cluster")(co_cluster_table)
 app.command("anonymise")(anonymise_table)
 app.command("setup-khiops")(setup_khiops)
 app.command()(ledger)
+app.command()(measure)
+app.command()(series)
+app.command("merge-places")(merge_places)
 app.add_typer(rows_app, name="synthesise")
 
 

@@ -1,4 +1,4 @@
-"""`rappor release build`, `diff`, `verify` and `keygen`."""
+"""`rappor release build`, `audit`, `diff`, `verify` and `keygen`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from publication.release import (
     CellTable,
     Difference,
     Release,
+    audit_releases,
     build_release,
+    check_latest,
     compare_releases,
     key_id,
     load_policy,
@@ -26,6 +28,7 @@ from publication.release import (
     load_public_key,
     make_keys,
     policy_changes,
+    read_published,
     read_release,
     read_source,
     sign_manifest,
@@ -38,7 +41,16 @@ from rappor_cli.text import plain
 from rappor_core.text import visible
 
 PublicKeyOption = Annotated[
-    Path | None, typer.Option("--public-key", help="The owner's public key, PEM.")
+    list[Path] | None,
+    typer.Option("--public-key", help="A public key of the owner, PEM; again for a second one."),
+]
+EarlierOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="An earlier release, oldest first; give all that came before."),
+]
+UnsignedOption = Annotated[
+    bool,
+    typer.Option(help="Earlier releases are not signed: check their digests only."),
 ]
 
 
@@ -52,12 +64,10 @@ def build(
     ],
     policy: Annotated[Path, typer.Option(help="release.toml.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="A folder that does not exist.")],
-    earlier: Annotated[
-        list[Path] | None,
-        typer.Option(help="An earlier release, oldest first; give all that overlap."),
-    ] = None,
+    earlier: EarlierOption = None,
     key: Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")] = None,
     public_key: PublicKeyOption = None,
+    unsigned_earlier: UnsignedOption = False,
     hierarchy: Annotated[
         list[str] | None, typer.Option(help="METRIC=FILE: the tree of a roll-up without one.")
     ] = None,
@@ -67,14 +77,15 @@ def build(
 ) -> None:
     """Make a release of decoded tables: rounded, suppressed, signed.
 
-    Earlier releases are checked against their digests, and against --public-key where it is given.
+    Earlier releases must be signed by a --public-key, unless --unsigned-earlier is said.
     """
     rules = load_policy(policy)
     private = load_private_key(key) if key else None
-    trusted = load_public_key(public_key) if public_key else None
     tables = [table for source in sources for table in _read(source)]
-    trees = {metric: Hierarchy.load(Path(file)) for metric, file in map(_pair, hierarchy or [])}
-    before = [read_release(folder, trusted) for folder in earlier or []]
+    trees = {
+        metric: Hierarchy.load(Path(file)) for metric, file in map(name_and_value, hierarchy or [])
+    }
+    before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
     day = read_day(issued) or datetime.now(UTC).date()
     made = build_release(tables, rules, day, earlier=before, hierarchies=trees)
     sign = partial(sign_manifest, private) if private else None
@@ -84,6 +95,43 @@ def build(
     print(f"{'signed' if private else 'not signed'}; files in {output}: {', '.join(files)}")
 
 
+def audit(
+    folder: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    earlier: EarlierOption = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Judge by this release.toml, not by that of each release.")
+    ] = None,
+    complete: Annotated[
+        bool, typer.Option(help="The rows of each table of a CSV file hold everybody.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a reader can infer from published tables that their policies promise to hide.
+
+    FOLDER may hold a release.csv alone, of whoever has published it; then give --policy. Exit code
+    1 if a number that is not shown is known more closely than promised.
+    """
+    rules = None if policy is None else load_policy(policy)
+    given = [*(earlier or []), folder]
+    found = audit_releases([read_published(one, rules, complete=complete) for one in given])
+    if as_json:
+        print(json.dumps(asdict(found)))
+    else:
+        for one in found.findings:
+            what = one.cell or "reports"
+            place = one.table if one.published else f"{one.table}, less parts of it"
+            print(f"{place}: {visible(what)}: {one.low:.6g} to {one.high:.6g}, promised "
+                  f"{one.promised:g}")  # fmt: skip
+        print(
+            f"{found.tables:,} tables, {found.rows:,} rows; {found.hidden:,} numbers are not "
+            f"shown, and {len(found.findings):,} are known more closely than promised"
+        )
+        if found.widened:
+            print(f"{found.widened:,} numbers contradict others by more than rounding")
+    if found.findings:
+        raise typer.Exit(1)
+
+
 def diff(
     old: Annotated[Path, typer.Argument(help="Folder of a release.")],
     new: Annotated[Path, typer.Argument(help="Folder of another one.")],
@@ -91,7 +139,7 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Show what NEW publishes that OLD does not, and what has changed, for whoever approves it."""
-    trusted = load_public_key(public_key) if public_key else None
+    trusted = [load_public_key(path) for path in public_key or []]
     first, second = (read_release(folder, trusted) for folder in (old, new))
     found, rules = compare_releases(first, second), policy_changes(first, second)
     if as_json:
@@ -109,13 +157,18 @@ def verify(
     digests_only: Annotated[
         bool, typer.Option(help="Without a key: tells of accidents, not of who made it.")
     ] = False,
+    latest: Annotated[
+        Path | None,
+        typer.Option(help="A file that remembers what was verified: an old release is refused."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check the signature of a release, and every file against its manifest. Exit code 1 if not."""
-    if (public_key is None) != digests_only:
+    if (not public_key) != digests_only:
         raise typer.BadParameter("give --public-key FILE, or --digests-only")
-    trusted = load_public_key(public_key) if public_key else None
-    found = verify_release(folder, trusted)
+    found = verify_release(folder, [load_public_key(path) for path in public_key or []])
+    if latest is not None:
+        check_latest(found, latest)
     if as_json:
         print(json.dumps(asdict(found)))
         return
@@ -134,15 +187,39 @@ def keygen(
     print(f"private key: {private} (mode 0600; keep it)\npublic key: {public}\nid: {name}")
 
 
+def read_earlier(
+    folders: list[Path] | None, public_keys: list[Path] | None, *, unsigned: bool
+) -> list[Release]:
+    """Earlier releases, each verified by the signature of a key, or by its digests if told so."""
+    if folders and unsigned == bool(public_keys):
+        raise typer.BadParameter(
+            "--earlier needs --public-key FILE of who signed it, or --unsigned-earlier"
+        )
+    trusted = [load_public_key(path) for path in public_keys or []]
+    return [read_release(folder, trusted) for folder in folders or []]
+
+
 def _read(source: str) -> list[CellTable]:
     """The tables of FOLDER or FOLDER@name=value,name=value."""
     folder, at, strata = source.rpartition("@")
     if not at or "=" not in strata:
         return read_source(Path(source))
-    return read_source(Path(folder), dict(map(_pair, strata.split(","))))
+    pairs = list(map(name_and_value, strata.split(",")))
+    if len(dict(pairs)) < len(pairs):
+        raise typer.BadParameter(f"{source!r} names a stratum twice")
+    return read_source(Path(folder), dict(pairs))
 
 
-def _pair(text: str) -> tuple[str, str]:
+def trees_of(given: list[str] | None, columns: list[str]) -> dict[str, Hierarchy]:
+    """The trees of COLUMN=FILE, by column. Wrong usage for a column that is not among them."""
+    trees = {name: Hierarchy.load(Path(file)) for name, file in map(name_and_value, given or [])}
+    if unknown := set(trees) - set(columns):
+        raise typer.BadParameter(f"--hierarchy of {min(unknown)!r}, which --columns does not name")
+    return trees
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """The parts of NAME=VALUE. Wrong usage for anything else."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE")

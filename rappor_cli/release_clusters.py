@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -19,9 +20,11 @@ from publication.co_clustering import (
     Recoded,
     co_cluster,
     co_cluster_by_khiops,
+    draw_numbers,
     generalise_clusters,
     learn_hierarchies,
     merge_small_clusters,
+    merge_until_diverse,
     micro_aggregate,
     recode,
     synthesise,
@@ -30,9 +33,16 @@ from publication.co_clustering.files import write_co_clustering, write_table
 from publication.co_clustering.khiops import default_folder, set_up
 from publication.disclosure_risk import read_columns
 from publication.errors import ReleaseError, TableError
-from publication.k_anonymity import anonymise
+from publication.k_anonymity import (
+    Anonymised,
+    Columns,
+    DiversityRule,
+    anonymise,
+    class_diversity,
+)
 from publication.release.columns import safe_text
 from rappor_cli.progress import spinner
+from rappor_cli.release_build import name_and_value, trees_of
 from rappor_core.errors import file_problem
 
 LEARNT = "learnt"
@@ -87,6 +97,20 @@ def co_cluster_table(
     publish: Annotated[
         Publish, typer.Option(help="What to make of the clusters; needs --k.")
     ] = Publish.NOTHING,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            help="COLUMN=LEAST:GREATEST, declared: SYNTH draws numbers within its intervals.",
+        ),
+    ] = None,
+    sensitive: Annotated[
+        str, typer.Option(help="Column of which --distinct and --closeness hold in each cluster.")
+    ] = "",
+    distinct: Annotated[int, typer.Option(min=1, help="Its parts in every cluster.")] = 1,
+    closeness: Annotated[
+        float, typer.Option(min=0, max=1, help="Most total variation of a cluster to TABLE.")
+    ] = 1.0,
     engine: Annotated[Engine, typer.Option(help="Who co-clusters.")] = Engine.OURS,
     khiops: Annotated[
         Path | None, typer.Option(help="Folder of setup-khiops, if not the usual one.")
@@ -102,6 +126,11 @@ def co_cluster_table(
     """
     if publish is not Publish.NOTHING and k is None:
         raise typer.BadParameter("--publish needs --k: how many rows share a published cluster")
+    if ranges and publish is not Publish.SYNTH:
+        raise typer.BadParameter("--range is of --publish synth: the others publish intervals")
+    if bool(sensitive) != (distinct > 1 or closeness < 1) or (sensitive and k is None):
+        raise typer.BadParameter("--sensitive needs --k, and --distinct or --closeness")
+    bounds = dict(map(_range, ranges or []))
     recoded = _recode(table, columns, numbers, intervals, floor or k or 1)
     with spinner(f"co-clustering {recoded.num_rows:,} rows"):
         if engine is Engine.KHIOPS:
@@ -110,8 +139,12 @@ def co_cluster_table(
             model = co_cluster(recoded, seed=seed, starts=starts)
     with _naming(table):
         grid = model.finest if k is None else merge_small_clusters(model, k)
+        if sensitive and k is not None:
+            grid = merge_until_diverse(model, k, sensitive, DiversityRule(distinct, closeness))
     learnt = learn_hierarchies(model)
-    files = write_co_clustering(model, grid, learnt, output, _published(publish, grid, learnt))
+    files = write_co_clustering(
+        model, grid, learnt, output, _published(publish, grid, learnt, bounds)
+    )
     _print_grid(model, grid)
     print(f"files in {output}: {', '.join(files)}")
     print("recoded.csv, grid.json and index.html tell of the rows: they are not for publication")
@@ -121,13 +154,18 @@ def anonymise_table(
     table: TableArgument,
     columns: ColumnsOption,
     k: Annotated[int, typer.Option(min=2, help="Rows that share every published combination.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    hierarchy: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=FILE: its tree in CSV, a row a value: the value, ..., the root."),
+    ] = None,
     hierarchies: Annotated[
         str,
         typer.Option(
-            help="'learnt' from TABLE, or a hierarchies.json of rappor release co-cluster."
+            help="Trees of the other columns: 'learnt' from TABLE, or a hierarchies.json of rappor "
+            "release co-cluster."
         ),
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    ] = "",
     numbers: NumbersOption = "",
     intervals: IntervalsOption = 10,
     keep: Annotated[
@@ -136,38 +174,91 @@ def anonymise_table(
     suppress: Annotated[
         float, typer.Option(min=0, max=0.999, help="Share of the rows that may be left out.")
     ] = 0.0,
+    sensitive: Annotated[
+        str, typer.Option(help="Column of --keep that --distinct and --closeness are of.")
+    ] = "",
+    distinct: Annotated[
+        int, typer.Option(min=1, help="Values of it that every class has (l-diversity).")
+    ] = 1,
+    closeness: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Most total variation of a class to TABLE (t-closeness)."),
+    ] = 1.0,
     seed: SeedOption = 0,
     starts: StartsOption = 1,
 ) -> None:
     """Generalise columns of TABLE along trees until every combination stands k times.
 
     k-anonymity is not differential privacy. Values that fewer than k rows have are named nowhere.
-    With --hierarchies learnt the trees are read off TABLE
-    by co-clustering (2 columns or more), and tell of it.
+    With --hierarchies learnt the trees are read off TABLE by co-clustering (2 columns or more), and
+    tell of it; a tree of --hierarchy is yours, and every node of it may be named. Classes whose
+    rows all say the same in a column of --keep are counted in a warning.
     """
     names, kept = _names(columns), _names(keep)
     if set(names) & set(kept):
         raise typer.BadParameter("--keep names columns of --columns: they would be published whole")
     if output.exists() and table.exists() and output.samefile(table):
         raise ReleaseError(f"{output} is the table itself, and would be written over")
+    if sensitive not in kept and (sensitive or distinct > 1 or closeness < 1):
+        raise typer.BadParameter("--distinct and --closeness need --sensitive, a column of --keep")
+    given = trees_of(hierarchy, names)
+    rest = [name for name in names if name not in given]
+    if bool(rest) != bool(hierarchies):
+        raise typer.BadParameter(
+            f"no tree of {', '.join(rest)}: --hierarchy COLUMN=FILE, or --hierarchies learnt"
+            if rest
+            else "--hierarchies has nothing to do: every column has a tree of --hierarchy"
+        )
     if hierarchies == LEARNT:
-        recoded = _recode(table, columns, numbers, intervals, k)
+        recoded = _recode(table, ",".join(rest), numbers, intervals, k)
         with spinner(f"co-clustering {recoded.num_rows:,} rows"):
             learnt = learn_hierarchies(co_cluster(recoded, seed=seed, starts=starts))
+    elif hierarchies:
+        learnt = _selected(LearntHierarchies.load(Path(hierarchies)), rest, Path(hierarchies))
     else:
-        learnt = _selected(LearntHierarchies.load(Path(hierarchies)), names, Path(hierarchies))
+        learnt = LearntHierarchies({}, {})
     whole = _read(table, [*names, *kept])
     with _naming(table), spinner(f"anonymising for k = {k}"):
-        learnt = learnt.with_floor(whole, k)
-        rows = learnt.recode(whole)
-        made = anonymise(rows, learnt.columns(), k, suppression_budget=suppress)
+        learnt = learnt.with_floor(whole, k) if rest else learnt
+        coded = learnt.recode(whole) if rest else {}
+        made = anonymise(
+            coded | {name: whole[name] for name in given},
+            Columns({**learnt.trees, **given}),
+            k,
+            suppression_budget=suppress,
+            sensitive=whole[sensitive] if sensitive else None,
+            rule=DiversityRule(distinct, closeness),
+        )
+    _write_classes(made, names, {name: whole[name] for name in kept}, output)
+
+
+def _write_classes(
+    made: Anonymised, names: list[str], kept: Mapping[str, list[str]], output: Path
+) -> None:
+    """Write what is published, and say what it kept and what it does not hide."""
     published = made.to_table()
-    shown = {name: published[name] for name in names} | {name: whole[name] for name in kept}
+    shown = {name: published[name] for name in names} | {**kept}
     _write(_guarded(shown, made.published.tolist()), output)
     print(
         f"{int(made.counts.sum()):,} rows in {len(made.counts):,} classes of {made.counts.min():,} "
         f"or more; mean loss {made.leaf_loss:.3f}; {made.completeness:.1%} of the rows left out"
     )
+    for name, values in kept.items():
+        _warn_of_one_value(name, made, values)
+
+
+def _warn_of_one_value(name: str, made: Anonymised, values: Sequence[str]) -> None:
+    """Say how many classes have one value of a column that is published as it is."""
+    said = np.array(values)[made.published].tolist()
+    alone = class_diversity(made.of_row[made.published], said)
+    classes = alone.distinct == 1
+    if classes.any():
+        print(
+            f"warning: {name}: all rows of a class say the same in {classes.mean():.1%} of the "
+            f"classes ({alone.sizes[classes].sum():,} rows), so who is known to be in it is known "
+            f"to say that; --sensitive {name} --distinct 2 asks for more",
+            file=sys.stderr,
+        )
 
 
 def setup_khiops(
@@ -222,13 +313,26 @@ def _naming(file: Path) -> Iterator[None]:
         raise TableError(f"{file}: {error}") from None
 
 
+def _range(text: str) -> tuple[str, tuple[float, float]]:
+    name, bounds = name_and_value(text)
+    low, colon, high = bounds.partition(":")
+    try:
+        return name, (float(low), float(high if colon else ""))
+    except ValueError:
+        raise typer.BadParameter(f"--range {text!r} is not COLUMN=LEAST:GREATEST") from None
+
+
 def _published(
-    publish: Publish, grid: Grid, learnt: LearntHierarchies
+    publish: Publish,
+    grid: Grid,
+    learnt: LearntHierarchies,
+    bounds: Mapping[str, tuple[float, float]],
 ) -> dict[str, list[str]] | None:
     if publish is Publish.NOTHING:
         return None
     if publish is Publish.SYNTH:
-        return _guarded(synthesise(grid, np.random.default_rng()))
+        rng = np.random.default_rng()
+        return _guarded(draw_numbers(synthesise(grid, rng), grid.recoded.parts, bounds, rng))
     if publish is Publish.MICRO:
         made = micro_aggregate(grid)
     else:

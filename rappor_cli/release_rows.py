@@ -17,8 +17,6 @@ from publication.release import (
     key_id,
     load_policy,
     load_private_key,
-    load_public_key,
-    read_release,
     sign_manifest,
 )
 from publication.synthetic_rows import (
@@ -37,6 +35,12 @@ from publication.synthetic_rows import (
 from publication.synthetic_rows.decoded import check_size
 from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE, ROWS_ARE
 from rappor_cli.days import read_day
+from rappor_cli.release_build import (
+    EarlierOption,
+    PublicKeyOption,
+    UnsignedOption,
+    read_earlier,
+)
 from rappor_cli.text_columns import print_columns
 from rappor_core.text import visible
 
@@ -63,14 +67,10 @@ def decoded(
     issued: Annotated[
         str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
     ] = None,
-    earlier: Annotated[
-        list[Path] | None,
-        typer.Option(help="An earlier release, of tables or of rows, oldest first; give all."),
-    ] = None,
+    earlier: EarlierOption = None,
     key: Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")] = None,
-    public_key: Annotated[
-        Path | None, typer.Option(help="The owner's public key, PEM: of earlier releases.")
-    ] = None,
+    public_key: PublicKeyOption = None,
+    unsigned_earlier: UnsignedOption = False,
 ) -> None:
     """Draw sets of rows from decoded estimates and their errors, at no further cost to privacy.
 
@@ -80,8 +80,7 @@ def decoded(
     check_new_folder(output, ROWS_ARE)
     rules = load_policy(policy)
     private = load_private_key(key) if key else None
-    trusted = load_public_key(public_key) if public_key else None
-    before = [read_release(folder, trusted) for folder in earlier or []]
+    before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
     day = read_day(issued) or datetime.now(UTC).date()
     known = admit_estimates(read_estimates(source), rules, day)
     release = release_of_rows(known, rules, day, before)

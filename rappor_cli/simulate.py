@@ -20,6 +20,7 @@ from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_fleet import fleet
+from rappor_cli.simulate_moves import location_moves
 from rappor_cli.simulate_numbers import numbers
 from rappor_cli.simulate_published import (
     homepages,
@@ -45,6 +46,7 @@ app.command("decoder-calibration")(decoder_calibration)
 app.command("association")(association)
 app.command("location")(location)
 app.command("location-attacks")(location_attacks)
+app.command("location-moves")(location_moves)
 app.command("batch-linkage")(batch_linkage)
 app.command("location-coverage")(location_coverage)
 app.command("plan")(plan_check)

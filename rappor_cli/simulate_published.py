@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rappor_cli.experiment_files import Asked, Outcome, run_experiment
+from rappor_core.risk import PRIOR
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
 from simulations.experiments import parameters as grid
@@ -158,7 +159,7 @@ def longitudinal(
         lambda rng, advance: over_time.longitudinal(devices, rng, over_time.PERIODS, advance),
         lambda rows: Outcome(
             "longitudinal", f"longitudinal, {devices:,} devices attacked in each row",
-            {"devices": devices, "prior": over_time.PRIOR, "level": over_time.LEVEL},
+            {"devices": devices, "prior": PRIOR, "level": over_time.LEVEL},
             LONGITUDINAL_COLUMNS, [asdict(row) for row in rows], partial(draw_longitudinal, rows),
         ),
     )  # fmt: skip

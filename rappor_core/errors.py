@@ -11,6 +11,7 @@ RapporError
 Messages repeat the bad value and name the way out. None of them holds a secret.
 """
 
+from collections.abc import Iterable
 from reprlib import Repr
 
 _SHOWN_CHARACTERS = 60
@@ -25,6 +26,14 @@ def shown(value: object) -> str:
     short.maxlist = short.maxtuple = 8
     short.maxdict = short.maxlevel = 3
     return short.repr(value).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def meant(given: object, known: Iterable[str]) -> str:
+    """What a wrong word was probably to be, for the end of a message; "" where nothing is near."""
+    from difflib import get_close_matches  # only where something is wrong
+
+    near = get_close_matches(str(given)[:_SHOWN_CHARACTERS], list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def toml_problem(error: ValueError, text: str = "") -> str:

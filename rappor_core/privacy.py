@@ -61,6 +61,30 @@ def epsilon_n(
     return _combine(ones, zeros, num_hashes, single_bit)
 
 
+def epsilon_per_report(
+    mechanism: TwoRoundMechanism,
+    num_hashes: int,
+    num_reports: int,
+    *,
+    single_bit: bool,
+    symbol: bool,
+) -> float:
+    """The most that a report costs on average, of `num_reports` >= 1 in a device's life, nats.
+
+    So many reports, of whatever memoised values, cost at most `num_reports` times as much. For bits
+    it is `epsilon_one`, since each further report of a value adds less than the one before. The
+    evidence for a symbol that few keep grows with the first reports, and then flattens: its mean
+    rises to one peak and falls.
+    """
+    most = 0.0
+    for n in range(1, num_reports + 1 if symbol else 2):
+        mean = epsilon_n(mechanism, num_hashes, n, single_bit=single_bit, symbol=symbol) / n
+        if mean <= most:
+            break
+        most = mean
+    return most
+
+
 def _combine(ones: float, zeros: float, num_hashes: int, single_bit: bool) -> float:
     """Join the evidence of a bit shown set (`ones`) and of one shown clear (`zeros`)."""
     ones, zeros = abs(ones), abs(zeros)

@@ -6,19 +6,21 @@ import os
 import select
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from rappor_server.errors import ConflictError, SettingsError, StorageError
+from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
+from rappor_server.fair_lock import FairLock
 from rappor_server.program import Program
+from rappor_server.readiness import TRIAL_BYTES
 
 _WAYS_OUT = {  # by SQLite's error code
     sqlite3.SQLITE_NOTADB: "name the file that {migrate} made, or restore a backup",
@@ -34,6 +36,7 @@ COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit
 _ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
 _POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
 _CLOSE_SECONDS = 10.0
+_TURN_SECONDS = 2.5  # that a writer of SQLite waits for its turn at most
 
 
 def parse_url(database: str, program: Program) -> URL:
@@ -203,6 +206,8 @@ class Database:
         self._in_flight = 0
         host = f" at {engine.url.host}" if engine.url.host else ""
         self._name = f"{str(engine.url.database)!r}{host}"
+        self._turn = _turn_of(engine)
+        self.is_failing = False  # whether a write was refused since the last trial write
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -246,9 +251,11 @@ class Database:
 
     @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
+        in_turn = self._turn.held() if options.get("writes") and self._turn else nullcontext()
         try:
             with (
                 self._counted(),
+                in_turn,
                 self.engine.connect().execution_options(**options) as connection,
                 connection.begin(),
             ):
@@ -257,7 +264,28 @@ class Database:
             reason = describe(error, self.program.migrate)
             if _is_conflict(error):
                 raise ConflictError(f"another process was first: {reason}") from error
-            raise StorageError(f"the database {self._name} failed: {reason}") from error
+            self.is_failing |= bool(options.get("writes"))
+            kind = DiskFullError if _is_disk_full(error) else StorageError
+            raise kind(f"the database {self._name} failed: {reason}") from error
+
+    def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
+        """Insert a row of TRIAL_BYTES that nobody sees and delete it, in a committed transaction.
+
+        Args:
+            table: has a text or binary primary key, which the row names first.
+            row: its values, but for the blob.
+            blob: the column of the random bytes.
+
+        Raises:
+            StorageError: that failed, as on a full disk.
+        """
+        name, mark = next(iter(row.items()))
+        with self._transaction(writes=True) as connection:
+            if self.is_postgresql:
+                check_commits(connection)
+            connection.execute(insert(table).values({**row, blob: os.urandom(TRIAL_BYTES)}))
+            connection.execute(delete(table).where(table.c[name] == mark))
+        self.is_failing = False
 
     def close(self) -> None:
         """Give back every connection, once the transactions of other threads are over.
@@ -269,12 +297,29 @@ class Database:
         self.engine.dispose()
 
 
+def _turn_of(engine: Engine) -> FairLock | None:
+    """What writers of SQLite take before its lock; None of PostgreSQL, which has queues.
+
+    For SQLite's own lock they would poll, and who commits and begins again at once would have it
+    for seconds while the others sleep.
+    """
+    if engine.dialect.name != "sqlite":
+        return None
+    return FairLock(Path(f"{engine.url.database}-turn"), _TURN_SECONDS)
+
+
 def _is_conflict(error: Exception) -> bool:
     """A row that another process inserted first, or a deadlock with it that PostgreSQL broke."""
     cause = _cause(error)
     if isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError):
         return True
     return getattr(cause, "sqlstate", None) in ("40P01", "40001")
+
+
+def _is_disk_full(error: Exception) -> bool:
+    cause = _cause(error)
+    is_sqlite = getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    return is_sqlite or getattr(cause, "sqlstate", None) == "53100"
 
 
 def describe(error: Exception, migrate: str) -> str:

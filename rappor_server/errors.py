@@ -5,10 +5,13 @@ RapporError
     |-- SettingsError          a setting is wrong, or not safe as it stands
     |-- SchemaError            the database is not at this code's version
     |-- StorageError           the database cannot be reached or cannot write
+    |   |-- DiskFullError      it has no room
     |   `-- ConflictError      another process changed the same rows first, or a name is taken
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
-    |   `-- BodyTimeoutError
+    |   |-- BodyTimeoutError
+    |   `-- RateLimitedError     too many requests of one key or address
+    |-- OverloadedError        more waits than the bound allows, or the server is shutting down
     |-- AuthenticationError    no key, or one that is unknown or revoked
     `-- NotFoundError          what was named is not there
 """
@@ -41,6 +44,10 @@ class StorageError(ServerError):
     """The database cannot be reached or cannot write. What was not answered was not done."""
 
 
+class DiskFullError(StorageError):
+    """The disk of the database has no room. What was not answered was not done."""
+
+
 class ConflictError(StorageError):
     """Another process changed the same rows first (read and repeat), or a name is taken."""
 
@@ -55,6 +62,14 @@ class BodyTooLargeError(RequestError):
 
 class BodyTimeoutError(RequestError):
     """The body did not arrive in time."""
+
+
+class RateLimitedError(RequestError):
+    """Too many requests of one key or address."""
+
+
+class OverloadedError(ServerError):
+    """More waits than the bound allows, or the server is shutting down."""
 
 
 class AuthenticationError(ServerError):

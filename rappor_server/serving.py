@@ -8,12 +8,41 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, sleep
+from typing import Any
 
 import uvicorn
 
 from rappor_server.errors import ServerError
+from rappor_server.http_protocol import BoundedHttpProtocol
 
 _START_SECONDS = 30.0
+
+
+def server_config(
+    app: Any, *, host: str, port: int, drain_seconds: int, workers: int = 1
+) -> uvicorn.Config:
+    """How both services run under uvicorn, with bounded connections.
+
+    app: the application, or where it is made, as "module:function".  drain_seconds: for requests
+    that have begun when the server stops.
+    """
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        host=host,
+        port=port,
+        http=BoundedHttpProtocol,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=drain_seconds,
+        lifespan="on",
+        ws="none",
+    )
 
 
 class Server(uvicorn.Server):

@@ -43,6 +43,8 @@ class ReportQueue:
         self._state = state
         self._delivery = delivery
         self._randomness = randomness
+        self.num_lost = 0  # reports that were refused or dropped since the start of the app
+        self.last_loss = ""  # why the last of them was, as it is counted
 
     def compose(self) -> None:
         """Turn all that is queued into batches: random members, each batch fixed and stored."""
@@ -182,14 +184,20 @@ class ReportQueue:
 
     def _count_dropped(self, reason: str, number: int) -> None:
         if number:
-            self._state.count(f"dropped:{reason}", number)
+            self._count(f"dropped:{reason}", number)
+
+    def _count(self, outcome: str, number: int) -> None:
+        self._state.count(outcome, number)
+        if not outcome.startswith("accepted:"):
+            self.num_lost += number
+            self.last_loss = outcome
 
     def _forget(self, batch: StoredBatch, outcomes: Counter[str]) -> None:
         """Delete a batch and count its outcomes; nothing, if it was wiped or settled meanwhile."""
         with self._state.transaction() as database:
             gone = database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount
             for name, number in outcomes.items() if gone else ():
-                self._state.count(name, number)
+                self._count(name, number)
 
 
 class _MembersGoneError(Exception):

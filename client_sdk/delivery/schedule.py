@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from math import ceil, log
 
+from client_sdk import fork_hooks as forks
 from client_sdk.delivery.batches import content_type, read_body
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import ReportQueue, StoredBatch
@@ -28,6 +29,7 @@ KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
 LONGEST_DELAY = 10  # times the mean
 TOO_LARGE = "http_413"
+FAILING = "failing_since"  # of the time of the first failure, in the state's table `meta`
 
 
 class SendLoop:
@@ -62,8 +64,24 @@ class SendLoop:
         )
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
+        self._failing_since: float | None = state.get(FAILING)
+        self._is_warned = False
+        self._lost_before = 0  # when nothing waited the last time
         self.last_error = ""
         self.key_is_refused = False
+
+    @property
+    def num_lost(self) -> int:
+        """How many reports were refused or dropped since the start of the app."""
+        return self._outbox.num_lost
+
+    @property
+    def not_delivered(self) -> str:
+        """Since when nothing could be delivered, and why; "" where the last try did not fail."""
+        if self._failing_since is None:
+            return ""
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._failing_since))
+        return f"not delivered since {since}, because {self.last_error or 'of an earlier failure'}"
 
     def step(self, *, hurried: bool) -> float | None:
         """Do what is due. Seconds until the next step, or None when nothing waits.
@@ -73,6 +91,8 @@ class SendLoop:
         self._outbox.trim()
         self._state.checkpoint()
         if not self._outbox.has_waiting():
+            self._delivered()
+            self._lost_before = self.num_lost
             self._reschedule()
             return None
         wait = self._pauses.left(hurried=hurried)
@@ -86,19 +106,38 @@ class SendLoop:
         except TransportError as error:
             if error.reason == "cancelled":
                 return BUSY_PAUSE  # the state may be gone: nothing more is done with it
-            self.last_error = str(error)
             self.key_is_refused = error.reason in KEY_REFUSED
             self._pauses.failed(error)
+            self._failed(str(error))
             today = int(self._clock() // SECONDS_A_DAY)
             self._outbox.drop_older_than(today - self._delivery.max_age_days)
             return self._pauses.left(hurried=hurried)
         if not done:
             return BUSY_PAUSE if hurried else BUSY_PAUSE_UNHURRIED
-        self.last_error = ""
+        self.last_error = self._outbox.last_loss if self.num_lost > self._lost_before else ""
         self.key_is_refused = False
+        self._delivered()
         self._pauses.succeeded()
         self._reschedule()
         return 0.0
+
+    def _failed(self, error: str) -> None:
+        """Remember since when, over starts of the app; one warning in the log is enough."""
+        self.last_error = error
+        if self._failing_since is None:
+            self._failing_since = self._clock()
+            self._state.put(FAILING, float(self._failing_since))
+        if not self._is_warned:
+            self._is_warned = True
+            with forks.loading():
+                from logging import getLogger  # only where something is to be said
+
+            getLogger("client_sdk").warning("reports wait: %s", self.not_delivered)
+
+    def _delivered(self) -> None:
+        if self._failing_since is not None:
+            self._failing_since = None
+            self._state.put(FAILING, None)
 
     def _delay_left(self) -> float:
         """Seconds until what waits may be sent; drawn once, and kept over restarts.

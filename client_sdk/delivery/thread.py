@@ -18,12 +18,14 @@ from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.file_lock import FileLock
 from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.traces import scrub_traces
 
 if TYPE_CHECKING:
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
 
-CHORE_PAUSE = 600.0  # seconds between two looks at whether a period is over
+LOOK_SECONDS = 900.0  # between two looks at whether a period is over: days begin on quarters
+SCRUB_PAUSE = 10.0  # seconds until the files are scrubbed again, where another process hindered it
 BUSY_PAUSE = 0.25  # the same, while another process holds the state
 LOCK_PATIENCE = 1.0  # seconds for which the thread waits for threads of the app
 TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used (a full disk)
@@ -41,15 +43,16 @@ class SenderThread:
         delivery: Delivery,
         randomness: Randomness,
         clock: Callable[[], float],
-        chore: Callable[[], bool] | None = None,
+        chore: Callable[[], None] | None = None,
         catch_up: Callable[[], None] = lambda: None,
         associations: tuple[object, ...] = (),
     ) -> None:
         """lock: of the process, for the state. clock: seconds since 1970.
 
-        chore: done at the start, and every now and then while nothing else happens; True where
-        the files hold what was deleted.  catch_up: done first; raises StateBusyError to have it
-        tried again.  associations: of metrics whose reports travel together.
+        chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
+        sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
+        StateBusyError to have it tried again.  associations: of metrics whose reports travel
+        together.
         """
         self._associations = associations
         self._catch_up = catch_up
@@ -69,6 +72,7 @@ class SenderThread:
         self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, settled
         self._stopping = False
         self._news = self._housework = False
+        self._clean = True  # the files hold nothing that was deleted
         self.idle = False  # nothing waits, and the thread sleeps until `notify`
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="rappor-sender", daemon=True)
@@ -77,6 +81,15 @@ class SenderThread:
     def last_error(self) -> str:
         """Why the last try failed, or "" after one that did not."""
         return self._trouble or (self._loop.last_error if self._loop is not None else "")
+
+    @property
+    def not_delivered(self) -> str:
+        """Since when nothing could be delivered, and why; "" where the last try did not fail."""
+        return self._loop.not_delivered if self._loop is not None else ""
+
+    @property
+    def _num_lost(self) -> int:
+        return self._loop.num_lost if self._loop is not None else 0
 
     @property
     def key_is_refused(self) -> bool:
@@ -101,7 +114,11 @@ class SenderThread:
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
-        """Send now; True when nothing waits any more, False when `timeout` seconds were too few."""
+        """Send now; True when all was delivered within `timeout` seconds.
+
+        False, too, where a report was refused or dropped meanwhile: `last_error` says why.
+        """
+        lost = self._num_lost
         with self._changed:
             self._wanted += 1
             ticket = self._wanted
@@ -109,7 +126,7 @@ class SenderThread:
             self._changed.wait_for(lambda: self._done >= ticket or self._stopping, timeout)
             drained = self._done >= ticket
             self._done = max(self._done, ticket)  # nobody waits for it any more
-        return drained
+        return drained and self._num_lost == lost
 
     def cancel(self) -> None:
         """Once this returns not one byte leaves, whatever the thread is doing; do not wait for it.
@@ -167,8 +184,10 @@ class SenderThread:
         if self._directory.is_withdrawn:
             raise StateError("consent was withdrawn; the state is about to be wiped", "no_consent")
         self._catch_up()
-        if self._chore is not None and self._chore():
-            self._state.scrub()
+        if self._chore is not None:
+            self._chore()
+            self._clean = False
+            self._clean = scrub_traces(self._state)
         if self._loop is None:
             if not self._state.has_waiting():
                 return None
@@ -200,17 +219,26 @@ class SenderThread:
             self._associations,
         )
 
+    def _until_look(self) -> float | None:
+        """Seconds until the chore is due; None where there is none."""
+        if self._chore is None:
+            return None
+        look = LOOK_SECONDS - self._clock() % LOOK_SECONDS
+        return look if self._clean else min(look, SCRUB_PAUSE)
+
     def _sleep(self, wait: float | None) -> None:
         """Until something is queued, if nothing waits; otherwise for a time, or until a flush."""
+        look = self._until_look()
         with self._changed:
             if wait is None:
                 self.idle = not self._news
                 self._changed.wait_for(
                     lambda: self._news or self._stopping or self._wanted > self._done,
-                    None if self._chore is None else CHORE_PAUSE,
+                    look,
                 )
                 self.idle = False
             elif wait > 0:
                 self._changed.wait_for(
-                    lambda: self._stopping or self._housework or self._wanted > self._seen, wait
+                    lambda: self._stopping or self._housework or self._wanted > self._seen,
+                    wait if look is None else min(wait, look),
                 )

@@ -1,8 +1,9 @@
 """One location metric on one device: from fixes to the usual place of each slot and period.
 
-The main path is `fix` -> `Dwell.add`, and `roll` when a period is over: one report for each slot
-that is due, always, with `no_data` where it is declared, else `other`, for a slot without a fix;
-then the period's fixes are forgotten.
+The main path is `fix` -> `Dwell.add`, and `roll` when a period is over: the usual place of each
+slot becomes its last known one; one report for each slot that is due, always, with `no_data` where
+it is declared, else `other`, where nothing is known of it; then the period's fixes are forgotten,
+and so is each last known place that no answer to come may repeat.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Visits:
         self._period: int | None = None
         self._today: int | None = None  # the day of the last look at the clock, in that period
         self._dwell = Dwell()
+        self._known: dict[str, tuple[int, Place]] = {}  # by slot: its last known place, and when
         self._reported = Periods()
+        self.forgot = False  # what was kept of a period, since the last time that this was cleared
         self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still take
         if saved is not None:
             self._restore(json.loads(saved))
@@ -69,7 +72,8 @@ class Visits:
         slot = self._asked[moment.hour, is_weekend(moment.day)]
         if slot is not None:
             self._dwell.enter(slot, place, SHORTEST)
-        self._last = moment, place, self._location.max_gap_minutes * 60.0
+        kept = place if any(self._asked.values()) else OUTSIDE  # where nothing is asked, only when
+        self._last = moment, kept, self._location.max_gap_minutes * 60.0
         return closed
 
     def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
@@ -131,8 +135,9 @@ class Visits:
         """Credit the time since the last fix; close the period where it is over. True if it was.
 
         Nothing of a fix is left then, not even for the time until the next one: what is answered
-        in a period does not depend on another. A clock that went back closes nothing: what belongs
-        to a period that has not ended by the clock is forgotten, and no period is reported twice.
+        in a period depends on no other but those that `hold` names. A clock that went back closes
+        nothing: what belongs to a period that has not ended by the clock is forgotten, and no
+        period is reported twice.
         Where a report cannot be queued all stays as it was, to be tried again.
         """
         self._credit(moment)
@@ -147,6 +152,7 @@ class Visits:
             self._close(before, period, moment.day)
         self._today = moment.day
         self._dwell, self._last = Dwell(), None
+        self.forgot |= before is not None
         self._begin(period)
         return closed
 
@@ -159,6 +165,7 @@ class Visits:
                 "period": self._period,
                 "dwell": self._dwell.rows(),
                 "reported": self._reported.runs(),
+                "known": [[slot, *known] for slot, known in self._known.items()],
                 "last": last,
             },
             separators=(",", ":"),
@@ -175,19 +182,34 @@ class Visits:
         if params_id != self._metric.params_id:  # cells and slots may be others
             return
         self._dwell = Dwell(saved["dwell"])
+        self._known = {slot: (period, place) for slot, period, place in saved.get("known", ())}
         if saved["last"] is not None:
             moment, place, left = saved["last"]
             self._last = Moment(*moment), place, left
 
     def _begin(self, period: int) -> None:
-        """A period starts; what is not asked of it is not kept, either."""
+        """A period starts; what no answer to come is made from is not kept."""
         self._period = period
-        done = self._location.mode == "once" and self._reported.runs()
-        due = set() if done else {slot for slot, _ in self._assignment.due(period)}
+        wanted = {slot for _, slot in self._to_come(period)}
         for hour in range(24):
             for weekend in (False, True):
                 slot = self._location.slot_at(hour, weekend)
-                self._asked[hour, weekend] = slot if slot in due else None
+                self._asked[hour, weekend] = slot if slot in wanted else None
+        self._known = {
+            slot: (seen, place)
+            for slot, (seen, place) in self._known.items()
+            if seen < period and any(of == slot for _, of in self._to_come(seen))
+        }
+
+    def _to_come(self, seen: int) -> list[tuple[int, str]]:
+        """Answers that are still to be given and may be the usual place of a period."""
+        if self._location.mode == "once" and self._reported.runs():
+            return []
+        return [
+            (turn, slot)
+            for turn, slot in self._assignment.answers_from(seen)
+            if self._period is not None and turn >= self._period and turn not in self._reported
+        ]
 
     def _place(self, latitude: float, longitude: float) -> Place:
         """The code of a point's cell at this device's level."""
@@ -229,18 +251,27 @@ class Visits:
         Only as far back as a collector takes them: what it would refuse costs a budget, too.
         """
         unit = self._metric.period
+        for slot in self._location.slots:
+            place = self._dwell.usual(slot.name)
+            if place is not None:
+                self._known[slot.name] = first, place
         oldest = period_number(unit, today - self._metric.accept_days - 1)  # UTC may be behind
         for period in range(max(first, oldest), end):
-            self._report(period, self._dwell if period == first else Dwell())
+            self._report(period)
 
-    def _report(self, period: int, dwell: Dwell) -> None:
+    def _report(self, period: int) -> None:
         """Send one report for each slot that is due in a period that is over, once for ever."""
         if period in self._reported or (self._location.mode == "once" and self._reported.runs()):
             return
         day = last_day(self._metric.period, period)
         for slot, name in self._assignment.due(period):
-            self._send(name, self._value(dwell.usual(slot)), day)
+            self._send(name, self._value(self._known_at(period, slot)), day)
         self._reported.add(period)
+
+    def _known_at(self, turn: int, slot: str) -> Place | None:
+        """The last known place of a slot, where the answer of this period may be made from it."""
+        seen, place = self._known.get(slot, (turn, None))
+        return place if (turn, slot) in self._assignment.answers_from(seen) else None
 
     def _value(self, place: Place | None) -> str:
         """The text that is encoded."""

@@ -14,6 +14,7 @@ from client_sdk.location.local_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS
+from client_sdk.storage.traces import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.loading import MetricsFile
@@ -50,7 +51,6 @@ class LocationRecorder:
         self._saved_at = monotonic()
         self._unsaved = False
         self._secret: bytes | None = None
-        self._closed = False
         self._hour = Moment(0.0, 0, 0, 0.0)
         places = [m for m in metrics.declared if m.location is not None]
         self._elsewhere = {m.base_name for m in places if not recorder.runs_here(m)}
@@ -107,15 +107,14 @@ class LocationRecorder:
             return visits.refuses(moment, clock) or self._counted(take(visits))
 
     def roll(self, at: datetime | float) -> bool:
-        """Close the periods that are over; True if any was closed since the last call."""
+        """Close the periods that are over; True if any was."""
         moment: Moment = moment_at(at) if isinstance(at, float) else moment_of(at)
         with self._lock:
             saved = [self._roll_saved(n, moment) for n in self._names if n not in self._visits]
             own = [visits.look(moment) for visits in self._visits.values()]
-            if any(own) or self._unsaved:
+            if self._unsaved or any(visits.forgot for visits in self._visits.values()):
                 self._save()
-            closed, self._closed = self._closed or any(saved + own), False
-        return closed
+        return any(saved + own)
 
     def save(self) -> None:
         """Write what the periods hold so far to the state."""
@@ -147,7 +146,7 @@ class LocationRecorder:
                 visits = self._load(name)
                 before, closed = visits.to_json(), visits.look(moment)
                 if visits.to_json() != before:
-                    self._state.put_note(VISITS + name, visits.to_json())
+                    self._keep(name, visits)
         except BaseException:
             self._recorder.forget()  # lines and sources that it entered are undone
             raise
@@ -185,7 +184,6 @@ class LocationRecorder:
 
     def _counted(self, closed: bool) -> Literal["queued"] | None:
         """What was taken is in memory; where the state is held it is saved a little later."""
-        self._closed |= closed
         self._unsaved |= closed or self._monotonic() - self._saved_at >= SAVE_SECONDS
         if self._unsaved:
             with suppress(StateBusyError):
@@ -207,5 +205,13 @@ class LocationRecorder:
         with self._state.transaction():
             self._same_secret()
             for name, visits in self._visits.items():
-                self._state.put_note(VISITS + name, visits.to_json())
+                self._keep(name, visits)
+        for visits in self._visits.values():
+            visits.forgot = False
         self._saved_at, self._unsaved = self._monotonic(), False
+
+    def _keep(self, name: str, visits: Visits) -> None:
+        """Write the visits of a metric, within a transaction."""
+        if visits.forgot:
+            leave_trace(self._state)
+        self._state.put_note(VISITS + name, visits.to_json())

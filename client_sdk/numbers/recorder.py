@@ -15,6 +15,7 @@ from client_sdk.numbers.collected import Collected
 from client_sdk.randomisation.key_derivation import draw
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import NUMBERS
+from client_sdk.storage.traces import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
@@ -121,6 +122,8 @@ class NumberRecorder:
         if before == period:
             return False
         closed = before is not None and before < period
+        if before is not None:
+            leave_trace(self._state)
         if before is not None and closed:
             self._close(name, collected, range(before, period), day)
         collected.begin(period)

@@ -42,9 +42,12 @@ def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
     return draw(secret, b"cohort", metric, num_cohorts)
 
 
-def draw(secret: bytes, purpose: bytes, metric: str, choices: int) -> int:
-    """A uniform choice in [0, choices), for life; the bias is below choices / 2**64."""
-    word = int.from_bytes(derive(secret, purpose, metric.encode(), length=8), "big")
+def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: bytes) -> int:
+    """A uniform choice in [0, choices), for life; the bias is below choices / 2**64.
+
+    fields: what else it hangs on.
+    """
+    word = int.from_bytes(derive(secret, purpose, metric.encode(), *fields, length=8), "big")
     return (word * choices) >> 64
 
 

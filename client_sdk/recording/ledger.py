@@ -34,9 +34,11 @@ ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not l
 class Promise(Frozen):
     """What a metric promised when this device first used it; epsilons in nats.
 
+    epsilon_one: by which each report of a life counts, see `Metric.epsilon_per_report`.
     period, reports_per_period: of `max_reports_per_period`, for each name that reports are counted
         by. "" and infinite where a time between two reports is declared instead (mode `window`),
         and in promises of versions that did not keep it.
+    reports_in_window: in any `window` periods in a row: 2 where turns are drawn anew in each block.
     """
 
     epsilon_infinity: float
@@ -47,18 +49,20 @@ class Promise(Frozen):
     reports_per_day: float
     period: str = ""
     reports_per_period: float = math.inf
+    reports_in_window: float = 1.0
 
     @classmethod
     def of(cls, metric: Metric) -> Promise:
         """The promise in a definition."""
         return cls(
             metric.params.epsilon_infinity,
-            metric.params.epsilon_one,
+            metric.epsilon_per_report,
             metric.lifetime_epsilon,
             metric.max_permanent_responses,
             math.inf if metric.max_reports is None else metric.max_reports,
             _reports_in_a_period(metric) / PERIOD_DAYS[metric.period],
             *_limit_by_period(metric),
+            _reports_in_window(metric),
         )
 
     def weaker_than(self, first: Promise) -> list[str]:
@@ -91,6 +95,7 @@ _BOUNDS = (
     "max_memoized_values",
     "max_reports",
     "reports_per_day",
+    "reports_in_window",
 )
 
 
@@ -152,6 +157,8 @@ class Ledger:
                 return Decision(None, "nothing_left")
             if self._memoise(device, [bits]):
                 return Decision(bits)
+            if device.metric.fallback is None:  # one answer for life, whose price is the same
+                return Decision(None, "nothing_left")
         return Decision(device.fallback_bits(), "past_cap")
 
     def _memoise(self, device: MetricEncoder, several: Iterable[int]) -> bool:
@@ -200,6 +207,14 @@ def _limit_by_period(metric: Metric) -> tuple[str, float]:
     if metric.location is not None and metric.location.mode == "window":
         return "", math.inf  # bounded by the time between two reports: `reports_per_day`
     return metric.period, metric.max_reports_per_period
+
+
+def _reports_in_window(metric: Metric) -> float:
+    """At most, in any `window` periods in a row; 1 where no window is declared."""
+    location = metric.location
+    if location is None or location.mode != "window":
+        return 1.0
+    return float(location.most_reports_in(location.window))
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:

@@ -248,8 +248,26 @@ class MetricState:
     def _limits(self, day: int) -> Limits:
         metric, line = self.device.metric, self.device.line
         name, unit = self.counted_by
-        apart, place = 0, metric.location
-        if place is not None and place.mode == "window":
-            apart = int((place.window - 0.5) * MEAN_DAYS[metric.period])
-        period = period_number(unit, day)
-        return Limits(name, period, self._per_period, line, metric.max_reports, apart)
+        return Limits(
+            name,
+            period_number(unit, day),
+            self._per_period,
+            line,
+            metric.max_reports,
+            _days_of_one_report(metric, day),
+        )
+
+
+def _days_of_one_report(metric: Metric, day: int) -> tuple[int, int] | None:
+    """First and last day among which a report of mode `window` is the only one of its metric.
+
+    With fresh turns those of its block, else as many as a window has before it and after it.
+    """
+    place, unit = metric.location, metric.period
+    if place is None or place.mode != "window":
+        return None
+    if place.turn == "fresh":
+        first = period_number(unit, day) // place.window * place.window
+        return max(last_day(unit, first - 1) + 1, 0), last_day(unit, first + place.window - 1)
+    apart = int((place.window - 0.5) * MEAN_DAYS[unit])
+    return max(day - apart, 0), day + apart

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from client_sdk.privacy_level import PrivacyLevel
 from rappor_core.metrics.metric import Metric
 
+SPENT = "nothing_left"
 THIS = {"day": "of today", "week": "of this week", "month": "of this month"}
 FIXED = {
     "late": "the time of the fix lies in a period that is over",
@@ -21,12 +22,17 @@ FIXED = {
 
 
 def sentence(
-    reason: str, metrics: Mapping[str, Metric], level: PrivacyLevel | None = None, detail: str = ""
+    reason: str,
+    metrics: Mapping[str, Metric],
+    level: PrivacyLevel | None = None,
+    detail: str = "",
+    budget: float | None = None,
 ) -> str:
     """One sentence. No value is in it.
 
     reason: as `inspect` counts it, such as `full:homepage`.  metrics: the declared ones, by name.
     level: the person's, where it is known.  detail: of a mistake, what was wrong.
+    budget: nats over all metrics as it holds on the device, where that is known.
     """
     outcome, _, rest = reason.partition(":")
     name, _, more = rest.partition(":")
@@ -42,7 +48,8 @@ def sentence(
         when = "" if metric is None else f" on {metric.expires}"
         return f"{name} expired{when}; a later version of the metrics file may extend it"
     if outcome == "closed":
-        return f"{name} is closed on this device: {_closed(more)}"
+        spent = "" if metric is None or budget is None else _spent(metric, level, budget)
+        return f"{name} is closed on this device: {_closed(more)}{spent if more == SPENT else ''}"
     return f"{name}: {FIXED.get(outcome, outcome)}"
 
 
@@ -51,7 +58,8 @@ def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
     if metric is None:
         return "all the reports that its period or its life may have"
     if metric.location is not None and metric.location.mode == "window":
-        return "its one report within the window"
+        block = "of this block of" if metric.location.turn == "fresh" else "within"
+        return f"its one report {block} {metric.location.window:,} {metric.period}s"
     most: float = metric.max_reports_per_period
     if level is not None:
         most = min(most, level.max_reports_per_period)
@@ -60,6 +68,17 @@ def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
     if metric.max_reports is not None:
         text += f", or the {metric.max_reports:,} of its life"
     return text
+
+
+def _spent(metric: Metric, level: PrivacyLevel | None, budget: float) -> str:
+    """The cap and the budget, one of which has no room for the metric, and the way out."""
+    cap: float = metric.max_permanent_responses
+    if level is not None:
+        cap = min(cap, level.max_values)
+    return (
+        f"; its cap is {cap:g} values at epsilon {metric.params.epsilon_infinity:.2f} each, the "
+        f"budget of all metrics {budget:g}; a larger one needs set_consent(True, budget=NUMBER)"
+    )
 
 
 def _closed(why: str) -> str:

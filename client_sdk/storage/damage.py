@@ -31,7 +31,8 @@ PLACE = frozenset(  # the disk's, the system's or the directory's trouble; the f
 )
 PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RapporError)
 META = {"secret": bytes, "secret_check": bytes, "generation": int, "send_at": float}
-META |= {"budget": float, "unit": str}  # "unit:" stands before a metric's name
+META |= {"budget": float, "failing_since": float, "unscrubbed": int}
+META |= {"unit": str}  # "unit:" stands before a metric's name
 LENGTHS = {"secret": 32, "secret_check": 8}
 
 LedgerCheck = Callable[[sqlite3.Connection], None]

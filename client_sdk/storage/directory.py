@@ -75,7 +75,7 @@ class StateDirectory:
 
     def begin_withdrawal(self) -> None:
         """Leave a file that says so, until `end_withdrawal`: another start then goes on."""
-        with suppress(OSError):  # a full disk: then only this process remembers
+        with suppress(OSError):  # a disk that is full or read-only: see `is_withdrawn`
             os.close(os.open(self._withdrawal_path, os.O_WRONLY | os.O_CREAT, 0o600))
 
     def end_withdrawal(self) -> None:
@@ -87,15 +87,22 @@ class StateDirectory:
         """Overwrite the state's files in place, where the system lets us, and delete them.
 
         Neither takes room on the disk. A process that still has them open finds them damaged.
-        Raises OSError where a file cannot be deleted.
+        Raises OSError where a file can be neither overwritten nor deleted.
         """
-        paths = [self.state_path + suffix for suffix in ("-wal", "", "-shm")]
-        for path in paths:
+        failed = None
+        for suffix in ("-wal", "", "-shm"):
+            path, overwritten = self.state_path + suffix, False
             with suppress(OSError):
                 _overwrite(path)
-        for path in paths:
-            with suppress(FileNotFoundError):
+                overwritten = True
+            try:
                 os.unlink(path)
+            except FileNotFoundError:
+                pass
+            except OSError as error:  # a directory that is read-only
+                failed = failed if overwritten else error
+        if failed is not None:
+            raise failed
 
     def seen_generation(self) -> int:
         """The generation that was written beside the state last; 0 where none is legible."""

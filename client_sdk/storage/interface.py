@@ -85,8 +85,8 @@ class Limits(NamedTuple):
     """How many reports there may be.
 
     At most `most` counted under `name` in the period of this number; at most `most_ever` (None: any
-    number) counted for life under `line`; none under `name` in so many periods as `apart` before
-    and after this one.
+    number) counted for life under `line`; none yet under `name` in the periods from the first to
+    the last of `alone_in`, where there is one.
     """
 
     name: str
@@ -94,4 +94,4 @@ class Limits(NamedTuple):
     most: int
     line: str
     most_ever: int | None
-    apart: int = 0
+    alone_in: tuple[int, int] | None = None

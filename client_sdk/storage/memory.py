@@ -75,10 +75,9 @@ class MemoryState:
         if limits.most_ever is not None:
             bounds[limits.line, LIFE] = limits.most_ever
         counts = {key: self._periods.get(key, 0) for key in bounds}
-        near = range(max(limits.period - limits.apart, 0), limits.period + limits.apart + 1)
-        if any(counts[key] >= most for key, most in bounds.items()) or (
-            limits.apart and any((limits.name, period) in self._periods for period in near)
-        ):
+        first, last = limits.alone_in or (0, -1)
+        near = any(name == limits.name and first <= p <= last for name, p in self._periods)
+        if near or any(counts[key] >= most for key, most in bounds.items()):
             return "full"
         entry = self._entries.get(draft.digest)
         if entry is None:

@@ -18,6 +18,7 @@ from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, S
 from client_sdk.storage.periods import change_unit, use_up
 from client_sdk.storage.rollback_guard import RollbackGuard, Seen
 from client_sdk.storage.state_file import StateFile
+from client_sdk.storage.traces import leave_trace, scrub_traces
 
 RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
 NEAR = """
@@ -69,11 +70,11 @@ class SqliteState(StateFile):
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """See `State`. The one write of `record`: one statement, one commit."""
-        if limits.apart == 0:
+        if limits.alone_in is None:
             return self._add(draft, limits)
-        first, last = limits.period - limits.apart, limits.period + limits.apart
+        first, last = limits.alone_in
         with self.transaction(durable=True) as database:  # a window's one report: without a
-            where = {"name": limits.name, "first": max(first, 0), "last": last}
+            where = {"name": limits.name, "first": first, "last": last}
             near = database.execute(NEAR, where).fetchone()
             if near is not None:  # permanent response its count is what the guarantee hangs on
                 return "full"
@@ -194,7 +195,8 @@ class SqliteState(StateFile):
         if stale:
             with self.transaction(durable=True) as database:
                 database.executemany("DELETE FROM notes WHERE name = ?", stale)
-            self.scrub()
+                leave_trace(self)
+            scrub_traces(self)
 
     def count(self, name: str, number: int = 1) -> None:
         """See `State`."""

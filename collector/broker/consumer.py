@@ -30,6 +30,7 @@ from rappor_server.logs import Log
 
 _WAIT_SECONDS = 0.5  # for a message, and after a failure
 _TELL_SECONDS = 60.0  # between two lines of what was counted
+_IDLE_SECONDS = 60.0  # without a partition, after which that is told
 _OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
@@ -62,21 +63,28 @@ class Consumer:
         self._partitions: list[int] = []
         self._placed = True  # there is nothing to place yet
         self._positions: dict[int, int] = {}
+        self._busy_at = monotonic()  # when a partition was assigned, or that was told
+        self._others = -1  # the sum of all positions when that was told
         self.counted = Counted()
 
-    def run(self, stop: Event, is_done: Callable[[], bool] = lambda: False) -> None:
+    def run(self, stop: Event, is_done: Callable[[], bool] | None = None) -> None:
         """Count until `stop` is set, or there is nothing to count and `is_done` says so.
 
-        Raises SettingsError where the topic is not the one that was counted before.
+        Raises:
+            SettingsError: the topic is not the one that was counted before.
+            StorageError: it was to end by itself, and no partition was assigned to it for a minute
+                in which nobody else counted either.
         """
         self._client.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
-        told = monotonic()
+        told = self._busy_at = monotonic()
+        self._others = self._counted_by_all()
         try:
             while not stop.is_set():
                 had = self._turn()
-                if not had and self._placed and self._is_done(is_done):
+                if not had and self._placed and is_done is not None and self._is_done(is_done):
                     self._look_last()
                     break
+                self._look_idle(ends=is_done is not None)
                 if monotonic() - told >= _TELL_SECONDS:
                     told = monotonic()
                     self._tell()
@@ -109,6 +117,30 @@ class Consumer:
         except StorageError as error:  # it is asked again after the next turn
             self._log.warning("counting_failed", reason=str(error))
             return False
+
+    def _look_idle(self, *, ends: bool) -> None:
+        """Tell when no partition is assigned for long; raise where the run is to end by itself."""
+        if self._partitions:
+            self._busy_at = monotonic()
+        if monotonic() - self._busy_at < _IDLE_SECONDS:
+            return
+        self._busy_at = monotonic()
+        before, self._others = self._others, self._counted_by_all()
+        waits = (
+            f"no partition of {self._topic!r} was assigned for {_IDLE_SECONDS:.0f} s: other "
+            "consumers of the group hold them all, or the broker does not form the group"
+        )
+        self._log.warning("no_partition", reason=waits)
+        if ends and before == self._others:
+            raise StorageError(f"{waits}; nobody counted meanwhile")
+
+    def _counted_by_all(self) -> int:
+        """The sum of the stored positions; -1 where they cannot be read."""
+        try:
+            with self._database.read() as connection:
+                return sum(positions(connection, self._topic).values())
+        except StorageError:
+            return -1
 
     def _look_last(self) -> None:
         """At the end, without waiting for the second between two looks."""

@@ -36,7 +36,8 @@ def consume(settings: Settings, *, until_end: bool = False, leave_broker: bool =
 
     Raises:
         SettingsError: no broker, no library, no topic, or not the topic that was counted before.
-        StorageError: the database or the broker cannot be reached at the start.
+        StorageError: the database or the broker cannot be reached at the start, or the end is not
+            reached because no partition is assigned.
     """
     if settings.broker is None:
         raise SettingsError("broker is not set: there is nothing to consume")
@@ -48,7 +49,7 @@ def consume(settings: Settings, *, until_end: bool = False, leave_broker: bool =
         partitions_of(client, settings.broker_topic)
         with database.change() as connection:  # only now: from here on days wait for a consumer
             begin(connection, today(utc_now))
-        done = _until(client, database, settings) if until_end or leave_broker else _never
+        done = _until(client, database, settings) if until_end or leave_broker else None
         log.info("consuming", topic=settings.broker_topic)
         consumer = make_one(client, database, settings, log)
         consumer.run(stop, done)
@@ -101,10 +102,6 @@ def _signals(stop: Event) -> Iterator[None]:
     finally:
         for name, handler in zip(names, before, strict=True):
             signal.signal(name, handler)
-
-
-def _never() -> bool:
-    return False
 
 
 def _until(client: Any, database: Database, settings: Settings) -> Callable[[], bool]:

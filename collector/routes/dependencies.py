@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from time import monotonic
 from typing import cast
 
 from fastapi import Request
 from starlette.types import Scope as ASGIScope
 
-from collector.buffers import Buffers
 from collector.errors import NotFoundError, RequestError
-from collector.limits import KeyLimit, Names, RateLimit, SharedRateLimit
-from collector.request_body import BodyBounds, sender_of
+from collector.request_body import GzipBounds
 from collector.service.access import Scope
 from collector.service.commit_queue import Taker
 from collector.service.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
 from collector.service.operations import Collector
-from collector.service.readiness import Readiness
 from collector.settings import Settings
 from collector.store.database import Database
 from collector.telemetry import Telemetry
-from collector.unsent import Unsent
 from rappor_core.wire.report import MAX_METRIC_BYTES
+from rappor_server.buffers import Buffers
+from rappor_server.limits import OFFICE_SECONDS, KeyLimit, Names, RateLimit, SharedRateLimit
+from rappor_server.readiness import Readiness
+from rappor_server.request_body import sender_of
+from rappor_server.unsent import Unsent
 
 MAX_QUERY_VALUE = 200
 RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send
@@ -51,15 +54,22 @@ class Limits:
         return [one for one in found if isinstance(one, SharedRateLimit) and one.is_on]
 
 
-def make_limits(settings: Settings) -> Limits:
-    """The limits that the settings name."""
+def make_limits(settings: Settings, seconds: Callable[[], float] = monotonic) -> Limits:
+    """The limits that the settings name. seconds: a clock."""
     if settings.rate_limit_store == "database":
         return _shared_limits(settings)
     return Limits(
-        by_address=RateLimit(settings.max_requests_per_address),
-        by_key=KeyLimit(settings.max_requests_per_key),
-        reports_by_address=RateLimit(settings.max_reports_per_address, "reports"),
-        reports_by_key=KeyLimit(settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS),
+        by_address=RateLimit(settings.max_requests_per_address, seconds=seconds),
+        by_key=KeyLimit(settings.max_requests_per_key, seconds=seconds),
+        reports_by_address=RateLimit(
+            settings.max_reports_per_address,
+            "reports",
+            burst_seconds=OFFICE_SECONDS,
+            seconds=seconds,
+        ),
+        reports_by_key=KeyLimit(
+            settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS, seconds=seconds
+        ),
     )
 
 
@@ -70,7 +80,9 @@ def _shared_limits(settings: Settings) -> Limits:
     return Limits(
         by_address=SharedRateLimit(1, settings.max_requests_per_address, names),
         by_key=KeyLimit(requests, shared=SharedRateLimit(2, requests, names)),
-        reports_by_address=SharedRateLimit(3, settings.max_reports_per_address, names, "reports"),
+        reports_by_address=SharedRateLimit(
+            3, settings.max_reports_per_address, names, "reports", burst_seconds=OFFICE_SECONDS
+        ),
         reports_by_key=KeyLimit(
             reports,
             "reports",
@@ -90,7 +102,7 @@ class Parts:
     keys: KeyKeeper
     telemetry: Telemetry
     buffers: Buffers
-    body_bounds: BodyBounds
+    body_bounds: GzipBounds
     unsent: Unsent
     limits: Limits
     writing: Database  # of the intake alone, so that nobody who reads keeps reports waiting
@@ -126,6 +138,16 @@ def limit_address(scope: ASGIScope, parts: Parts) -> None:
     """Count a request of an address. Raises RateLimitedError."""
     if parts.limits.by_address.is_on:
         parts.limits.by_address.take(sender_of(scope))
+
+
+def limit_sender(scope: ASGIScope, parts: Parts) -> None:
+    """Count a request of reports, before its body is read; of an address that has none left, none.
+
+    Raises RateLimitedError.
+    """
+    limit_address(scope, parts)
+    if parts.limits.reports_by_address.is_on:
+        parts.limits.reports_by_address.check(sender_of(scope))
 
 
 def limit_reports(scope: ASGIScope, parts: Parts, key: str | None, reports: int) -> None:

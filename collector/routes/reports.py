@@ -11,13 +11,14 @@ from starlette.types import Receive, Scope, Send
 from collector.cross_origin import CrossOrigin
 from collector.errors import AuthenticationError, RateLimitedError
 from collector.problems import Refuser
-from collector.request_body import media_type, read_body, sender_of
-from collector.routes.dependencies import Parts, limit_address, limit_reports
+from collector.request_body import media_type, read_body
+from collector.routes.dependencies import Parts, limit_address, limit_reports, limit_sender
 from collector.service.access import Scope as KeyScope
 from collector.service.batch_writer import Content, Receipt, Submission, read_submission
 from collector.service.key_cache import MAX_AGE_OF_UNKNOWN
 from collector.service.report_validation import REASONS, Refusal
 from rappor_core.wire.report import WIRE_VERSION
+from rappor_server.request_body import sender_of
 
 _ACCEPTED = '{"status":"accepted"}'
 _REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
@@ -71,7 +72,7 @@ class ReportsEndpoint:
 
 async def accept_reports(scope: Scope, receive: Receive, parts: Parts) -> Receipt:
     """Count the reports of a batch; return when they are on the disk."""
-    limit_address(scope, parts)
+    limit_sender(scope, parts)
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
     key = None
     if parts.settings.require_keys:

@@ -62,18 +62,17 @@ def _planned(
     connection: Connection, entry: Entry | LinkedEntry, first: date | None, last: date | None
 ) -> Export:
     closed = entry.closed_through
+    if first is not None and last is not None and first > last:
+        raise NotServedError(
+            f"the window {first} to {last} runs backwards", reason="window_backwards"
+        )
+    for day in filter(None, (first, last)):
+        if day_of(day) > closed:
+            raise NotServedError(
+                f"day {day} is not closed; days are closed through {date_of(closed)}",
+                reason="day_open",
+            )
     days = 0 if first is None else day_of(first), closed if last is None else day_of(last)
-    if days[0] > days[1]:
-        raise NotServedError(
-            f"the window {date_of(days[0])} to {date_of(days[1])} runs backwards; days "
-            f"are closed through {date_of(closed)}",
-            reason="window_backwards",
-        )
-    if days[1] > closed:
-        raise NotServedError(
-            f"day {last} is not closed; days are closed through {date_of(closed)}",
-            reason="day_open",
-        )
     count = count_raw(connection, entry.series_id, *days)
     if not count:
         raise _none_kept(entry)

@@ -15,15 +15,16 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from collector.service.registry import Entry, LinkedEntry, load_registry
+from collector.service.registry import Entry, LinkedEntry, Registry, load_registry
 from collector.store.bit_counters import counts
 from collector.store.blocks import BlockRow, load_blocks, sum_blocks
 from collector.store.database import Database
-from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page
+from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
 from rappor_core.calendar import date_of
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
+SOON = 2  # days before raw reports are deleted from which that is told
 PAGE = 50_000  # reports read in one short transaction, of all days of a block together
 _LEAST_PAGE = 100
 _DELETED_AT_ONCE = 20_000
@@ -53,6 +54,35 @@ class RawBlock:
     def last_day(self) -> date:
         """Of its days, inclusive."""
         return date_of(self.days[1])
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringDay:
+    """A day whose raw reports are still in the database, and soon deleted. last: their last day."""
+
+    metric: str
+    params_id: str
+    day: str
+    last: str
+
+
+def find_expiring(connection: Connection, registry: Registry, now: int) -> list[ExpiringDay]:
+    """The days whose raw reports are deleted within `SOON` days, so that an export is due.
+
+    now: the clock's day.
+    """
+    return [
+        ExpiringDay(
+            entry.metric.name,
+            entry.params_id,
+            date_of(day).isoformat(),
+            date_of(day + entry.metric.keep_raw_days).isoformat(),
+        )
+        for entry in (*registry, *registry.linked.values())
+        if entry.metric.keep_raw_days
+        for day in raw_days(connection, entry.series_id, now - entry.metric.keep_raw_days + SOON)
+        if day <= entry.closed_through
+    ]
 
 
 class RawBlocks:

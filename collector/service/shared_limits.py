@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from collector.errors import StorageError
-from collector.limits import SharedRateLimit
 from collector.store.database import Database
 from collector.store.rate_limits import share
+from rappor_server.limits import SharedRateLimit
 
 Taken = dict[bytes, float]
 OnThread = Callable[[Callable[[Taken], Taken], Taken], Awaitable[Taken]]

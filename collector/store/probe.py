@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from collector.errors import StorageError
 from collector.store.database import Database
 from collector.store.models import batch_partitions, batches, partitioned_batches
 from collector.store.registry import state_version
 from rappor_server.database import check_commits
-
-_TRIAL_BYTES = 16 << 10  # more than one page of either database, so that it must find room
 
 
 def try_to_read(database: Database) -> None:
@@ -25,21 +23,17 @@ def try_to_read(database: Database) -> None:
 
 
 def try_to_write(database: Database) -> None:
-    """Insert a row that nobody sees and delete it, in one transaction that is committed.
+    """Insert a row as large as a large batch, that nobody sees, and delete it, and commit that.
 
     Raises StorageError where that fails, as on a full disk.
     """
     mark = os.urandom(16)
     row: dict[str, Any] = {"batch_hash": mark, "digest": mark, "num_reports": 0}
-    newest = select(func.max(batch_partitions.c.id)).scalar_subquery()
     if database.is_postgresql:
-        table, row["partition_id"] = partitioned_batches, newest
+        row["partition_id"] = select(func.max(batch_partitions.c.id)).scalar_subquery()
+        database.try_to_write(partitioned_batches, row, "results")
     else:
-        table, row["expires"] = batches, -1
-    with database.add() as connection:
-        _check_commits(database, connection)
-        connection.execute(insert(table).values(**row, results=os.urandom(_TRIAL_BYTES)))
-        connection.execute(delete(table).where(table.c.batch_hash == mark))
+        database.try_to_write(batches, row | {"expires": -1}, "results")
 
 
 def _check_commits(database: Database, connection: Connection) -> None:

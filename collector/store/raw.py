@@ -45,6 +45,18 @@ def count_raw(connection: Connection, series_id: int, first: int, last: int) -> 
     return int(connection.execute(statement).scalar_one())
 
 
+def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
+    """The days before `before` of which reports are kept, each found by one look at the key."""
+    day, days = raw_reports.c.day, list[int]()
+    of_series = select(func.min(day)).where(raw_reports.c.series_id == series_id)
+    while True:
+        known = days[-1] if days else -1
+        found = connection.execute(of_series.where(day > known, day < before)).scalar()
+        if found is None:
+            return days
+        days.append(found)
+
+
 def raw_page(
     connection: Connection, series_id: int, first: int, last: int, after: Key, limit: int
 ) -> list[RawRow]:

@@ -15,7 +15,6 @@ from decoder.density.linear_system import Reading
 from decoder.typing import Floats
 
 BLOCKS = 15
-_LEAST = 1e-12  # a projection holds zeros
 _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
 
@@ -77,14 +76,16 @@ def _weighted(readings: Sequence[Reading], shares: Floats) -> tuple[Floats, Any]
 
 
 def _profiles(shares: Floats, reserved: int) -> Floats:
-    """Moves (n, blocks + reserved) of mass to each block, half as the map has it, half evenly."""
+    """Moves (n, blocks + reserved) of mass to each block, to all of its cells alike.
+
+    Not as the map has it: the shape of a map was fitted to these very reports, and what a prior
+    kept it from following would look like a disagreement.
+    """
     cells = len(shares) - reserved
     blocks = min(BLOCKS, cells)
     block = np.append(np.arange(cells) * blocks // max(cells, 1), blocks + np.arange(reserved))
     inside = (block[:, None] == np.arange(block[-1] + 1)).astype(np.float64)
-    as_map = inside * np.maximum(shares, _LEAST)[:, None]
-    profiles = as_map / as_map.sum(axis=0) + inside / inside.sum(axis=0)
-    return np.asarray(profiles / 2 - shares[:, None])
+    return np.asarray(inside / inside.sum(axis=0) - shares[:, None])
 
 
 def _dispersion(residual: Floats, design: Any, rows: int) -> float:

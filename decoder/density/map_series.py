@@ -1,59 +1,46 @@
 """Maps of a series of windows by method `field`: pooled where that holds, alone where it does not.
 
 Each window's map is a field over space and time (`space_time_field`). A map that disagrees with its
-own reports (`map_check`) is replaced by a fit of the window alone, from several starts; if that
-disagrees too, `estimate_density` shows the projection of the plain estimates, and says so.
+own reports (`map_check`) is replaced by that of all windows, if that does not; else by a fit of the
+window alone, from several starts; if that disagrees too, `estimate_density` shows the projection of
+the plain estimates, and says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
 from typing import Literal
 
 import numpy as np
 
+from decoder.density.cell_changes import WindowChanges, series_changes
 from decoder.density.cells import Places, location_of
+from decoder.density.field_misfit import Misfit, own_reserved
 from decoder.density.field_prior import Belief
 from decoder.density.gaussian_field import Field, fit_field
 from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.linear_system import Reading
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.slots import slot_readings
-from decoder.density.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
-from decoder.typing import Flags, Floats, Indices
+from decoder.density.space_time_field import fit_space_time, most_repeated_noise
+from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 
-Source = Literal["field", "series", "alone", "projection", "hierarchy", "simplex"]
+Source = Literal["field", "series", "whole", "alone", "projection", "hierarchy", "simplex"]
 
 MOST_CELLS_POOLED = 2_500  # the directions of their deviations take a dense eigenproblem
-
-
-@dataclass(frozen=True)
-class CellChanges:
-    """Each cell's share, among those in a cell, less its mean in the other windows, (n,) each.
-
-    std_error: its standard error; of reserved values, the last, both are not a number.
-    detected: a change beyond the Bonferroni limit over all cells and windows of the series.
-    """
-
-    difference: Floats
-    std_error: Floats
-    detected: Flags
-
-    def of(self, rows: Indices) -> CellChanges:
-        """Those of some rows."""
-        return CellChanges(self.difference[rows], self.std_error[rows], self.detected[rows])
 
 
 @dataclass(frozen=True)
 class WindowMap:
     """A map of one window. shares: (n,).  source: how it was made.  check: of it, by its reports.
 
-    doubts: warnings.  changes: from the other windows, None where they were not fitted together.
+    doubts: warnings.  changes: from the other windows, and since the first of them; None where
+    they were not fitted together.
     """
 
     shares: Floats
@@ -61,7 +48,7 @@ class WindowMap:
     belief: Belief | None
     check: MapCheck
     doubts: tuple[str, ...]
-    changes: CellChanges | None = None
+    changes: WindowChanges | None = None
 
 
 def map_windows(
@@ -89,7 +76,7 @@ def map_windows(
     else:
         found = _pooled(windows, readings, places, whole)
     return [
-        one if one.check.agrees else _instead(one, window, places, belief)
+        one if one.check.agrees else _instead(one, whole, window, places, belief)
         for one, window in zip(found, readings, strict=True)
     ]
 
@@ -125,6 +112,9 @@ def _pooled(
     field = fit_space_time(
         readings, whole, places.laplacian, most, reserved=reserved, independent=capped
     )
+    size = len(whole.shares) - reserved
+    near = None if places.laplacian is None else places.laplacian[:size, :size]
+    changes = series_changes(field.deviations, near, most)
     return [
         WindowMap(
             shares,
@@ -132,7 +122,7 @@ def _pooled(
             whole.belief,
             check_map(window, shares, reserved),
             whole.doubts or _own_doubts(float(field.gains[index]), len(shares)),
-            _changes(field, index, reserved),
+            changes[index],
         )
         for index, (shares, window) in enumerate(zip(field.shares, readings, strict=True))
     ]
@@ -149,29 +139,30 @@ def _own_doubts(gain: float, size: int) -> tuple[str, ...]:
     )
 
 
-def _changes(field: SpaceTimeField, index: int, reserved: int) -> CellChanges:
-    unknown = np.full(reserved, np.nan)
-    return CellChanges(
-        np.append(field.differences[index], unknown),
-        np.append(field.errors[index], unknown),
-        np.append(field.released[index], np.zeros(reserved, dtype=bool)),
-    )
-
-
 def _instead(
-    rejected: WindowMap, readings: Sequence[Reading], places: Places, belief: Belief | None
+    rejected: WindowMap,
+    whole: Field,
+    readings: Sequence[Reading],
+    places: Places,
+    belief: Belief | None,
 ) -> WindowMap:
-    """The window by itself. The changes stay: they do not come from its map."""
-    alone = _alone(readings, places, belief, "alone")
-    doubts = (
+    """The map of all windows where the window's own reports do not reject it, else one of its own.
+
+    The changes stay: they do not come from its map.
+    """
+    reserved = len(places.reserved)
+    shares = own_reserved(Misfit(readings, whole.shares), whole.shares, reserved)
+    check = check_map(readings, shares, reserved)
+    found = WindowMap(shares, "whole", whole.belief, check, whole.doubts)
+    made = "the map of all windows is shown"
+    if not check.agrees:
+        found, made = _alone(readings, places, belief, "alone"), "it was fitted by itself"
+    doubt = (
         "The map of this window in its series disagrees with the window's own reports (chi-square "
-        f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): it was "
-        "fitted by itself instead.",
-        *alone.doubts,
+        f"of coarse sums {rejected.check.chi_square:.0f} for {rejected.check.freedom}): {made} "
+        "instead."
     )
-    return WindowMap(
-        alone.shares, alone.source, alone.belief, alone.check, doubts, rejected.changes
-    )
+    return replace(found, doubts=(doubt, *found.doubts), changes=rejected.changes)
 
 
 def _alone(

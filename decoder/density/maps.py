@@ -14,13 +14,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from decoder.comparison.differences import Differences, differences, independent
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, location_of
 from decoder.density.field_prior import Belief
 from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
-from decoder.density.map_series import CellChanges, Source, WindowMap, map_windows
+from decoder.density.map_series import Source, WindowMap, map_windows
 from decoder.density.slots import in_order, missing_levels, slot_places, slot_readings
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import WarmStarts
@@ -74,9 +75,15 @@ class Density(CellTable):
     visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
     allows for its having been picked out, excludes 0 and holds the estimate.
     floor: the smallest share found 8 times in 10.
-    source: how the map was made: `field`, `series` (pooled over the windows), `alone` (in a series,
-    but by itself), `projection` (of the estimates: no field agreed with the reports), or another
-    method.  check: of the map, by its own reports.  changes: from the other windows of a series.
+    source: how the map was made: `field`, `series` (pooled over the windows), in a series `whole`
+    (of all windows) or `alone` (by itself), `projection` (of the estimates: no field agreed with
+    the reports), or another method.  check: of the map, by its own reports.
+
+    Of a series, with reserved values the last: changes: of each cell's share, among those in a
+    cell, from its mean in the other windows, where they were fitted together; told beyond the
+    Bonferroni limit over all cells and windows; reserved values are not a number.  since_first: the
+    same from the first window, corrected over the cells (Benjamini-Hochberg); reserved values are
+    shares of all, each tested by itself. By another method, of estimates of each window alone.
     """
 
     metric: Metric
@@ -98,7 +105,8 @@ class Density(CellTable):
     unlisted: float = 0.0
     source: Source = "field"
     check: MapCheck | None = None
-    changes: CellChanges | None = None
+    changes: Differences | None = None
+    since_first: Differences | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -115,8 +123,9 @@ class Density(CellTable):
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in names}
         unlisted = float(self.shares.sum() - rows["shares"].sum())
-        changes = self.changes.of(listed) if self.changes else None
-        return replace(self, places=places, unlisted=unlisted, changes=changes, **rows)
+        found = {name: getattr(self, name) for name in ("changes", "since_first")}
+        rows |= {name: one and one.of(listed) for name, one in found.items()}
+        return replace(self, places=places, unlisted=unlisted, **rows)
 
     @property
     def num_cells(self) -> int:
@@ -176,11 +185,14 @@ def estimate_density_series(
         field = options.method == "field"
         fields = map_windows(ordered, places, options.belief, options.repeats) if field else []
     warm_starts = [WarmStarts() for _ in ordered[0]]
+    first: Density | None = None
     for index, aggregates in enumerate(ordered):
         with one_thread():
             decodings = _decode_levels(aggregates, places, options, warm_starts)
             made = _window_map(fields, index, decodings, aggregates, places, options)
-        yield _assemble(aggregates, places, options, decodings[-1], made)
+        found = _assemble(aggregates, places, options, decodings[-1], made)
+        yield found if first is None else replace(found, since_first=_since(first, found, made))
+        first = first or found
 
 
 def map_shares(
@@ -294,5 +306,26 @@ def _assemble(
         warnings=(*missing_levels(aggregates), *made.doubts, *cells.warnings),
         source=made.source,
         check=made.check,
-        changes=made.changes,
+        changes=_changes(made, options, len(places.reserved)),
+    )
+
+
+def _changes(made: WindowMap, options: DensityOptions, reserved: int) -> Differences | None:
+    """Changes from the other windows, each told as the series told it."""
+    if made.changes is None:
+        return None
+    unknown = np.full(reserved, np.nan)
+    difference, error = (np.append(part, unknown) for part in made.changes.from_others)
+    told = np.append(made.changes.told, np.zeros(reserved, dtype=bool))
+    return replace(differences(difference, error, level=options.level), detected=told)
+
+
+def _since(first: Density, last: Density, made: WindowMap) -> Differences:
+    """The change from the first window of a series to a later one."""
+    change, error = independent((first.estimate, first.std_error), (last.estimate, last.std_error))
+    if made.changes is not None and made.changes.since_first is not None:
+        change[: last.num_cells], error[: last.num_cells] = made.changes.since_first
+    apart = np.arange(len(change)) >= last.num_cells
+    return differences(
+        change, error, level=last.options.level, alpha=last.options.alpha, apart=apart
     )

@@ -66,26 +66,27 @@ def _said(metric: Metric, cells: int, population: int, periods: int, places: int
     )
     if held is not None and held < wanted:
         said += f"; its cap holds {held} of {wanted} places, and the others become `other`"
+    memoises = metric.params.mechanism.has_permanent_round
     about = f"for maps of {_number(periods, metric.period)}" if periods > 1 else "for one map"
     about += f" with epsilon {budget:.2f} for life"
     about += f" and {_number(wanted, 'place')} a device"
-    return f"{said}; {about}, {_best(own, held, wanted, order, cohorts)}"
+    return f"{said}; {about}, {_best(own, memoises, order, cohorts)}"
 
 
-def _best(
-    own: MapError, held: int | None, wanted: int, order: Sequence[Predicted], cohorts: int
-) -> str:
+def _best(own: MapError, memoises: bool, order: Sequence[Predicted], cohorts: int) -> str:
     """Name the best mode, and the others with their errors."""
     if not order:
         return "no mode spends that budget"
-    best = order[0]
+    named = [one for one in order if not one.mode.memoises]
+    if not named:
+        return "no mode that hides when, too, spends that budget"
+    best = named[0]
     text = ", ".join(f"{one.mode.name} {one.error.total_variation:.2f}" for one in order)
     listed = f"with {_number(cohorts, 'cohort')}: {text}"
-    holds = held is None or held >= wanted
-    if holds and own.total_variation <= AS_GOOD * best.error.total_variation:
-        return f"no mode is better by more than a tenth ({listed})"
+    if not memoises and own.total_variation <= AS_GOOD * best.error.total_variation:
+        return f"no mode that hides when, too, is better by more than a tenth ({listed})"
     keys = ", ".join(best.mode.keys.strip().split("\n"))
-    return f"the best mode is {best.mode.name} ({listed}): {keys}"
+    return f"the best mode that hides when, too, is {best.mode.name} ({listed}): {keys}"
 
 
 def _places_of(metric: Metric) -> int | None:

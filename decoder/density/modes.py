@@ -17,6 +17,8 @@ from rappor_core.params import RapporParams
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
 BITS = 32  # of a filter
 CAPS = 2, 3, 4
+HOLD = 4  # periods
+_MEMO = f'mode = "memo"\nhold = {HOLD}\n'
 SYMBOLS = 2, 3
 
 
@@ -26,6 +28,7 @@ class Mode:
 
     keys: what is declared for it in a `metrics.toml`.  turns: a device answers once in so many
     periods.  places: distinct cells of a device that it can tell in its life; None for any number.
+    The one report hides when a place changed, too; memoised ones (`memoises`) do not.
     """
 
     name: str
@@ -33,6 +36,11 @@ class Mode:
     params: RapporParams
     turns: int = 1
     places: int | None = None
+
+    @property
+    def memoises(self) -> bool:
+        """Whether answers are repeated, so that no bound holds for the sequence of them."""
+        return self.params.mechanism.has_permanent_round
 
 
 @dataclass(frozen=True)
@@ -82,21 +90,20 @@ def predict(
     for mode in choices:
         if mode.places is not None and mode.places < places:
             continue
-        memoises = mode.params.mechanism.has_permanent_round
-        reports = devices / (mode.turns * (1 if memoises else slots))
+        reports = devices / (mode.turns * (1 if mode.memoises else slots))
         found.append(Predicted(mode, reports, predicted_error(mode.params, reports, cells)))
     return sorted(found, key=lambda one: one.error.total_variation)
 
 
 def _filter(cap: int, places: int, budget: float, cohorts: int) -> Mode:
-    keys = f'mode = "memo"\nmechanism = "l-osue"\nmax_memoized_values = {cap}\n{_bits(cohorts)}'
+    keys = f'{_MEMO}mechanism = "l-osue"\nmax_memoized_values = {cap}\n{_bits(cohorts)}'
     mechanism = TwoRoundMechanism.optimised(*_dials(budget / cap))
     return Mode(f"memo, filter, cap {cap}", keys + _told(budget / cap),
                 RapporParams(BITS, 1, cohorts, mechanism), places=places)  # fmt: skip
 
 
 def _symbols(number: int, budget: float, cohorts: int) -> Mode:
-    keys = f'mode = "memo"\nencoding = "symbol"\nnum_symbols = {number}\nnum_cohorts = {cohorts}\n'
+    keys = f'{_MEMO}encoding = "symbol"\nnum_symbols = {number}\nnum_cohorts = {cohorts}\n'
     mechanism = TwoRoundMechanism.symbols(number, *_dials(budget / number))
     return Mode(f"memo, {number} symbols", keys + _told(budget / number),
                 RapporParams(number, 1, cohorts, mechanism, "symbol"))  # fmt: skip
@@ -105,7 +112,9 @@ def _symbols(number: int, budget: float, cohorts: int) -> Mode:
 def _window(budget: float, periods: int, cohorts: int) -> Mode | None:
     if periods > MAX_WINDOW:
         return None
-    keys = f'mode = "window"\nwindow = {periods}\nmax_reports = 1\n{_bits(cohorts)}'
+    hold = min(HOLD, periods - 1)
+    keys = f'mode = "window"\nwindow = {periods}\nturn = "fresh"\nhold = {hold}\nmax_reports = 1\n'
+    keys += _bits(cohorts)
     params = RapporParams(BITS, 1, cohorts, TwoRoundMechanism.one_shot(budget))
     return Mode("window", f"{keys}epsilon = {budget}\n", params, turns=periods)
 

@@ -1,9 +1,10 @@
-"""Changes of single cells that a smooth field would erase: tested, released, refitted together.
+"""Changes of single cells that a smooth map would erase: found, released, refitted together.
 
 A deviation is in proportion to the share of its cell in the shared map, so a new crowd in an
 empty cell cannot show. Every cell is tested for a change in one window, and from a window on, by
 its score under the model of noise and deviations; the largest beyond the Bonferroni limit of all
-tests is added, all that were added are refitted together, and what is left is tested again.
+tests is added, all that were added are refitted together, and what is left is tested again. This
+makes the maps; what is said of changes is estimated apart from it (`cell_changes`).
 """
 
 from __future__ import annotations
@@ -71,23 +72,6 @@ class ChangeTest:
         """The data (r, T - 1) less what was released."""
         told = self._response[:, found.cells] * found.sizes
         return self._data - told @ self._turned[found.patterns]
-
-    def differences(self, found: Released) -> tuple[Floats, Floats]:
-        """Of each cell in each window from the other windows, and standard errors, (n, T) each."""
-        windows = self.patterns.shape[1]
-        usable = self._usable()[:, :windows]
-        sizes = self._scores(found)[:, :windows] / usable
-        variances = 1 / usable
-        others = (self.patterns.sum(axis=1, keepdims=True) - self.patterns) / (windows - 1)
-        away = self.patterns - others
-        once = found.patterns < windows
-        variances[found.cells[once], found.patterns[once]] = 0.0
-        for cell, pattern, size, error in zip(
-            found.cells, found.patterns, found.sizes, found.errors, strict=True
-        ):
-            sizes[cell] += size * away[pattern]
-            variances[cell] += (error * away[pattern]) ** 2
-        return sizes, np.sqrt(variances)
 
     def _usable(self) -> Floats:
         return np.maximum(self._information, 1e-12 * float(self._information.max()))

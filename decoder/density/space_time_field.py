@@ -20,7 +20,7 @@ from decoder.density.field_prior import Graph, Prior
 from decoder.density.gaussian_field import Field
 from decoder.density.linear_system import WindowReadings
 from decoder.density.space_time_changes import ChangeTest, Released
-from decoder.density.space_time_modes import Modes, deviations_of, modes_of
+from decoder.density.space_time_modes import Deviations, Modes, deviations_of, modes_of
 from decoder.density.space_time_strengths import (
     Contrasts,
     Strengths,
@@ -28,7 +28,7 @@ from decoder.density.space_time_strengths import (
     contrasts_of,
     learn_strengths,
 )
-from decoder.typing import Flags, Floats
+from decoder.typing import Floats
 
 _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 
@@ -37,17 +37,13 @@ _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 class SpaceTimeField:
     """Maps of T windows. shares: (T, n), r reserved values the last, positive, each of sum 1.
 
-    differences, errors: of each cell's share among those in a cell from the other windows, and its
-    standard error, (T, n - r); not shrunk.  released: (T, n - r), whether a change of this window's
-    is beyond the Bonferroni limit.  gains: (T,), nats by which the map predicts new reports of the
-    window better than even cells would.
+    gains: (T,), nats by which the map predicts new reports of the window better than even cells
+    would.  deviations: the whitened rows.
     """
 
     shares: Floats
-    differences: Floats
-    errors: Floats
-    released: Flags
     gains: Floats
+    deviations: Deviations
     graph: Graph
     strengths: Strengths
     changes: Released
@@ -91,15 +87,12 @@ def fit_space_time(
     weights = _weights(windows, apart)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, test.patterns, weights)
     shares = _with_reserved(windows, maps, reserved)
-    differences, errors = test.differences(changes)
     freedom = _shared_freedom(windows, shared, laplacian, reserved) * weights
     freedom = freedom + _own_freedom(modes, contrasts, strengths, variances)
     return SpaceTimeField(
         shares,
-        differences.T,
-        errors.T,
-        _released(changes, test.patterns, size),
         _gains(windows, shares, reserved) - freedom,
+        deviations,
         graph,
         strengths,
         changes,
@@ -168,14 +161,6 @@ def _maps(
         maps[cell] += amount
     maps = np.maximum(maps, _LEAST * cells[:, None])
     return np.asarray((maps / maps.sum(axis=0)).T)
-
-
-def _released(changes: Released, patterns: Floats, size: int) -> Flags:
-    """(T, n): cells in windows where a change set in, or which differ from all others."""
-    told = np.zeros((patterns.shape[1], size), dtype=bool)
-    for cell, pattern in zip(changes.cells, changes.patterns, strict=True):
-        told[:, cell] |= patterns[pattern] > 0
-    return told
 
 
 def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:

@@ -31,6 +31,7 @@ from decoder.estimation.least_squares import (
     unexplained,
 )
 from decoder.estimation.two_symbols import solver_in_rows
+from decoder.model.fit_work import all_may_take_part, most_active, work_of_all
 from decoder.model.noise import RandomString
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions, scatter_sums
@@ -50,8 +51,6 @@ ARRIVAL_STEPS = 200  # of expectation maximisation there: the scores are nearly 
 MOST_SURE = 10.0  # precision of a site there, relative to its cavity's
 NEAR = 4  # the round that comes next
 FREEZE_ACTIVE_AFTER = 14
-FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part: more would follow the noise
-MOST_WORK = 1e10  # multiplications of a round of such a fit: some seconds
 WORK_OF_BIT = 20.0  # of a gathered sum, in multiplications of a matrix product
 WORK_OF_CANDIDATE = 5e3  # of a candidate, in the prior
 FEW_ROWS = 128  # up to which the others are fitted again without each such candidate
@@ -91,25 +90,29 @@ class Question:
     @property
     def full(self) -> bool:
         """Whether all candidates take part in the fit, or only the probable ones."""
-        candidates, rows = len(self.positions), self.centred.size
-        affordable = candidates <= FULL_FIT_PER_ROW * rows and self._work(True) <= MOST_WORK
-        return self.may_be_full and (candidates <= rows or affordable)
+        return self.may_be_full and all_may_take_part(*self._size)
 
     def crammed(self, sites: Sites) -> bool:
         """Whether as many of the probable candidates take part as may."""
-        return int(sites.active.sum()) >= self.centred.size // 2
+        return int(sites.active.sum()) >= most_active(self.centred.size)
 
     @property
     def work(self) -> float:
         """Multiplications of one round, roughly."""
-        return self._work(self.full)
-
-    def _work(self, full: bool) -> float:
-        candidates, rows = len(self.positions), float(self.centred.size)
+        if self.full:
+            return work_of_all(*self._size)
         bits = float(self.positions[:1].size)
-        if full:
-            return rows * rows * rows + candidates * bits * bits
-        return candidates * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
+        return len(self.positions) * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
+
+    def work_with(self, active: int) -> float:
+        """Of a round in which about so many of the probable candidates take part."""
+        active = min(active, most_active(self.centred.size))
+        return self.work + work_of_all(active, *self._size[1:])
+
+    @property
+    def _size(self) -> tuple[int, tuple[int, int], int]:
+        cohorts, num_bits = self.centred.shape
+        return len(self.positions), (cohorts, num_bits), self.positions.shape[2]
 
 
 @dataclass(frozen=True)
@@ -243,7 +246,7 @@ def _weighed(question: Question, sites: Sites, fitted: Balance) -> Balance:
 
 
 def _updated(question: Question, now: Round, iteration: int, least: float) -> Sites:
-    limit, frozen = question.centred.size // 2, iteration > FREEZE_ACTIVE_AFTER
+    limit, frozen = most_active(question.centred.size), iteration > FREEZE_ACTIVE_AFTER
     update = partial(now.sites.updated, now.scores, now.prior, limit, full=question.full)
     return update(frozen=frozen, least=least, damping=question.damping)
 

@@ -23,7 +23,7 @@ from decoder.estimation.least_squares import (
     missing_error,
     null_variance,
 )
-from decoder.estimation.leave_one_out import WarmStarts, fit_cavity
+from decoder.estimation.leave_one_out import FEW_COHORTS, WarmStarts, fit_cavity
 from decoder.estimation.one_bit import DirectFit, fit_direct
 from decoder.estimation.refit import Refit
 from decoder.inference.intervals import score_freedom, widened_interval
@@ -117,7 +117,13 @@ class Estimate:
 
     @property
     def null_p_values(self) -> Floats:
-        """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores."""
+        """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores.
+
+        Empty in few cohorts: there those of weak candidates, which no fit without them gave, are
+        too seldom near 1, and strings that share a heavy bit have theirs in common.
+        """
+        if self.method == "cavity" and len(self.fitted) <= FEW_COHORTS:
+            return np.zeros(0)
         scale = min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0
         return self._upper_tail(self.deviates / scale)
 

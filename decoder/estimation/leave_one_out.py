@@ -23,7 +23,6 @@ from decoder.estimation.ep_sites import Scores
 from decoder.estimation.least_squares import (
     Balance,
     centred_columns,
-    centred_sums,
     left_out_scores,
     null_variance,
 )
@@ -37,8 +36,10 @@ WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residu
 MORE_DAMPING = 0.3  # of a site's step, where the usual one does not come to rest
 REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
 REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
-MOST_REFIT_WORK = 6e10  # of all such fits: some seconds
+MOST_REFIT_WORK = 3e10  # of all such fits: some seconds
 MAY_BE_NAMED = 0.2
+FEW_COHORTS = 8  # up to which a score may be made of one heavy bit
+EXPECTED = 10  # wrong strings of a list, tested without a rule that may name them
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
 MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
@@ -166,23 +167,25 @@ def _attempts(question: Question) -> list[Question]:
 
 
 def _doubtful(question: Question, left: float, deviates: Floats, weights: Floats | None) -> Indices:
-    """Candidates that are to be tested against fits that never saw them, (D,).
+    """Candidates that are to be tested against fits that never saw them, weakest first, (D,).
 
-    left: part of the rows' freedom that the fit leaves over. Where it leaves much, (3) is right to
-    first order, and enough. Where not, or where a threshold says who takes part, whoever a rule
-    may name; the weakest of them, where fits for all would cost too much.
+    left: part of the rows' freedom that the fit leaves over. Where it leaves much and cohorts are
+    many, (3) is right to first order, and enough. Where not, or where a threshold says who takes
+    part, whoever a rule may name. In few cohorts one bit that a heavy unlisted value sets is a
+    large part of a score, and its sharers respond to each other beyond first order: there all are
+    tested that ten wrong strings of the list would be expected to reach.
     """
     if question.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
     alone = len(question.positions) == 1  # without it there is nothing that could respond to it
-    if alone or (question.full and left > MOSTLY_OVER):
+    many = len(question.centred) > FEW_COHORTS
+    if alone or (question.full and left > MOSTLY_OVER and many):
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
-    doubtful = np.flatnonzero(p <= _may_be_named(p))
-    affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * question.work + REFIT_WORK))
+    limit = _may_be_named(p) if many else max(_may_be_named(p), EXPECTED / len(p))
+    doubtful = np.flatnonzero((p <= limit) & (deviates > WORTH_LEAVING_OUT))
     strength = deviates if weights is None else -p
-    weakest_first = doubtful[np.argsort(strength[doubtful], kind="stable")]
-    return weakest_first[:affordable]
+    return doubtful[np.argsort(strength[doubtful], kind="stable")]
 
 
 def _may_be_named(p: Floats) -> float:
@@ -252,34 +255,60 @@ def _refitted(
     all, since without a heavy candidate others like it take over its share.
 
     Each fit has a residual of its own, hence a null distribution of its own. Both are right
-    whether or not the fit has converged.
+    whether or not the fit has converged. Where a fit for each would take too long, candidates of
+    like strength share one that saw none of them.
     """
-    deviates = deviates.copy()
-    for done, i in enumerate(doubtful, start=1):
+    deviates, done = deviates.copy(), 0
+    for group in _groups(question, doubtful):
+        deviates[group] = _unseen(question, group)
+        done += len(group)
         progress(REFIT_STAGE, done, len(doubtful))
-        deviates[i] = _unseen(question, i)
     return deviates
 
 
-def _unseen(question: Question, i: np.intp) -> float:
-    """Normal deviate of the test of i against a fit that never saw it; 0 where there is none."""
+def _groups(question: Question, doubtful: Indices) -> list[Indices]:
+    """Who of the doubtful (D,) share a fit: each has one of its own where that is affordable."""
+    work = question.work if question.full else question.work_with(len(doubtful))
+    affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
+    at_least = 1 if len(doubtful) < len(question.positions) else 2
+    number = len(doubtful) if question.few_rows else max(affordable, at_least)
+    return np.array_split(doubtful, min(number, len(doubtful)))
+
+
+def _unseen(question: Question, group: Indices) -> Floats:
+    """Normal deviates of the tests of a group (B,) against a fit that saw none; 0 without a fit.
+
+    Each is tested against what is left when the others of the group may hold any share: to the
+    residual u of the fit their columns are fitted with a belief N(0, 1), which depends on nothing.
+    """
     try:
-        rest = settle(_without(question, i), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
+        rest = settle(_without(question, group), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
     except ImproperError:
-        return 0.0
-    fitted = rest.last.fitted
-    residual = fitted.solution.residual
-    sums = centred_sums(question.positions[[i]], residual, question.random)
-    score = sums / np.sqrt(null_variance(residual, question.random)) * fitted.slack
-    return float(null_tail(residual, question.random).deviate(score)[0])
+        return np.zeros(len(group))
+    solution, slack = rest.last.fitted.solution, rest.last.fitted.slack
+    columns = centred_columns(question.positions[group], question.random)
+    weighed = solution.weigh(columns)
+    gram, sums = columns.T @ weighed, columns.T @ solution.residual.ravel()
+    inverse = np.linalg.pinv(gram + np.eye(len(group)))
+    together, deviates = inverse @ sums, np.empty(len(group))
+    for i in range(len(group)):
+        shares = together - inverse[:, i] * (together[i] / inverse[i, i])  # of the others: i has 0
+        residual = solution.residual - (weighed @ shares).reshape(question.centred.shape)
+        score = sums[i] - gram[i] @ shares
+        z = slack * score / np.sqrt(null_variance(residual, question.random))
+        deviates[i] = null_tail(residual, question.random).deviate(np.array([z]))[0]
+    return deviates
 
 
-def _without(question: Question, left_out: np.intp) -> Question:
-    """The same question about all but one candidate."""
-    others = np.arange(len(question.positions)) != left_out
+def _without(question: Question, left_out: Indices) -> Question:
+    """The same question about all but some candidates (B,)."""
+    others = np.ones(len(question.positions), dtype=bool)
+    others[left_out] = False
 
     def noise_of(shares: Floats) -> Floats:
-        return question.noise_of(np.insert(shares, left_out, 0.0))
+        everyone = np.zeros(len(others))
+        everyone[others] = shares
+        return question.noise_of(everyone)
 
     return replace(question, positions=question.positions[others], noise_of=noise_of)
 

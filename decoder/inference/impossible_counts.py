@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from decoder.model.noise import BitNoise
-from decoder.typing import Floats
+from decoder.typing import Floats, Indices
 from rappor_core.params import RapporParams
 
 FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
@@ -54,28 +54,56 @@ def impossible_counts(
         return None
     present = np.flatnonzero(reports)
     number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
-    bits = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
-    limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
-    variances = k * noise.mechanism_variance(np.array(limits) / k, repetition)
-    step = repetition / abs(noise.gap)
+    bits, limits, variances, step = _sums(params, reports, counts, repetition)
     total = number.sum()
     found = _beyond(
         bits.sum() / total, variances / total, step / total, limits, FALSE_ALARM / 2, noise, k
     )
     if found is not None:
         return found
-    each = FALSE_ALARM / 2 / len(present)
-    odd = [
-        j
-        for j, (mean, size) in enumerate(zip(bits / number, number, strict=True))
-        if _beyond(mean, variances / size, step / size, limits, each, noise, k) is not None
-    ]
-    if not odd:
+    odd = impossible_cohorts(params, reports, counts, repetition)
+    if not len(odd):
         return None
+    odd = np.searchsorted(present, odd)
     size = number[odd].sum()
     mean = float(bits[odd].sum() / size)
     forged = _least_forged(mean, limits, noise, k)
     return Impossible(mean, *limits, forged, tuple(present[odd].tolist()))
+
+
+def impossible_cohorts(
+    params: RapporParams, reports: Floats, counts: Floats, repetition: float
+) -> Indices:
+    """The cohorts whose own mean cannot be; of honest reports any with `FALSE_ALARM` / 2 at most.
+
+    Args and limits are those of `impossible_counts`.
+    """
+    present = np.flatnonzero(reports)
+    if params.scheme.symbols or not len(present):
+        return np.zeros(0, dtype=np.intp)
+    bits, limits, variances, step = _sums(params, reports, counts, repetition)
+    each, noise = FALSE_ALARM / 2 / len(present), BitNoise.of(params.mechanism)
+    odd = [
+        _beyond(total / size, variances / size, step / size, limits, each, noise, params.num_bits)
+        is not None
+        for total, size in zip(bits, reports[present], strict=True)
+    ]
+    return present[odd]
+
+
+def _sums(
+    params: RapporParams, reports: Floats, counts: Floats, repetition: float
+) -> tuple[Floats, tuple[float, float], Floats, float]:
+    """Bits of values in each cohort that reports, what a report may have, and the noise of both.
+
+    The noise: variance of a report's sum at either limit, (2,), and what a bit of it moves it by.
+    """
+    present = np.flatnonzero(reports)
+    number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
+    bits = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
+    limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
+    variances = k * noise.mechanism_variance(np.array(limits) / k, repetition)
+    return bits, limits, variances, repetition / abs(noise.gap)
 
 
 def _beyond(

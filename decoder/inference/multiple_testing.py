@@ -71,7 +71,7 @@ def decide(
     mean 1, chosen without the p-values: each p-value is divided by its candidate's weight
     (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.  null_p:
     (M,), uniform where nobody holds a candidate: `fdr` estimates from them how many those are;
-    None: `p`.
+    None: `p`; empty: no p-values are, and all are taken for such.
     """
     if correction not in CORRECTIONS:
         raise DecodeError(f"correction = {correction!r} is not one of {', '.join(CORRECTIONS)}")
@@ -112,7 +112,8 @@ def decide_apart(
     listed = ~alone
     w = None if weights is None else np.where(listed, weights / weights[listed].mean(), 1.0)
     own_p, own_fdr = p[listed], local_fdr[listed]
-    own_w, own_null = (None if x is None else x[listed] for x in (w, null_p))
+    own_w = None if w is None else w[listed]
+    own_null = null_p[listed] if null_p is not None and len(null_p) else null_p
     own = decide(own_p, own_fdr, correction, alpha, largest_p, own_w, own_null)
     adjusted = (local_fdr if correction == "fdr-eb" else p).copy()
     detected = (adjusted <= alpha) & (p <= largest_p)

@@ -46,12 +46,13 @@ def location_repetition(
     """rho of a location metric: as told, or the most that its definition allows; >= 1.
 
     A report is dated by the last day of its period, so there is at most one for each such day in
-    the window; in mode `window` one in `window` of them. Of a window without days: `repetition`.
+    the window; in mode `window` one in `window` of them, or in each block that they can touch. Of a
+    window without days: `repetition`.
     """
     if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
         return repetition(aggregate, repeats)
     ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
-    most = -(-ends // max(location.window, 1))
+    most = location.most_reports_in(ends)
     return float(max(1, min(most, metric.max_reports or most)))
 
 

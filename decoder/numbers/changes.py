@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import fdtrc, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import fdtrc
 
+from decoder.comparison.differences import corrected, differences
 from decoder.errors import DecodeError
-from decoder.inference.multiple_testing import decide
 from decoder.model.repetition import collected_repetition
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.means import strata_weights
@@ -94,7 +94,7 @@ def decode_numbers_over_time(
         replace(compare_numbers(aggregates[i], aggregates[j], options), first=i, second=j)
         for i, j in pairs
     ]
-    return NumberSeries(windows, _adjusted(changes, options))
+    return NumberSeries(windows, _adjusted(changes))
 
 
 def compare_numbers(
@@ -169,16 +169,11 @@ def _name(cut: float) -> str:
 
 
 def _row(name: str, difference: float, variance: float, freedom: float, level: float) -> ChangeRow:
-    error = math.sqrt(max(variance, 1e-300))
-    z = abs(difference) / error
-    finite = math.isfinite(freedom)
-    p = 2 * float(stdtr(freedom, -z) if finite else ndtr(-z))
-    margin = _quantile(freedom, (1 - level) / 2) * error
-    return ChangeRow(name, difference, error, difference - margin, difference + margin, p)
-
-
-def _quantile(freedom: float, tail: float) -> float:
-    return float(-stdtrit(freedom, tail) if math.isfinite(freedom) else -ndtri(tail))
+    found = differences(
+        np.array([difference]), np.sqrt([max(variance, 1e-300)]), level=level, freedom=freedom
+    )
+    parts = (found.difference, found.std_error, found.low, found.high, found.p_value)
+    return ChangeRow(name, *(float(one[0]) for one in parts))
 
 
 def _mean_row(
@@ -216,9 +211,9 @@ def _p_any(difference: Floats, variances: Floats, freedom: float) -> float:
     return float(fdtrc(size, freedom if math.isfinite(freedom) else 1e9, statistic))
 
 
-def _adjusted(changes: list[NumberChange], options: DecodeOptions) -> tuple[NumberChange, ...]:
+def _adjusted(changes: list[NumberChange]) -> tuple[NumberChange, ...]:
     p = np.array([row.p_value for change in changes for row in change.rows])
-    adjusted = iter(decide(p, np.zeros_like(p), "bh", options.alpha, 1.0).adjusted.tolist())
+    adjusted = iter(corrected(p).adjusted.tolist())
     return tuple(
         replace(c, rows=tuple(replace(row, p_adjusted=next(adjusted)) for row in c.rows))
         for c in changes

@@ -21,6 +21,7 @@ from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
 
 from decoder.errors import DecodeError
+from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.planning.few_cohorts import floor_sentence, least_score, unmistaken
 from decoder.planning.interference import settled_sum
@@ -29,8 +30,6 @@ from decoder.typing import Floats
 from rappor_core.params import RapporParams
 
 LEAST_SHARE = 1e-12
-_FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part in the decoder's fit
-_MOST_WORK = 1e10  # multiplications of a round of it
 
 
 @dataclass(frozen=True)
@@ -125,10 +124,8 @@ def interference(setting: Setting, shares: Floats, unlisted: float = 0.0) -> flo
 def _all_take_part(setting: Setting) -> bool:
     """Whether the decoder's fit takes all candidates (`Question.full` in its estimation)."""
     params = setting.params
-    rows = float(params.num_cohorts * params.num_bits)
-    work = rows**3 + setting.candidates * float(params.num_cohorts * params.num_hashes) ** 2
-    affordable = setting.candidates <= _FULL_FIT_PER_ROW * rows and work <= _MOST_WORK
-    return setting.candidates <= rows or affordable
+    shape = params.num_cohorts, params.num_bits
+    return all_may_take_part(setting.candidates, shape, params.num_hashes)
 
 
 def rough_sentence(setting: Setting) -> str | None:

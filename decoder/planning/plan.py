@@ -17,7 +17,6 @@ from decoder.planning.few_cohorts import few_cohorts_sentence
 from decoder.planning.metric_table import metric_table
 from decoder.planning.population import Population
 from decoder.planning.request import PERIODS_A_YEAR, Request, Unknown
-from decoder.planning.risk import risk_sentence
 from decoder.progress import Progress, silent
 from decoder.typing import Floats
 from rappor_core.errors import ParameterError
@@ -25,6 +24,8 @@ from rappor_core.metrics.central_claim import CentralClaim, claim
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.risk import Risk, risk_of
+from rappor_core.sequence_risk import risk_text, sequence_risk
 
 POWERS = (0.5, 0.8, 0.9)
 MONTH = 30  # reports, of the central claim
@@ -90,13 +91,22 @@ class Plan:
     rough: str | None
     weak: str | None
     epsilon_year: float
-    risk: str
     alternatives: tuple[Alternative, ...]
     claims: tuple[CentralClaim, ...]
     no_claim: str | None
     budget: float | None
     spent: float
     left: float | None
+
+    @property
+    def risk(self) -> Risk:
+        """What a device can tell about the metric."""
+        return risk_of(self.metric)
+
+    @property
+    def in_words(self) -> str:
+        """What a device can tell, by an answer, in a life, and by the whole sequence."""
+        return risk_text(self.metric)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -120,10 +130,11 @@ class Plan:
             "few_cohorts": self.few_cohorts,
             "rough": self.rough,
             "weak": self.weak,
-            "epsilon_report": params.epsilon_one,
+            "epsilon_report": self.risk.report,
             "epsilon_year_of_one_value": self.epsilon_year,
-            "epsilon_life": self.metric.lifetime_epsilon,
-            "risk": self.risk,
+            "epsilon_life": self.risk.life,
+            "epsilon_sequence": sequence_risk(self.metric).to_dict(),
+            "risk": self.in_words,
             "alternatives": [asdict(row) for row in self.alternatives],
             "central_claims": [asdict(row) for row in self.claims],
             "no_central_claim": self.no_claim,
@@ -186,7 +197,6 @@ def make_plan(
         rough=rough_sentence(design.setting),
         weak=_weak(request, metric, population),
         epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period]),
-        risk=risk_sentence(metric.params.epsilon_one, metric.lifetime_epsilon),
         alternatives=tuple(compare(request, design, population, progress)),
         claims=claims,
         no_claim=no_claim,

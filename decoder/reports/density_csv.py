@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
-from scipy.special import ndtri
 
+from decoder.comparison.differences import Differences
 from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
@@ -139,18 +139,25 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
 
 
 def _change_columns(one: Density) -> dict[str, Any]:
-    """Changes from the other windows of a series; null without any, and for reserved values."""
-    names = ("change", "change_low", "change_high", "changed")
-    if one.changes is None:
-        kinds = (pa.float64(), pa.float64(), pa.float64(), pa.bool_())
-        pairs = zip(names, kinds, strict=True)
-        return {name: pa.nulls(len(one.cells), kind) for name, kind in pairs}
-    found = one.changes
-    half = -float(ndtri((1 - one.options.level) / 2)) * found.std_error
-    columns = (found.difference, found.difference - half, found.difference + half)
+    """Changes from the other windows of a series, and since its first; null without any."""
+    size = len(one.cells)
+    return {
+        **_difference_columns(one.changes, size, "change", "changed"),
+        **_difference_columns(one.since_first, size, "since_first", "changed_since_first"),
+    }
+
+
+def _difference_columns(
+    found: Differences | None, size: int, name: str, told: str
+) -> dict[str, Any]:
+    names = (name, f"{name}_low", f"{name}_high")
+    if found is None:
+        return {**{one: pa.nulls(size, pa.float64()) for one in names},
+                told: pa.nulls(size, pa.bool_())}  # fmt: skip
     missing = np.isnan(found.difference)
-    arrays = [pa.array(column, mask=missing) for column in (*columns, found.detected)]
-    return dict(zip(names, arrays, strict=True))
+    columns = (found.difference, found.low, found.high, found.detected)
+    arrays = (pa.array(column, mask=missing) for column in columns)
+    return dict(zip((*names, told), arrays, strict=True))
 
 
 def _rest(one: Density, table: Any) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from decoder.density.maps import LEAST_IN_BOX, Density
 from decoder.reports.base_layer import BaseLayer, place_name
@@ -161,9 +160,8 @@ def _changed(one: Density) -> dict[int, list[float]]:
     """Cells that differ from the other windows of a series: change, and its interval's ends."""
     if one.changes is None:
         return {}
-    half = -float(ndtri((1 - one.options.level) / 2)) * one.changes.std_error
-    change = one.changes.difference
-    edges = np.stack([change, change - half, change + half], axis=1).round(6)
+    found = one.changes
+    edges = np.stack([found.difference, found.low, found.high], axis=1).round(6)
     return {
         int(i): edges[i].tolist() for i in np.flatnonzero(one.changes.detected[: one.num_cells])
     }

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from decoder.density.maps import Density
 from decoder.results.warnings import percent
+from rappor_core.metrics.review import CROWD
+from rappor_core.sequence_risk import guess_sentence, sequence_risk
 
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
@@ -18,6 +20,7 @@ _DOUBTFUL = 1e-3  # one map in a thousand says so by chance
 _SOURCES = {
     "field": "",
     "series": "pooled over the windows",
+    "whole": "that of all windows",
     "alone": "decoded by itself",
     "projection": "made of the plain estimates alone",
     "hierarchy": "method hierarchy",
@@ -133,6 +136,6 @@ def promise_text(one: Density) -> str:
     by_cell = "" if math.isinf(lasting) else f", epsilon {lasting:.2f} for a cell, for life"
     return (
         f"Each device added its own noise before sending: epsilon {once:.2f} for a report{by_cell}"
-        f", and at most {life:.2f} for everything that it ever sends about this metric. Whether "
-        "and when a device's answers changed is hidden by the noise of single reports only."
+        f", and at most {life:.2f} for which values it ever names. "
+        f"{sequence_risk(metric).sentence} {guess_sentence(metric, CROWD)}"
     )

@@ -16,9 +16,10 @@ from decoder.reports.jinja import page_template
 from decoder.reports.number_text import factor
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
+from rappor_core.risk import risk_of
+from rappor_core.sequence_risk import risk_text
 from rappor_core.text import visible
 
-PRIOR = 0.01  # of the example: how likely somebody thought a value before
 MOST_LISTED = 12  # thresholds and values of a side that are named one by one
 KINDS = {
     "string": "a text",
@@ -115,23 +116,8 @@ def write_site(entries: Iterable[Entry], folder: Path, contact: str) -> Path:
     return folder / "index.html"
 
 
-def risk_text(once: float, life: float) -> str:
-    """What a report, and all of them, can tell to who thought a value 1 % likely."""
-    after_one = _percent(_believed(once))
-    if math.isinf(life):
-        return (
-            f"Who thinks it 1 % likely that an answer is yours believes it at most {after_one} "
-            "after one report. Each further report adds to that."
-        )
-    return (
-        f"Who thinks it 1 % likely that an answer is yours believes it at most {after_one} after "
-        f"one report, and at most {_percent(_believed(life))} after all that your device ever "
-        "sends about it."
-    )
-
-
 def _entry(name: str, metric: Metric, today: date) -> Entry:
-    value = min(metric.params.epsilon_infinity, metric.lifetime_epsilon)
+    risk = risk_of(metric)
     what, answers = _ASKED.get(metric.kind, _plain)(metric)
     return Entry(
         name=name,
@@ -142,11 +128,16 @@ def _entry(name: str, metric: Metric, today: date) -> Entry:
         expires=metric.expires,
         over=metric.expires < today,
         period=_period(metric),
-        once=metric.epsilon_one,
-        value=value,
-        life=metric.lifetime_epsilon,
-        risk=risk_text(metric.epsilon_one, value),
+        once=risk.report,
+        value=_of_one_answer(metric),
+        life=risk.life,
+        risk=risk_text(metric),
     )
+
+
+def _of_one_answer(metric: Metric) -> float:
+    """Nats: what all reports of one answer can tell, in one life of the device's storage."""
+    return min(metric.params.epsilon_infinity, metric.lifetime_epsilon)
 
 
 def _plain(metric: Metric) -> tuple[str, tuple[str, ...]]:
@@ -190,8 +181,7 @@ def _association_entry(one: Association, today: date) -> Entry:
     cohort = (
         ". Both use the one group (cohort) that the device drew for the first" if shared else ""
     )
-    once = sum(metric.epsilon_one for metric in one.metrics)
-    value = sum(min(m.params.epsilon_infinity, m.lifetime_epsilon) for m in one.metrics)
+    risk = risk_of(*one.metrics)
     return Entry(
         name=one.name,
         description=one.description,
@@ -202,10 +192,10 @@ def _association_entry(one: Association, today: date) -> Entry:
         expires=one.expires,
         over=one.expires < today,
         period=f"at most once a {one.first.period}",
-        once=once,
-        value=value,
-        life=sum(metric.lifetime_epsilon for metric in one.metrics),
-        risk=risk_text(once, value),
+        once=risk.report,
+        value=sum(map(_of_one_answer, one.metrics)),
+        life=risk.life,
+        risk=risk.sentence,
     )
 
 
@@ -222,15 +212,6 @@ def _period(metric: Metric) -> str:
     times = "at most one report" if most == 1 else f"at most {most:,} reports"
     ever = "" if metric.max_reports is None else f", {metric.max_reports:,} in all"
     return f"{times} a {metric.period}{ever}"
-
-
-def _believed(epsilon: float) -> float:
-    """The posterior of a value that was thought `PRIOR` likely, at most."""
-    return 1 / (1 + (1 - PRIOR) / PRIOR * math.exp(-epsilon))
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.1f} %"
 
 
 def odds_text(epsilon: float) -> str:

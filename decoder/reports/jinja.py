@@ -10,9 +10,9 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Te
 from decoder.reports.assets import script, stylesheet
 from decoder.reports.number_text import count, days, fraction, interval, p_text
 from decoder.results.tables import short
-from decoder.results.warnings import percent
+from decoder.results.warnings import percent, points
 
-_FILTERS = (count, fraction, p_text, percent, short)
+_FILTERS = (count, fraction, p_text, percent, points, short)
 
 
 @cache

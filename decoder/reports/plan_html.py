@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from decoder.planning.plan import FACTORS, POWERS, Plan, curve
-from decoder.planning.risk import belief, percent_up
 from decoder.reports.jinja import page_template
 from decoder.results.warnings import percent
+from rappor_core.risk import believed, percent_up
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 260, 70, 40
 RIGHT = 50  # half of the widest number below the plot
@@ -54,11 +54,11 @@ def at_most(bound: float) -> str:
 
 
 def _context(plan: Plan) -> dict[str, Any]:
-    params = plan.metric.params
+    params, risk = plan.metric.params, plan.risk
     epsilons = [
-        ("one report", params.epsilon_one),
+        ("one report", risk.report),
         (f"a year of reports of one value (one a {plan.request.period})", plan.epsilon_year),
-        (f"a life, all {plan.request.held} values", plan.metric.lifetime_epsilon),
+        (f"a life, all {plan.request.held} values", risk.life),
     ]
     return {
         "plan": plan,
@@ -66,7 +66,7 @@ def _context(plan: Plan) -> dict[str, Any]:
         "params": params,
         "powers": list(zip(POWERS, plan.visible, strict=True)),
         "epsilons": [
-            (what, value, belief(0.01, value), belief(0.5, value)) for what, value in epsilons
+            (what, value, believed(value), believed(value, 0.5)) for what, value in epsilons
         ],
         "picture": _picture(plan),
         "width": WIDTH,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from decoder.options import DecodeOptions
 from decoder.results.forgeries import Forged
 from decoder.results.selective_intervals import EVEN_ODDS, FoundIntervals
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
-from decoder.results.warnings import Facts, plain_warnings, why_nothing
+from decoder.results.warnings import Facts, left_out, plain_warnings, why_nothing
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
@@ -115,6 +115,20 @@ def assemble(
     )
 
 
+def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
+    """A decoding that says which cohorts it was made without, and how unlike the others they are.
+
+    scores: sizes of the residuals of those cohorts when they took part.
+    """
+    if not scores:
+        return decoding
+    cohort_z = decoding.diagnostics.cohort_z.copy()
+    cohort_z[list(scores)] = list(scores.values())
+    diagnostics = replace(decoding.diagnostics, cohort_z=cohort_z, left_out=tuple(sorted(scores)))
+    warning = left_out(diagnostics.left_out, decoding.summary)
+    return replace(decoding, diagnostics=diagnostics, warnings=(warning, *decoding.warnings))
+
+
 def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
     """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
     shares, printed = answer.estimate.shares, answer.estimate.shrunken
@@ -162,13 +176,10 @@ def _table(
 
 
 def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnostics:
-    observed, estimate = answer.observed, answer.estimate
-    covariance = noise + estimate.missing * observed.noise.random.covariance_matrix
-    residual = observed.bit_shares - estimate.fitted
+    estimate = answer.estimate
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
-    scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
-    cohort_z[present] = cohort_residuals(residual, covariance, scale, freedom)
+    cohort_z[present] = cohort_scores(answer.observed, estimate, noise)
     return Diagnostics(
         method=estimate.method,
         shrunk=estimate.prior is not None,
@@ -182,6 +193,17 @@ def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnos
         full_fit=estimate.full,
         penalty=estimate.penalty,
     )
+
+
+def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floats:
+    """Size of the residual of each cohort that has reports as a normal deviate, (m,).
+
+    noise: covariance of the cohorts at the shares of the estimate, (m, k, k).
+    """
+    covariance = noise + estimate.missing * observed.noise.random.covariance_matrix
+    residual = observed.bit_shares - estimate.fitted
+    scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
+    return cohort_residuals(residual, covariance, scale, freedom)
 
 
 def _summary(

@@ -28,6 +28,8 @@ NOTES = (
     "nobody holds is the likelier cause of such an estimate",
 )  # of a row, by number
 
+MOST_PRINTED = 5  # of what was found, by `print`
+
 
 @dataclass(frozen=True)
 class CandidateTable:
@@ -135,7 +137,8 @@ class Diagnostics:
     values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
     as modelled.  freedom: of the t distribution of the scores.
     iterations, converged, full_fit: of the cavity method (1, True, True otherwise).
-    penalty: of the LASSO, None otherwise.
+    penalty: of the LASSO, None otherwise.  left_out: cohorts whose counts were plainly not made as
+    the others were; nothing but their cohort_z is of a fit that saw them.
     """
 
     method: str
@@ -149,6 +152,7 @@ class Diagnostics:
     converged: bool
     full_fit: bool
     penalty: float | None
+    left_out: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,14 @@ class Decoding:
     warnings: tuple[str, ...]
     reason: str | None
     notes: str
+
+    def __str__(self) -> str:
+        """In short: metric, days, the largest shares; `detected` holds all that was found."""
+        days = "" if self.first_day is None else f", {self.first_day} to {self.last_day}"
+        found = [f"{one.value} {one.share:.1%}" for one in self.detected]
+        more = ", ..." if len(found) > MOST_PRINTED else ""
+        listed = ", ".join(found[:MOST_PRINTED]) or "none"
+        return f"{self.metric}{days}: {len(found):,} found: {listed}{more}"
 
     @property
     def detected(self) -> tuple[Detected, ...]:

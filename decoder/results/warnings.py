@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +83,20 @@ def why_nothing(summary: Summary) -> str:
     )
 
 
+def left_out(cohorts: Sequence[int], summary: Summary) -> str:
+    """Say which cohorts a decoding was made without, and why."""
+    named = ", ".join(map(str, cohorts[:10])) + ", ..." * (len(cohorts) > 10)
+    one = len(cohorts) == 1
+    return (
+        f"{len(cohorts)} of {summary.num_cohorts} cohorts {'was' if one else 'were'} left out "
+        f"(cohort {named}): no values give such counts, or they are far from what the other "
+        "cohorts say. They were damaged, made up, or sent by a few devices many times over. "
+        f"What is shown is told by the other cohorts' {summary.num_reports:,} reports, as with "
+        f"--without-cohorts {','.join(map(str, cohorts))}. Decode each day "
+        "by itself (--each day) to see when they came, and revoke the key that sent them."
+    )
+
+
 def odd_cohorts(cohort_z: Floats) -> Indices:
     """Cohorts whose residual is larger than noise; about any of them, a false alarm in 1,000."""
     limit = -float(ndtri(COHORT_ALARM / max(len(cohort_z), 1)))
@@ -97,6 +112,12 @@ def percent(share: float) -> str:
         return f"{100 * share:.{1 - math.floor(math.log10(100 * size))}f} %"
     digits = 0 if size >= 0.995 else 1 if size >= 0.095 else 2 if size >= 0.0095 else 3
     return f"{100 * share:.{digits}f} %"
+
+
+def points(difference: float) -> str:
+    """A difference of shares as people write it: +5.9 points, -0.12 points."""
+    sign = "+" if difference > 0 else ""
+    return f"{sign}{percent(difference).removesuffix(' %')} points"
 
 
 def _small(facts: Facts) -> str | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,25 +17,31 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from decoder.service.body_limit import BodyBounds, BodyLimit
 from decoder.service.clock import Clock, utc_now
 from decoder.service.errors import RequestError, StorageError
+from decoder.service.guard import UPLOADS
 from decoder.service.openapi import document
 from decoder.service.operations.service import Service, make_service
 from decoder.service.pages import add_pages
 from decoder.service.problems import answer
 from decoder.service.publishing import Publisher
 from decoder.service.requests import origin_of
-from decoder.service.routes import add_routes
+from decoder.service.routes import add_routes, open_operations
 from decoder.service.settings import Settings
 from rappor_core.errors import RapporError
+from rappor_server.connections import Connections
+from rappor_server.http_protocol import connection_state
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import problem, routing_detail
+from rappor_server.readiness import Readiness
 from rappor_server.schema import prepare
+from rappor_server.unsent import Unsent
 from rappor_server.validation import first_problem
 
 API_VERSION = "1"
 _HOUSE_SECONDS = 1.0
+State = dict[str, Any]
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[State]]
 HEADERS = {  # of every answer that does not set its own
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
     b"x-content-type-options": b"nosniff",
@@ -65,27 +71,31 @@ def create_app(
         redirect_slashes=False,  # to an address made of the Host that the client sent
     )
     app.state.service = service
+    app.state.uploads = asyncio.Semaphore(UPLOADS)
+    app.state.readiness = Readiness(
+        service.try_to_read, service.try_to_write, lambda: service.database.is_failing
+    )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
-    app.openapi = partial(document, app)  # type: ignore[method-assign]
+    app.openapi = partial(document, app, open_operations())  # type: ignore[method-assign]
     add_routes(app)
     add_pages(app)
     _add_error_handlers(app, log)
-    bounds = BodyBounds(settings.max_body_bytes, settings.max_upload_bytes, settings.body_seconds)
-    app.add_middleware(BodyLimit, bounds=bounds, log=log)
     app.add_middleware(SafeHeaders)
     return app
 
 
-def _lifespan(service: Service, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    service: Service, log: Log
+) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
         await run_in_threadpool(prepare, service.database)
         chores = [asyncio.create_task(_keep_house(service, log))]
         if service.settings.tick_seconds:
             chores.append(asyncio.create_task(_keep_ticking(service, log)))
         log.info("started", database=service.database.engine.dialect.name)
         try:
-            yield
+            yield connection_state(Unsent(), Connections())
         finally:
             for chore in chores:
                 chore.cancel()
@@ -130,6 +140,8 @@ def _add_error_handlers(app: FastAPI, log: Log) -> None:
         return answer(error, log)
 
     async def http(request: Request, error: Exception) -> Response:
+        if isinstance(error.__cause__, RapporError):  # of a body that could not be read
+            return answer(error.__cause__, log)
         known = cast(HTTPException, error)
         allow = (known.headers or {}).get("Allow", "")
         asked = (request.method, request.url.path, allow)

@@ -5,6 +5,7 @@ RapporError
     |-- SettingsError          a setting is wrong, or not safe as it stands
     |-- SchemaError            the database is not at this code's version
     |-- StorageError           the database cannot be reached or cannot write
+    |   |-- DiskFullError      it has no room
     |   `-- ConflictError      another process changed the same rows first, or the name is taken
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
@@ -12,6 +13,7 @@ RapporError
     |   `-- QuotaError         more than the role allows
     |-- AuthenticationError    no key or session, or one that is unknown, revoked or over
     |-- RoleError              the role does not allow it
+    |   `-- NoGroupError       the identity provider names no group that has a role
     |-- OriginError            a write of a browser that comes from another site
     |-- NotFoundError          no such row, or one that this person may not know of
     `-- UnavailableError       the collector does not answer, or no worker lives
@@ -24,6 +26,7 @@ from rappor_server.errors import (
     BodyTimeoutError,
     BodyTooLargeError,
     ConflictError,
+    DiskFullError,
     NotFoundError,
     RequestError,
     SchemaError,
@@ -37,6 +40,8 @@ __all__ = [
     "BodyTimeoutError",
     "BodyTooLargeError",
     "ConflictError",
+    "DiskFullError",
+    "NoGroupError",
     "NotFoundError",
     "OriginError",
     "QuotaError",
@@ -56,6 +61,14 @@ class QuotaError(RequestError):
 
 class RoleError(ServiceError):
     """The role does not allow it."""
+
+
+class NoGroupError(RoleError):
+    """Who signs in at the identity provider is in no group that has a role. subject: who it is."""
+
+    def __init__(self, message: str, subject: str) -> None:
+        super().__init__(message)
+        self.subject = subject
 
 
 class OriginError(ServiceError):

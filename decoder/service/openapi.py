@@ -5,6 +5,7 @@ Written by `python -m decoder.service.app > docs/openapi-decoder.json`; a test c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import FastAPI
@@ -12,7 +13,6 @@ from fastapi.openapi.utils import get_openapi
 
 from rappor_server.problems import PROBLEM_JSON
 
-OPEN = ("getHealth", "getReady", "getPrometheus", "signIn")  # operations without a key
 _PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -25,8 +25,11 @@ _PROBLEM = {
 }
 
 
-def document(app: FastAPI) -> dict[str, Any]:
-    """The document of an app's routes, with its problem documents and keys."""
+def document(app: FastAPI, without_key: Collection[str]) -> dict[str, Any]:
+    """The document of an app's routes, with its problem documents and keys.
+
+    without_key: ids of the operations that ask for none.
+    """
     made = get_openapi(title=app.title, version=app.version, routes=app.routes)
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
@@ -42,6 +45,6 @@ def document(app: FastAPI) -> dict[str, Any]:
         for operation in methods.values():
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = answer
-            if operation["operationId"] not in OPEN:
+            if operation["operationId"] not in without_key:
                 operation["security"] = [{"key": []}]
     return made

@@ -32,6 +32,11 @@ STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
     (DecodeError, 422, "bad-request"),
 )
 _UNAVAILABLE = "the database is not available; try again later"
+DISK_FULL = (
+    "the disk of the service's database is full, so that nothing can be changed, deleted, or read "
+    "with an entry in the audit log; an operator makes room there (moves backups away, or enlarges "
+    "the disk), and then what is not needed can be deleted"
+)
 _CONFLICT = "something was changed at the same time; look at it and try again"
 _RETRY_SECONDS = "5"
 
@@ -56,4 +61,6 @@ def answer(error: Exception, log: Log) -> Response:
 def _detail(error: Exception) -> str:
     if isinstance(error, errors.ConflictError):
         return str(error) if error.details.get("name") else _CONFLICT
+    if isinstance(error, errors.DiskFullError):
+        return DISK_FULL
     return _UNAVAILABLE if isinstance(error, errors.StorageError) else str(error)

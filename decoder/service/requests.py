@@ -35,6 +35,9 @@ def current_person(request: Request) -> Person:
     Raises AuthenticationError without a key or session that holds, OriginError for a write with a
     session from elsewhere.
     """
+    known: Person | None = getattr(request.state, "person", None)
+    if known is not None:  # the route was reached, so it was asked before
+        return known
     service = service_of(request)
     authorization = request.headers.get("authorization")
     if authorization is not None:

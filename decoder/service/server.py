@@ -24,10 +24,10 @@ from decoder.service.settings import Settings
 from decoder.service.store.engine import Database, check_is_there, make_engine
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
-from rappor_server.serving import Server, bind, listening_problem, running
+from rappor_server.serving import Server, bind, listening_problem, running, server_config
 
 _STOP_SECONDS = 10.0
-_MOST_CONNECTIONS = 256
+_DRAIN_SECONDS = 20
 _OF_WORKER = 2  # its connections to PostgreSQL
 
 
@@ -166,21 +166,7 @@ def running_service(
 
 
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=20,
-        lifespan="on",
-        ws="none",
-    )
+    return server_config(app, host=settings.host, port=settings.port, drain_seconds=_DRAIN_SECONDS)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class Settings(ServerSettings):
     max_jobs_of_admin: int = Field(default=1000, ge=1)
     max_running_of_person: int = Field(default=64, ge=1)
 
-    max_body_bytes: int = Field(default=1 << 20, ge=1024)
+    max_body_bytes: int = Field(default=256 << 10, ge=1024)
     max_upload_bytes: int = Field(default=64 << 20, ge=1024)  # of a list or an aggregate
     max_list_entries: int = Field(default=2_000_000, ge=1)
     max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from decoder.density.cells import Places, location_of
-from decoder.density.map_change import MapChange, compare_maps
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
 from decoder.errors import DecodeError
@@ -29,7 +28,6 @@ from decoder.progress import (
 )
 from decoder.reports.base_layer import BaseLayer, read_base
 from decoder.sources.density_windows import Groups, LocationSource, SlotWindow, group_by_slot
-from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import Point
 
 MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
@@ -69,17 +67,9 @@ class Maps:
     points: list[Point] = field(default_factory=list)
     base: BaseLayer = field(default_factory=BaseLayer)
 
-    def changes(self) -> dict[str, MapChange]:
-        """Change of each slot from its first window to its last, where it has several."""
-        finest = [
-            max(found, key=lambda one: location_of(one)[1].level) for found in self.groups.values()
-        ]
-        by_slot: dict[str, list[tuple[Density, Aggregate]]] = defaultdict(list)
-        for one, aggregate in zip(self.densities, finest, strict=True):
-            by_slot[one.location.slot].append((one, aggregate))
-        return {
-            slot: compare_maps(all_[0], all_[-1]) for slot, all_ in by_slot.items() if len(all_) > 1
-        }
+    def last(self) -> dict[str, Density]:
+        """The last map of each slot."""
+        return {one.location.slot: one for one in self.densities}
 
 
 def run_maps(

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from short_names import ShortNames
+
 BUNDLE = "_rappor_client.py"
 _LOADER = Path(__file__).resolve().parent / "loader.py"
 _OWN_FILE = "__init__.py"  # of a top package: Python looks for it in a file
@@ -27,14 +29,15 @@ def bundled(sources: Mapping[str, str]) -> dict[str, str]:
     """Files of a wheel by name, for sources by name: the bundle, and what must be a file.
 
     Left out are docstrings, comments, annotations that nothing reads at run time, and imports for
-    type checkers alone. Raises ValueError for a module that cannot stand in a class's body.
+    type checkers alone; local variables have short names. Raises ValueError for a module that
+    cannot stand in a class's body.
     """
     files: dict[str, str] = {}
     bodies: list[str] = []
     for name, source in sorted(sources.items()):
         whole = ast.parse(source)
         _check(name, whole)
-        tree = _Lighter().visit(whole)
+        tree = ShortNames().visit(_Lighter().visit(whole))
         file = name.partition("/")[2]
         if file == _OWN_FILE:
             files[name] = f"{_ENTRY}{narrow(ast.unparse(tree))}\n"

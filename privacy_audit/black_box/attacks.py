@@ -51,8 +51,9 @@ class AttackResult:
     """What an attack reached on the trials on which it is judged.
 
     trials: their number.  guesses, right: of them.  bound: lower, nats.  reached: point estimate.
-    p_value: of the claim.  excess: nats above what was reached that would have been caught 9 times
-        in 10.
+    p_value: of the claim.  needed: the epsilon that as many guesses would have told from the claim
+        with probability `POWER`; infinite where no number of right guesses could have.
+    excess: `needed` less what was reached.
     """
 
     attack: Attack
@@ -62,6 +63,7 @@ class AttackResult:
     bound: float
     reached: float
     p_value: float
+    needed: float
     excess: float
 
 
@@ -115,6 +117,7 @@ def _judged(
     return AttackResult(
         chosen, len(world), guesses, right, lower_bound(right, guesses, level / 2), reached,
         min(1.0, 2 * claim_p_value(right, guesses, claim)),
+        needed,
         max(0.0, needed - min(reached, claim)),
     )  # fmt: skip
 

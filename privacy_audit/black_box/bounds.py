@@ -13,7 +13,8 @@ import math
 import numpy as np
 from scipy import stats
 
-POWER = 0.9  # with which "the least excess that would have been caught" is caught
+from privacy_audit.black_box.power import POWER
+
 HIGHEST = 30.0  # nats: no bound from so few trials as a computer can make
 
 

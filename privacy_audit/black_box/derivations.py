@@ -21,6 +21,7 @@ from privacy_audit.black_box.noise_sums import (
     residuals,
 )
 from privacy_audit.black_box.number_scenarios import within_a_stratum
+from privacy_audit.black_box.power import chance_off, correlated, one_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.trials import Source
 from privacy_audit.errors import client_errors
@@ -106,11 +107,13 @@ def derivation_checks(
     yield exact(
         name, "cohort and permanent response are the same in another process", BOX,
         f"{changed:,} of {len(first):,} devices derived something else" if changed else "",
+        one_of(len(first), "devices"),
     )  # fmt: skip
     moved = sum(a.cohort != b.cohort for a, b in zip(first, others["value"], strict=True))
     yield exact(
         name, "a device has one cohort for all values", BOX,
         f"{moved:,} of {len(first):,} devices had another one" if moved else "",
+        one_of(len(first), "devices"),
     )  # fmt: skip
     if params.mechanism.has_permanent_round:
         for which, text in (
@@ -150,7 +153,10 @@ def _independent(
     one = residuals(params, *_tables(params, first), permanent=True)
     two = residuals(params, *_tables(params, other), permanent=True)
     z, p_value = product_test(params, one, two, permanent=True)
-    return test(name, text, BOX, p_value, f"they correlate with z = {z:.2f}")
+    return test(
+        name, text, BOX, p_value, f"they correlate with z = {z:.2f}",
+        correlated(len(first) * params.num_bits),
+    )  # fmt: skip
 
 
 def _moved_cuts(metric: Metric, first: list[Derived], other: list[Derived]) -> Iterator[Check]:
@@ -172,6 +178,7 @@ def _moved_cuts(metric: Metric, first: list[Derived], other: list[Derived]) -> I
         metric.name, "a device compares all numbers with one cut of its own", BOX,
         f"{fallen:,} of {len(asked):,} devices had another cut for a larger number"
         if fallen else "",
+        one_of(len(asked), "devices"),
     )  # fmt: skip
     below = min((min(a, b) for a, b in asked), default=0)
     above = [sum(pair[i] > below for pair in asked) for i in (0, 1)]
@@ -183,7 +190,7 @@ def _moved_cuts(metric: Metric, first: list[Derived], other: list[Derived]) -> I
         metric.name, "the cuts of devices are uniform within their stratum", BOX,
         2 * min(p_values),
         f"{above[0]:,} and {above[1]:,} of {len(asked):,} cuts are below, declared "
-        f"{parts[0]:.3f} and {parts[1]:.3f}",
+        f"{parts[0]:.3f} and {parts[1]:.3f}", chance_off(0.5, len(asked), "of a cut's place", 2),
     )  # fmt: skip
 
 
@@ -191,17 +198,18 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
     """P(B'=1) for a bit that is set, and for one that is clear."""
     shown, held = _tables(params, first)
     m = params.mechanism
-    p_values, found = [], []
+    p_values, found, fewest = [], [], held.size
     for bit, chance in ((1, m.p1 / PROBABILITY_SCALE), (0, m.q1 / PROBABILITY_SCALE)):
         if params.scheme.symbols and bit == 0:
             continue  # follows from the other
         total = int((held == bit).sum())
+        fewest = min(fewest, total)
         ones = int(shown[held == bit].sum())
         p_values.append(float(bounds.two_sided(np.array(ones), np.array(total), chance)))
         found.append(f"{ones / max(total, 1):.5f}, declared {chance:.5f}")
     return test(
         name, "the first round has its declared chances", BOX, len(p_values) * min(p_values),
-        "; ".join(found),
+        "; ".join(found), chance_off(m.p1 / PROBABILITY_SCALE, fewest, "of a bit's chance", 2),
     )  # fmt: skip
 
 
@@ -223,6 +231,7 @@ def second_round_check(metric: Metric, first: list[Derived], reports: list[bytes
     return test(
         metric.name, "the second round has its declared chances", BOX,
         len(p_values) * min(p_values), "; ".join(found),
+        chance_off(m.p2 / PROBABILITY_SCALE, float(held.sum()), "of a bit's chance", 2),
     )  # fmt: skip
 
 
@@ -234,13 +243,14 @@ def _cohorts(
     yield test(
         name, "cohorts of the derivations are uniform", BOX, p_value,
         f"{counts.min():,.0f} to {counts.max():,.0f} devices in a cohort",
+        chance_off(1 / cohorts, len(first), "of a cohort's share", cohorts),
     )  # fmt: skip
     same = sum(a.cohort == b.cohort for a, b in zip(first, other, strict=True))
     p_value = float(bounds.two_sided(np.array(same), np.array(len(first)), 1 / cohorts))
     yield test(
         name, "cohorts of two metrics are independent", BOX, p_value,
         f"{same:,} of {len(first):,} devices are in the same one, {len(first) / cohorts:,.0f} "
-        "expected",
+        "expected", chance_off(1 / cohorts, len(first), "of the share in one cohort"),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.power import all_of
 from privacy_audit.enumerated_kinds import enumerate_kinds
 from privacy_audit.enumeration import (
     TOLERANCE,
@@ -30,20 +31,25 @@ def exact_checks(metrics: list[Metric]) -> Iterator[Check]:
             found = exact_chances(params.mechanism)
             wrong = f"p1, q1, p2, q2 = {found}" if isinstance(found, tuple) else ""
         yield exact(
-            metric.base_name, "both rounds toss exactly the declared coins", "rounds", wrong
+            metric.base_name,
+            "both rounds toss exactly the declared coins",
+            "rounds",
+            wrong,
+            all_of("any chance that is off by 2^-16"),
         )
     off = [m for m in sampled_mechanisms(40, np.random.default_rng()) if exact_chances(m) is not m]
     yield exact(
         "", "coins at thresholds drawn from all there are", "rounds",
         f"{off[0]} is tossed as {exact_chances(off[0])}" if off else "",
+        all_of("any chance that is off by 2^-16"),
     )  # fmt: skip
     yield exact(
         "", "epsilon of small filters, all draws of both rounds enumerated", "rounds",
-        _wrong_epsilon(enumerate_epsilons()),
+        _wrong_epsilon(enumerate_epsilons()), all_of("any epsilon that is off by 1e-12"),
     )  # fmt: skip
     yield exact(
         "", "epsilon of small numbers, pairs, coded prefixes and linked metrics, enumerated",
-        "rounds", _wrong_epsilon(enumerate_kinds()),
+        "rounds", _wrong_epsilon(enumerate_kinds()), all_of("any epsilon that is off by 1e-12"),
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from privacy_audit.black_box.lives import Linked, LinkedLife, Value
 from privacy_audit.black_box.noise import cohort_checks, noise_checks
 from privacy_audit.black_box.noise_sums import MOST_BITS, noise_sums, residuals
 from privacy_audit.black_box.observations import Floats, Integers, Observations, features, observe
+from privacy_audit.black_box.power import correlated, one_of
 from privacy_audit.black_box.scenario import Scenario, memoised, reports_text, start_days
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.sdk_client import SdkClient
@@ -166,10 +167,12 @@ def linked_checks(association: Association, lived: Lived) -> Iterator[Check]:
     yield exact(
         name, f"{expected} linked reports of a device, from one cohort", BOX,
         f"not so of {wrong:,} of the two times {number:,} series" if wrong else "",
+        one_of(2 * number, "series of reports"),
     )  # fmt: skip
     yield exact(
         name, "both reports of a day are of one cohort", BOX,
         f"not so for {lived.apart:,} of {number:,} devices" if lived.apart else "",
+        one_of(number, "devices"),
     )  # fmt: skip
     if wrong:
         return
@@ -217,5 +220,5 @@ def _independent(association: Association, lived: Lived) -> Check:
         association.name, "the noise of the two metrics is independent", BOX,
         bounds.normal_p_value(found) * z.size,
         f"bits {worst[0]} and {worst[1]} correlate most, with z = {found:.2f} "
-        f"among {z.size:,} pairs",
+        f"among {z.size:,} pairs", correlated(lived.worlds.shape[1], z.size),
     )  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from rappor_core.metrics.loading import MetricsFile
+
 NOTHING = "\0nothing"  # the value of a day on which the app records nothing
 
 # A place is its latitude and longitude; None is no data, of a metric of numbers.
@@ -19,6 +21,25 @@ class Life(NamedTuple):
 
     secret: bytes
     steps: tuple[Step, ...]
+
+
+class Event(NamedTuple):
+    """A device that was closed is opened, records, and is closed.
+
+    metric: its declared name.  version: of the app: which of several files it has.
+    """
+
+    metric: str
+    day: int
+    value: Value
+    version: int = 0
+
+
+class WholeLife(NamedTuple):
+    """One device with all its metrics. secret: 32 bytes.  events: in order."""
+
+    secret: bytes
+    events: tuple[Event, ...]
 
 
 class Seen(NamedTuple):
@@ -61,6 +82,14 @@ class AuditedClient(Protocol):
         """The device with its ledger: all reports that it queued, in order.
 
         renewed: the step from which on the app declares other chances; 0: it never does.
+        """
+
+    def live(
+        self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
+    ) -> list[list[Seen]]:
+        """Devices with several metrics: all reports that each queued, in order.
+
+        versions: files of later versions of the app, of which events tell the number from 1.
         """
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:

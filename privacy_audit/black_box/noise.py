@@ -11,10 +11,12 @@ from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, test
 from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
 from privacy_audit.black_box.observations import Floats
+from privacy_audit.black_box.power import Smallest, chance_off, correlated, one_of, shifted
 from rappor_core.params import RapporParams
 
 FEWEST_EXPECTED = 5.0  # in a cell of a chi-square test
 _CELLS = 1e-9
+CERTAIN = 1e-7  # a bound that is below the level of every test
 
 
 def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -> Iterator[Check]:
@@ -32,13 +34,14 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -
         yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], one, box)
         yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], zero, box)
         if params.num_bits > 1:
-            yield _pairs(metric, sums.sums["products"], sums.sums["variances"], largest, box)
+            yield _pairs(metric, sums, largest, box)
     product, variance = sums.sums["neighbours"]
     z = float(product / np.sqrt(max(variance, _CELLS)))
     yield test(
         metric, "devices draw independent noise", box,
         bounds.bennett_p_value(z, float(variance), largest),
         f"reports of successive devices correlate with z = {z:.2f}",
+        correlated(_reports(sums) * params.num_bits),
     )  # fmt: skip
     yield from cohort_checks(metric, sums.sums["cohorts"], box)
 
@@ -56,6 +59,7 @@ def _bits(metric: str, what: str, counts: Floats, chance: float, box: str) -> Ch
         metric, what, box, p_value,
         f"{seen:.5f} over {total.sum():,.0f} bits, declared {chance:.5f}; "
         f"bit {worst} is furthest off: {shown[worst] / max(total[worst], 1):.5f}",
+        chance_off(chance, float(total.sum()), "of a bit's chance", 2),
     )  # fmt: skip
 
 
@@ -83,11 +87,36 @@ def _ones(metric: str, params: RapporParams, counts: Floats, box: str) -> Check:
                 f"{fewest} to {most} ones in {counts[held].sum():,.0f} reports, "
                 f"{(np.arange(k + 1) * law).sum():.1f} expected"
             )
-    return test(metric, "no report has too few or too many ones", box, p_value, found)
+    return test(
+        metric, "no report has too few or too many ones", box, p_value, found,
+        _smallest_bare(params, counts),
+    )  # fmt: skip
 
 
-def _pairs(metric: str, products: Floats, variances: Floats, largest: float, box: str) -> Check:
+def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
+    """One report without noise shows where so few ones are rare enough among all reports."""
+    held = int(counts.sum(axis=1).argmax())
+    law = 1.0
+    for chance, number in zip(
+        chances(params, permanent=False), (held, params.num_bits - held), strict=True
+    ):
+        law *= (chance if number == held else 1 - chance) ** number
+    reports = float(counts.sum())
+    return (
+        one_of(reports, "reports that leave without noise")
+        if reports * law < CERTAIN
+        else Smallest("")
+    )
+
+
+def _reports(sums: NoiseSums) -> float:
+    """How many reports there are sums of."""
+    return float(sums.sums["cohorts"].sum())
+
+
+def _pairs(metric: str, sums: NoiseSums, largest: float, box: str) -> Check:
     """The two bits whose noise depends most on each other. largest: that a product can be."""
+    products, variances = sums.sums["products"], sums.sums["variances"]
     z = products / np.sqrt(np.maximum(variances, _CELLS))
     upper = np.triu_indices(len(z), 1)
     worst = int(np.abs(z[upper]).argmax())
@@ -97,6 +126,7 @@ def _pairs(metric: str, products: Floats, variances: Floats, largest: float, box
         bounds.bennett_p_value(found, float(variances[upper][worst]), largest) * len(upper[0]),
         f"bits {upper[0][worst]} and {upper[1][worst]} correlate most, with z = {found:.2f} "
         f"among {len(upper[0]):,} pairs",
+        correlated(_reports(sums), len(upper[0])),
     )  # fmt: skip
 
 
@@ -108,7 +138,7 @@ def _symbols(metric: str, params: RapporParams, counts: Floats, box: str) -> Che
     return test(
         metric, "each symbol with its declared chance", box, p_value,
         f"the own one {counts[0] / max(counts.sum(), 1):.5f} of {counts.sum():,.0f}, "
-        f"declared {own:.5f}",
+        f"declared {own:.5f}", chance_off(own, float(counts.sum()), "of a symbol's chance"),
     )  # fmt: skip
 
 
@@ -125,6 +155,7 @@ def _permanence(metric: str, sums: NoiseSums, box: str) -> Check:
         f"{sums.reports} reports of a device share one permanent response, and nothing else",
         box, bounds.student_p_value(t, int(number)),
         f"their covariance is off by {mean:+.6f}, {t:.2f} standard errors",
+        shifted(float(error), "of covariance"),
     )  # fmt: skip
 
 
@@ -137,6 +168,7 @@ def cohort_checks(metric: str, counts: Floats, box: str) -> Iterator[Check]:
     yield test(
         metric, "cohorts are uniform", box, p_value,
         f"{total.min():,.0f} to {total.max():,.0f} devices in {cells} groups of cohorts",
+        chance_off(1 / len(total), float(total.sum()), "of a cohort's share", len(total)),
     )  # fmt: skip
     each = counts.sum(axis=1, keepdims=True)
     expected = each * total / max(total.sum(), 1)
@@ -148,6 +180,7 @@ def cohort_checks(metric: str, counts: Floats, box: str) -> Iterator[Check]:
     yield test(
         metric, "the cohort does not depend on the value", box, p_value,
         f"{int(used.sum())} cohorts under two values",
+        chance_off(1 / len(total), float(total.sum()) / 4, "of a cohort's share", len(total)),
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from privacy_audit.black_box.number_scenarios import (
     numbers_of,
     within_a_stratum,
 )
+from privacy_audit.black_box.power import chance_off, one_of
 from privacy_audit.black_box.scenario import DEVICE_PERIODS, start_days
 from privacy_audit.black_box.trials import Source
 from privacy_audit.errors import client_errors
@@ -97,6 +98,7 @@ def cut_check(metric: Metric, told: list[tuple[bytes, bytes]]) -> Check:
         metric.name, "a device keeps its cut over periods", BOX, p_value,
         f"{same:,} of {len(told):,} devices gave the same first and last answer, "
         f"{expected * len(told):,.0f} expected",
+        chance_off(expected, len(told), "of the share of equal answers"),
     )  # fmt: skip
 
 
@@ -106,6 +108,7 @@ def period_checks(metric: Metric, told: list[tuple[int, ...]]) -> Iterator[Check
     yield exact(
         metric.name, "the period of the one answer does not depend on the number", BOX,
         f"{moved:,} of {len(told):,} devices answered in another" if moved else "",
+        one_of(len(told), "devices"),
     )  # fmt: skip
     first = [periods[0] for periods in told if periods]
     counts = np.bincount(first, minlength=metric.details.spread).astype(float)
@@ -113,4 +116,5 @@ def period_checks(metric: Metric, told: list[tuple[int, ...]]) -> Iterator[Check
     yield test(
         metric.name, "the period of the one answer is uniform", BOX, p_value,
         f"{counts.min():,.0f} to {counts.max():,.0f} devices in each of {len(counts)} periods",
+        chance_off(1 / len(counts), len(told), "of a period's share", len(counts)),
     )  # fmt: skip

@@ -17,16 +17,20 @@ def place_scenarios(metric: Metric) -> Iterator[Scenario]:
     places = _two_places(metric)
     if location.mode == "once":
         periods, reports = len(location.slots), 1
-    elif location.mode == "window":
+    elif location.mode == "window":  # with fresh turns: of one block
         periods, reports = location.window, 1
     else:
         periods, reports = 3, 3 * len(location.slots)
     days = _all_days(metric, periods)
-    worlds = _at_place(days, places[0]), _at_place(days, places[1])
-    yield Scenario(
-        f"two places, {reports_text(reports)}", metric.base_name, "device", worlds,
-        reports, (*places, places[0]), metric.params.epsilon_n(reports), expected=reports,
-    )  # fmt: skip
+    lives: dict[str, tuple[Value, Value]] = {"two places": places}
+    if location.mode == "window":
+        lives["a place, or no fix"] = places[0], NOTHING
+    for name, (first, second) in lives.items():
+        worlds = _at_place(days, first), _at_place(days, second)
+        yield Scenario(
+            f"{name}, {reports_text(reports)}", metric.base_name, "device", worlds,
+            reports, (*places, places[0]), metric.params.epsilon_n(reports), expected=reports,
+        )  # fmt: skip
 
 
 def _two_places(metric: Metric) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -41,8 +45,10 @@ def _two_places(metric: Metric) -> tuple[tuple[float, float], tuple[float, float
 
 
 def _all_days(metric: Metric, periods: int) -> list[int]:
-    """Every day of so many whole periods, and the day after them."""
+    """Every day of so many whole periods, which are a block of fresh turns, and the day after."""
     last = period_number(metric.period, day_of(metric.expires)) - 2
+    if metric.location is not None and metric.location.turn == "fresh":
+        last -= (last + 1) % metric.location.window
     first = last_day(metric.period, last - periods) + 1
     return list(range(first, last_day(metric.period, last) + 2))
 

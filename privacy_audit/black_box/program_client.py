@@ -17,7 +17,15 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
-from privacy_audit.black_box.lives import NOTHING, Derived, Life, Seen, Value
+from privacy_audit.black_box.lives import (
+    NOTHING,
+    Derived,
+    Event,
+    Life,
+    Seen,
+    Value,
+    WholeLife,
+)
 from privacy_audit.errors import AuditError
 from rappor_core.calendar import date_of, day_of
 from rappor_core.errors import WireFormatError
@@ -80,22 +88,37 @@ class ProgramClient:
         """
         if renewed:
             raise AuditError("the protocol of --command has no versions of an app")
+        return self.live(
+            [
+                WholeLife(
+                    life.secret, tuple(Event(metric, day, value) for day, value in life.steps)
+                )
+                for life in lives
+            ]
+        )
+
+    def live(
+        self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
+    ) -> list[list[Seen]]:
+        """See `AuditedClient`. Raises AuditError for `versions`, as `record` does."""
+        if versions:
+            raise AuditError("the protocol of --command has no versions of an app")
+        recorded = [[event for event in life.events if event.value != NOTHING] for life in lives]
         asked = [
             {
                 "do": "record",
-                "metric": metric,
+                "metric": event.metric,
                 "secret": life.secret.hex(),
-                "value": value,
-                "day": date_of(day).isoformat(),
+                "value": event.value,
+                "day": date_of(event.day).isoformat(),
             }
-            for life in lives
-            for day, value in life.steps
-            if value != NOTHING
+            for life, events in zip(lives, recorded, strict=True)
+            for event in events
         ]
         told = iter(self._ask(asked))
         reports: list[list[Any]] = []
-        for life in lives:
-            answers = [next(told) for _, value in life.steps if value != NOTHING]
+        for events in recorded:
+            answers = [next(told) for _ in events]
             reports.append([a["report"] for a in answers if a["report"] is not None])
         seen = iter(self._over_the_wire([report for some in reports for report in some]))
         return [[next(seen) for _ in some] for some in reports]

@@ -13,10 +13,20 @@ from typing import TypeVar
 
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.numbers.recorder import NumberRecorder
+from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.encoder import Encoder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
-from privacy_audit.black_box.lives import NOTHING, Derived, Life, Linked, LinkedLife, Seen, Value
+from privacy_audit.black_box.lives import (
+    NOTHING,
+    Derived,
+    Life,
+    Linked,
+    LinkedLife,
+    Seen,
+    Value,
+    WholeLife,
+)
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.loading import MetricsFile
@@ -34,10 +44,16 @@ _Row = TypeVar("_Row")
 class SdkClient:
     """Devices of `client_sdk`, in this process."""
 
-    def __init__(self, file: MetricsFile) -> None:
-        """file: the declared metrics."""
+    def __init__(self, file: MetricsFile, level: PrivacyLevel | None = None) -> None:
+        """file: the declared metrics.  level: the person's choice."""
         self._file = file
+        self._level = level
         self._places = {m.base_name for m in file.declared if m.location is not None}
+        self._hours = {
+            m.base_name: sorted({slot.first for slot in m.location.slots} | {12})
+            for m in file.declared
+            if m.location is not None
+        }
         self._numbers = {m.name for m in file.declared if m.rules.collected}
 
     def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[Seen]]:
@@ -67,6 +83,22 @@ class SdkClient:
             state = MemoryState(secret)
             for number, (day, value) in enumerate(steps):
                 (later if renewed and number >= renewed else self)._step(state, metric, day, value)
+            taken = state.take_reports()
+            counts.append(len(taken))
+            reports += taken
+        return _regrouped(reports, counts)
+
+    def live(
+        self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
+    ) -> list[list[Seen]]:
+        """See `AuditedClient`."""
+        clients = [self, *(SdkClient(file, self._level) for file in versions)]
+        reports: list[Report] = []
+        counts = []
+        for secret, events in lives:
+            state = MemoryState(secret)
+            for metric, day, value, version in events:
+                clients[version]._step(state, metric, day, value)
             taken = state.take_reports()
             counts.append(len(taken))
             reports += taken
@@ -104,10 +136,13 @@ class SdkClient:
         platform = (
             parts[0].platforms[0] if parts else APP
         )  # the audit is of each platform's metrics
-        recorder = Recorder(self._file.metrics, state, budget=self._file.budget, platform=platform)
+        recorder = Recorder(
+            self._file.metrics, state, budget=self._file.budget, level=self._level,
+            platform=platform,
+        )  # fmt: skip
         if isinstance(value, tuple):
             places = LocationRecorder(self._file, state, recorder)
-            _stay(places, metric, day, value)
+            _stay(places, metric, day, value, self._hours[metric])
             places.save()
         elif metric in self._places:
             LocationRecorder(self._file, state, recorder).roll(datetime.fromtimestamp(now, UTC))
@@ -151,9 +186,11 @@ def derived(file: MetricsFile, metric: str, secret: bytes, value: Value) -> Deri
     return Derived(device.cohort, bits, device.permanent_bits(bits))
 
 
-def _stay(places: LocationRecorder, metric: str, day: int, value: tuple[float, float]) -> None:
-    """A fix every hour of a day at one place, by a phone that shows UTC."""
-    for hour in range(24):
+def _stay(
+    places: LocationRecorder, metric: str, day: int, value: tuple[float, float], hours: list[int]
+) -> None:
+    """A fix in every slot of a day at one place, by a phone that shows UTC."""
+    for hour in hours:
         at = datetime.fromtimestamp(day * SECONDS_A_DAY + 3600 * hour, UTC)
         places.fix(metric, *value, at)
 

@@ -20,6 +20,7 @@ from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.sdk_client import SdkClient
 from privacy_audit.errors import client_errors
 from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.loading import MetricsFile
 
 REPORTS_A_CHUNK = 20_000
 
@@ -34,9 +35,13 @@ class Source:
     metrics: str
     command: str | None = None
 
+    def file(self) -> MetricsFile:
+        """The metrics."""
+        return read_compiled(self.metrics)
+
     def open(self) -> AuditedClient:
         """Start it. Raises AuditError."""
-        file = read_compiled(self.metrics)
+        file = self.file()
         return SdkClient(file) if self.command is None else ProgramClient(file, self.command)
 
 

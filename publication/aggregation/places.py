@@ -54,20 +54,23 @@ def merge_by_floor(
         floor: above 0.
         min_groups: where merging stops.
         open_slots: (places, slots) False where a place is closed. A slot in which all places of a
-            group are closed is published as it is. Without it a closed place shows the floor.
+            group are closed, and nobody was counted, is published as 0; where somebody was, it is
+            as any other. Without it a closed place shows the floor.
 
     Raises:
-        TableError: shapes that do not fit, negative counts, a floor of 0 or less.
+        TableError: shapes that do not fit, counts that are negative or not finite, a floor of 0 or
+            less.
     """
     is_open = np.ones(counts.shape, dtype=bool) if open_slots is None else open_slots
-    if is_open.shape != counts.shape or not floor > 0 or (counts < 0).any():
+    if is_open.shape != counts.shape or not (0 < floor < np.inf and _is_count(counts)):
         raise TableError(
             f"counts {counts.shape} of 0 or more, open slots {is_open.shape} and a floor above 0 "
             f"are needed, not {floor}"
         )
 
     def is_small(members: Booleans) -> Booleans:
-        small: Booleans = (counts[members].sum(axis=0) < floor) & is_open[members].any(axis=0)
+        held = counts[members].sum(axis=0)
+        small: Booleans = (held < floor) & (is_open[members].any(axis=0) | (held > 0))
         return small
 
     groups = _merge(counts, coordinates, is_small, min_groups)
@@ -149,6 +152,10 @@ def _merge(
         for entries in (groups, shares, centres):
             del entries[second]
     return groups
+
+
+def _is_count(counts: Floats) -> bool:
+    return bool((np.isfinite(counts) & (counts >= 0)).all())
 
 
 def _number(groups: list[Booleans]) -> Integers:

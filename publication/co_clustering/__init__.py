@@ -8,13 +8,18 @@ from publication.co_clustering.classes import (
     generalise_clusters,
     micro_aggregate,
 )
-from publication.co_clustering.engine import co_cluster, from_partition, merge_small_clusters
+from publication.co_clustering.engine import (
+    co_cluster,
+    from_partition,
+    merge_small_clusters,
+    merge_until_diverse,
+)
 from publication.co_clustering.grid import CoClustering, Grid
 from publication.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
 from publication.co_clustering.khiops import co_cluster_by_khiops
 from publication.co_clustering.merges import Merge, Partition
 from publication.co_clustering.recoding import Intervals, Recoded, Values, recode
-from publication.co_clustering.synthesis import synthesise, value_shares
+from publication.co_clustering.synthesis import draw_numbers, synthesise, value_shares
 
 __all__ = [
     "ClusterClasses",
@@ -28,10 +33,12 @@ __all__ = [
     "Values",
     "co_cluster",
     "co_cluster_by_khiops",
+    "draw_numbers",
     "from_partition",
     "generalise_clusters",
     "learn_hierarchies",
     "merge_small_clusters",
+    "merge_until_diverse",
     "micro_aggregate",
     "recode",
     "synthesise",

@@ -18,6 +18,7 @@ from publication.co_clustering.moves import AxisMoves
 from publication.co_clustering.recoding import Recoded
 from publication.co_clustering.start import gather
 from publication.errors import TableError
+from publication.k_anonymity.diversity import DiversityRule, value_counts
 from publication.typing import Integers
 from rappor_core.errors import shown
 
@@ -91,6 +92,27 @@ def merge_small_clusters(model: CoClustering, k: int) -> Grid:
     grid = Grid(model.recoded, Partition(rows, model.partition.parts))
     cost = search.cost.total(grid.counts, (grid.cluster_sizes, sizes[1]))
     return replace(grid, information=model.information(cost))
+
+
+def merge_until_diverse(model: CoClustering, k: int, column: str, rule: DiversityRule) -> Grid:
+    """As `merge_small_clusters`, with larger clusters until the parts of a column meet a rule.
+
+    Raises TableError for a column that is not there, and a rule that one cluster does not meet.
+    """
+    names = list(model.recoded.parts)
+    if column not in names:
+        raise TableError(f"no column {shown(column)}: {shown(names)}")
+    said = model.recoded.codes[:, names.index(column)].astype(str).tolist()
+    rule.check(said)
+    while True:
+        grid = merge_small_clusters(model, k)
+        counts = value_counts(grid.partition.rows, said)
+        law = counts.sum(axis=0) / counts.sum()
+        failing = [size for size, one in zip(grid.cluster_sizes, counts, strict=True)
+                   if not rule.is_met(one, law)]  # fmt: skip
+        if not failing:
+            return grid
+        k = int(min(failing)) + 1
 
 
 @dataclass

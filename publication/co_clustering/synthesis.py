@@ -10,10 +10,15 @@ classifier, a naive Bayes, cannot see that columns were drawn apart; that of
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from publication.co_clustering.grid import Grid
+from publication.co_clustering.recoding import Intervals, Parts
+from publication.errors import TableError
 from publication.typing import Floats
+from rappor_core.errors import shown
 
 
 def value_shares(grid: Grid, cluster: int) -> dict[str, Floats]:
@@ -43,3 +48,36 @@ def synthesise(grid: Grid, rng: np.random.Generator) -> dict[str, list[str]]:
             codes[filled : filled + size, column] = drawn + grid.recoded.starts[column]
         filled += size
     return grid.recoded.labels_of(rng.permutation(codes))
+
+
+def draw_numbers(
+    rows: Mapping[str, Sequence[str]],
+    parts: Mapping[str, Parts],
+    ranges: Mapping[str, tuple[float, float]],
+    rng: np.random.Generator,
+) -> dict[str, list[str]]:
+    """Drawn rows with a number in place of each interval, drawn evenly within it.
+
+    ranges: by column of numbers, its declared least and greatest number, which end the outer
+        intervals: those of the data would tell of two persons. Where they and all cuts are whole,
+        so are the numbers.
+
+    Raises TableError for a column without intervals, and a range that its cuts leave.
+    """
+    drawn = {name: list(values) for name, values in rows.items()}
+    for name, (low, high) in ranges.items():
+        kind = parts.get(name)
+        if not isinstance(kind, Intervals):
+            raise TableError(f"column {shown(name)} has no intervals to draw numbers in")
+        if not low <= min(kind.cuts, default=low) <= max(kind.cuts, default=low) < high:
+            raise TableError(
+                f"the range {low:g} to {high:g} of {shown(name)} does not hold its cuts"
+            )
+        whole = all(float(edge).is_integer() for edge in (low, *kind.cuts, high))
+        edges = np.array([low - whole, *kind.cuts, high])
+        place = {label: index for index, label in enumerate(kind.labels)}
+        at = np.array([place[label] for label in rows[name]], dtype=np.int64)
+        above, upto = edges[at], edges[at + 1]
+        numbers = np.floor(rng.uniform(above, upto)) + 1 if whole else rng.uniform(above, upto)
+        drawn[name] = [f"{number:.15g}" for number in numbers.tolist()]
+    return drawn

@@ -8,7 +8,31 @@ import numpy as np
 
 from publication.disclosure_risk.domain import Combination
 from publication.disclosure_risk.patterns import MISSING
+from publication.errors import TableError
 from publication.typing import Integers
+
+
+@dataclass
+class Work:
+    """What the searches of a table may cost together.
+
+    left: steps, each a compatible entry that is looked at once, with a fixed cost a branch.
+    """
+
+    left: int
+
+    def spend(self, steps: int) -> None:
+        """Raises TableError where nothing is left."""
+        self.left -= steps
+        if self.left < 0:
+            raise TableError(
+                "too many ways to fill the missing values: the exact search was given up. Take "
+                "fewer columns or modalities at a time, or the method orthodox, which needs no "
+                "search and never counts fewer rows"
+            )
+
+
+_STEPS_OF_A_BRANCH = 1_000  # what a branch costs with few entries
 
 
 def rules_given(rules: list[Combination], codes: Integers, missing: list[int]) -> list[Combination]:
@@ -29,6 +53,7 @@ def extreme_fill(
     weights: Integers,
     sizes: list[int],
     rules: list[Combination],
+    work: Work,
     *,
     largest: bool,
 ) -> int | None:
@@ -37,11 +62,12 @@ def extreme_fill(
     vectors: (e, columns) indices of modalities, MISSING where an entry says nothing.
     weights: (e,) at least 1. sizes: modalities of each column.
     rules: incoherent combinations of columns.
+    work: of which the search takes its steps.
 
-    Returns: the weight; None where every fill is incoherent.
+    Returns: the weight; None where every fill is incoherent. Raises TableError for too much work.
     """
     groups = np.unique((vectors != MISSING) @ (1 << np.arange(len(sizes))), return_inverse=True)[1]
-    search = _Search(vectors, weights, groups.ravel(), sizes, largest)
+    search = _Search(vectors, weights, groups.ravel(), sizes, largest, work)
     if any(not rule for rule in rules):
         return None
     search.visit(np.arange(len(weights)), list(range(len(sizes))), rules)
@@ -55,6 +81,7 @@ class _Search:
     groups: Integers
     sizes: list[int]
     largest: bool
+    work: Work
     best: int | None = None
 
     def visit(self, left: Integers, columns: list[int], rules: list[Combination]) -> None:
@@ -113,6 +140,7 @@ class _Search:
         if other is not None:
             values.add(other)
         children = []
+        self.work.spend(len(values) * (_STEPS_OF_A_BRANCH + len(left)))
         for value in values:
             kept = left[(shown == value) | (shown == MISSING)]
             children.append((self._bound(kept, rest), value, kept))

@@ -66,8 +66,9 @@ def assess_risk(
 
     Raises:
         DomainError: a column that is not declared, or an unknown method.
-        TableError: a value that is not declared, columns of several lengths, no rows, and a row
-            without a coherent completion.
+        TableError: a value that is not declared, columns of several lengths, no rows, a row
+            without a coherent completion, and missing values in so many columns of so many
+            modalities that the exact search takes too long.
     """
     if method not in METHODS:
         raise DomainError(f"method must be one of {', '.join(METHODS)}, not {shown(method)}")

@@ -14,10 +14,11 @@ import numpy as np
 
 from publication.disclosure_risk.dense_keys import INCOHERENT
 from publication.disclosure_risk.domain import Combination
-from publication.disclosure_risk.fills import extreme_fill, rules_given
+from publication.disclosure_risk.fills import Work, extreme_fill, rules_given
 from publication.disclosure_risk.patterns import MISSING, Patterns, number_keys, sum_matching
 from publication.typing import Booleans, Integers
 
+MAX_STEPS = 1_500_000_000  # of the searches of a table: about a minute of one core
 _PAIRS_AT_ONCE = 5_000_000
 
 
@@ -35,8 +36,12 @@ class _Entries:
 
 
 def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """(P,) as `dense_keys.dense_frequencies`, without a table of the candidate keys."""
+    """(P,) as `dense_keys.dense_frequencies`, without a table of the candidate keys.
+
+    Raises TableError where the search for the fills of a table takes too long.
+    """
     frequencies = np.zeros(len(patterns.counts), dtype=np.int64)
+    work = Work(MAX_STEPS)
     masks = list(patterns.by_mask())
     for columns, chosen in masks:
         missing = [p for p in range(len(patterns.sizes)) if p not in columns]
@@ -45,7 +50,7 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
         live = _is_live(patterns.codes[chosen], rules, missing)
         for part, entries in _join(patterns, chosen, others, columns, missing):
             frequencies[chosen[part]] += _added(
-                patterns, chosen[part], entries, missing, rules, live[part], largest
+                patterns, chosen[part], entries, missing, rules, live[part], largest, work
             )
         frequencies[chosen[_is_incoherent(patterns.codes[chosen], rules)]] = INCOHERENT
     return np.where(frequencies < 0, INCOHERENT, frequencies)
@@ -174,6 +179,7 @@ def _added(
     rules: list[Combination],
     live: Booleans,
     largest: bool,
+    work: Work,
 ) -> Integers:
     """What the best (or worst) candidate of each target adds to its settled rows."""
     sizes = [patterns.sizes[p] for p in missing]
@@ -185,7 +191,7 @@ def _added(
     for position, start, end in zip(open_.tolist(), starts, ends, strict=True):
         given = rules_given(rules, patterns.codes[targets[position]], missing)
         vectors, weights = entries.vectors[start:end], entries.weights[start:end]
-        found = extreme_fill(vectors, weights, sizes, given, largest=largest)
+        found = extreme_fill(vectors, weights, sizes, given, work, largest=largest)
         added[position] = -(2**62) if found is None else found
     return added
 

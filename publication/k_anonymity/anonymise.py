@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,12 @@ import numpy as np
 from publication.errors import TableError
 from publication.k_anonymity.columns import Columns, Rows
 from publication.k_anonymity.costs import FusionCosts
+from publication.k_anonymity.diversity import DiversityRule, value_counts
 from publication.typing import Booleans, Floats, Integers
 
 _TIE = 1e-9
 SUPPRESSED = -1
+NO_RULE = DiversityRule()
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ def anonymise(
     k: int,
     *,
     suppression_budget: float = 0.0,
+    sensitive: Sequence[str] | None = None,
+    rule: DiversityRule = NO_RULE,
     workers: int = 1,
 ) -> Anonymised:
     """Make every combination of the identifying columns stand k times or more.
@@ -85,11 +90,13 @@ def anonymise(
         k: rows that a class needs at least. 2 leaves one chance in two to tell them apart.
         suppression_budget: share of rows, in [0, 1), that may be left out. A class is left
             out where fusing it costs more than all its rows are worth.
+        sensitive: (N,) a column that the rows of a class must not have in common.
+        rule: what every class must say of it, beside having k rows.
         workers: threads that share the costs of a fusion; the result is the same.
 
     Raises:
         TableError: fewer than k rows, k below 1, a budget outside [0, 1), values without a place,
-            no workers.
+            no workers, a rule that cannot be met, or not after rows were left out.
     """
     rows = Rows.encode(table, columns)
     if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1 or workers < 1:
@@ -100,10 +107,16 @@ def anonymise(
     first, of_row = rows.distinct()
     counts = np.bincount(of_row).astype(np.int64)
     suppressible = int(suppression_budget * len(rows) + 1e-9)
-    if workers == 1:
-        return Greedy(rows.take(first), counts, k, suppressible).run(of_row)
-    with ThreadPoolExecutor(workers) as pool:
-        return Greedy(rows.take(first), counts, k, suppressible, pool, workers).run(of_row)
+    said = np.array(counts)[:, None]  # one value: of it no rule asks anything
+    if sensitive is not None:
+        if len(sensitive) != len(rows):
+            raise TableError(f"{len(rows)} rows, and {len(sensitive)} sensitive values")
+        rule.check(sensitive)
+        said = value_counts(of_row, sensitive)
+    pool = ThreadPoolExecutor(workers) if workers > 1 else nullcontext()
+    with pool as threads:
+        greedy = Greedy(rows.take(first), counts, k, suppressible, threads, workers, said, rule)
+        return greedy.run(of_row)
 
 
 class Greedy:
@@ -117,8 +130,16 @@ class Greedy:
         suppressible: int = 0,
         pool: Executor | None = None,
         workers: int = 1,
+        said: Integers | None = None,
+        rule: DiversityRule = NO_RULE,
     ) -> None:
-        """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out."""
+        """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out.
+
+        said: (m, values) of a sensitive column; rule: of it.
+        """
+        self.said = counts[:, None].copy() if said is None else said
+        self.law = self.said.sum(axis=0) / self.said.sum()
+        self.rule = rule
         self.k = k
         self.pool = pool
         self.workers = workers
@@ -136,12 +157,17 @@ class Greedy:
         """Fuse until every class has k rows. `of_row`: the class of origin of each row."""
         place = 0
         while place < len(self.counts):
-            if 0 < self.counts[place] < self.k:
+            if self.counts[place] and not self._is_enough(place):
                 self._settle(place)
                 place = self._compact(place)
             else:
                 place += 1
         return self._result(of_row)
+
+    def _is_enough(self, place: int) -> bool:
+        if self.counts[place] < self.k:
+            return False
+        return self.rule.is_met(self.said[place], self.law)
 
     def _settle(self, place: int) -> None:
         other, cost = self._cheapest(place)
@@ -160,6 +186,10 @@ class Greedy:
         costs = self._costs(place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf
+        if np.isinf(costs).all():
+            raise TableError(
+                "the rows that are left do not meet the rule in one class either; leave out fewer"
+            )
         ties = np.flatnonzero(costs <= costs.min() + _TIE)
         below = ties[self.counts[ties] < self.k]
         other = int(below[0] if len(below) else ties[0])
@@ -179,6 +209,7 @@ class Greedy:
         for taken in (place, other):
             del self.places[self.rows.key(taken)]
         self.counts[place] += self.counts[other]
+        self.said[place] += self.said[other]
         self._remove(other, int(self.ids[place]))
         for target, source in (
             (self.rows.nodes, fused.nodes),
@@ -190,6 +221,7 @@ class Greedy:
         equal = self.places.get(self.rows.key(place))
         if equal is not None:
             self.counts[place] += self.counts[equal]
+            self.said[place] += self.said[equal]
             self._remove(equal, int(self.ids[place]))
         self.places[self.rows.key(place)] = place
 
@@ -204,6 +236,7 @@ class Greedy:
             return place
         kept = np.flatnonzero(self.counts)
         self.rows, self.counts, self.ids = self.rows.take(kept), self.counts[kept], self.ids[kept]
+        self.said = self.said[kept]
         self.places = {self.rows.key(new): new for new in range(len(kept))}
         self.dead = 0
         return int(np.searchsorted(kept, place))

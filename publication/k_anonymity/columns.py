@@ -285,4 +285,6 @@ def _numbers(name: str, values: Sequence[str], kind: Interval) -> Floats:
 
 
 def _interval_text(low: float, high: float) -> str:
-    return f"{low:g}" if low == high else f"[{low:g},{high:g}]"
+    """The ends as they are: the fewest digits that give the same numbers, without an exponent."""
+    first, last = (np.format_float_positional(end, trim="-") for end in (low, high))
+    return first if low == high else f"[{first},{last}]"

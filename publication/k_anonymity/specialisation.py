@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from publication.k_anonymity.anonymise import Anonymised
+from publication.k_anonymity.columns import Hierarchy
+from publication.typing import Integers
 
 
 def specialise(published: Anonymised, rng: np.random.Generator) -> dict[str, list[str]]:
@@ -17,13 +21,25 @@ def specialise(published: Anonymised, rng: np.random.Generator) -> dict[str, lis
     rows, table = published.classes.take(chosen), {}
     for name in rows.columns.kinds:
         if name in rows.nodes:
-            tree = rows.tree(name)
-            leaves = [np.flatnonzero(under) for under in tree.leaves]
-            drawn = [rng.choice(leaves[node]) for node in rows.nodes[name]]
-            table[name] = [tree.paths[leaf][0] for leaf in drawn]
+            table[name] = _leaves_under(rows.nodes[name], rows.tree(name), rng)
         else:
             low, high = rows.low[name], rows.high[name]
             whole = (low == np.floor(low)) & (high == np.floor(high))
             numbers = np.where(whole, np.floor(rng.uniform(low, high + 1)), rng.uniform(low, high))
             table[name] = [f"{number:g}" for number in numbers]
     return table
+
+
+def specialise_column(
+    labels: Sequence[str], tree: Hierarchy, rng: np.random.Generator
+) -> list[str]:
+    """Each published label of a tree as a leaf below it, drawn evenly.
+
+    Raises TableError for a label that the tree has not.
+    """
+    return _leaves_under(tree.encode(labels), tree, rng)
+
+
+def _leaves_under(nodes: Integers, tree: Hierarchy, rng: np.random.Generator) -> list[str]:
+    leaves = [np.flatnonzero(under) for under in tree.leaves]
+    return [tree.paths[rng.choice(leaves[node])][0] for node in nodes]

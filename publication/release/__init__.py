@@ -3,8 +3,11 @@
 from publication.release.build import Release, build_release
 from publication.release.difference import Difference, compare_releases, policy_changes
 from publication.release.files import write_release
+from publication.release.inference import Audit, Finding, audit_releases
+from publication.release.latest import check_latest
 from publication.release.merging import pool_rare
 from publication.release.policy import ReleasePolicy, RollUp, load_policy, policy_of_text
+from publication.release.published import read_published
 from publication.release.signature import (
     key_id,
     load_private_key,
@@ -17,14 +20,18 @@ from publication.release.tables import CellTable, ReleasedTable, from_decoding, 
 from publication.release.verification import Verified, read_release, verify_release
 
 __all__ = [
+    "Audit",
     "CellTable",
     "Difference",
+    "Finding",
     "Release",
     "ReleasePolicy",
     "ReleasedTable",
     "RollUp",
     "Verified",
+    "audit_releases",
     "build_release",
+    "check_latest",
     "compare_releases",
     "from_decoding",
     "from_density",
@@ -36,6 +43,7 @@ __all__ = [
     "policy_changes",
     "policy_of_text",
     "pool_rare",
+    "read_published",
     "read_release",
     "read_source",
     "sign_manifest",

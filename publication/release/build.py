@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,14 +13,12 @@ from scipy.special import ndtri
 from publication.aggregation import sum_error
 from publication.errors import PolicyError, ReleaseError
 from publication.k_anonymity import Hierarchy
-from publication.release.earlier import Earlier, refuse_in_rows
+from publication.release.earlier import Earlier, check_chain, refuse_in_rows
 from publication.release.merging import pool_rare
-from publication.release.policy import ReleasePolicy, check_days
+from publication.release.policy import ReleasePolicy, check_days, check_spelling
 from publication.release.rounding import round_down, round_nearest, round_up
-from publication.release.strata import across_windows, families, withheld_parts
-from publication.release.suppression import suppress_complements
-from publication.release.tables import CellTable, InRows, ReleasedTable, TableKey
-from publication.release.windows import Window, admit_windows
+from publication.release.suppression import Suppressed, suppress_complements, withhold
+from publication.release.tables import CellTable, InRows, ReleasedTable
 from publication.typing import Booleans, Floats
 
 
@@ -53,45 +50,49 @@ def build_release(
 ) -> Release:
     """Apply a policy to decoded tables.
 
-    Steps: what the policy does not allow is refused; rare values are pooled; tables of few
-    reports, windows whose difference tells of few, and parts whose sum does, are withheld; numbers
-    that earlier releases show stay as they are; the others are rounded, and suppressed where the
-    lower end is too small; then complements, so that no suppressed number can be computed.
+    Steps: what the policy does not allow is refused; rare values are pooled; tables of few reports
+    are withheld; numbers that earlier releases show stay as they are; the others are rounded, and
+    suppressed where the lower end is too small; then more, until no reader can infer from all that
+    is public what is not shown (`publication.release.inference`).
 
     Args:
         decodings: tables, in the order in which they are to stand.
         policy: of the release.
         issued: day of issue, by which windows are judged to be sealed.
-        earlier: releases of the same owner, oldest first. All that overlap must be given: only
-            against those is the difference judged.
+        earlier: releases of the same owner, oldest first, each with all that it was built on.
         hierarchies: trees for metrics whose roll-up names none.
 
     Returns:
-        The release.
+        The release. Its notes say so where earlier releases already give something away.
 
     Raises:
         PolicyError: a stratum, day or unsealed window that the policy does not allow.
-        ReleaseError: the same table twice; numbers that cannot be protected, or have changed; days
-            that were published in rows.
+        ReleaseError: the same table twice; an earlier release that another one was built on is
+            missing; numbers that have changed; days that were published in rows.
         TableError: values that are not in their hierarchy.
     """
-    _check_sources(decodings, policy, issued)
+    check_chain(earlier)
+    _check_sources(decodings, policy, issued, earlier)
     for table in decodings:
         refuse_in_rows(earlier, table.metric, table.first_day, table.last_day)
     known = Earlier.of(earlier)
     pooled = [_pooled(table, policy, hierarchies or {}) for table in decodings]
-    withheld = _withheld(pooled, policy, known)
-    tables = [
-        _withhold(table, withheld[table.key])
-        if table.key in withheld
+    draft = [
+        withhold(table.key, table.level, policy)
+        if table.num_reports < policy.min_reports and table.key not in known.tables
         else _shown(table, policy, known)
         for table in pooled
     ]
-    tables = suppress_complements(tables, known.tables, policy, known.seen)
-    return Release(policy, issued, tuple(tables), known.digests, _notes(tables, known))
+    made = suppress_complements(draft, earlier, policy)
+    return Release(policy, issued, made.tables, known.digests, _notes(made, known))
 
 
-def _check_sources(decodings: Sequence[CellTable], policy: ReleasePolicy, issued: date) -> None:
+def _check_sources(
+    decodings: Sequence[CellTable],
+    policy: ReleasePolicy,
+    issued: date,
+    earlier: Sequence[Release],
+) -> None:
     """Raise PolicyError or ReleaseError for what may not be published at all."""
     keys = [table.key for table in decodings]
     if len(set(keys)) != len(keys):
@@ -104,7 +105,12 @@ def _check_sources(decodings: Sequence[CellTable], policy: ReleasePolicy, issued
                 f"{table.name}: the policy does not publish the stratum {strange[0]!r}; it has "
                 f"{list(policy.strata)}"
             )
+        policy.with_outer(table.strata)
         check_days(policy, table.name, table.first_day, table.last_day, issued)
+    every = [table.strata for release in earlier for table in release.tables]
+    every += [table.strata for table in decodings]
+    for name in policy.strata:
+        check_spelling(value for strata in every for one, value in strata if one == name)
 
 
 def _pooled(
@@ -141,44 +147,6 @@ def _is_large(table: CellTable, policy: ReleasePolicy) -> Booleans:
 _COLUMNS = ("estimate", "std_error", "low", "high")
 
 
-def _withheld(
-    tables: Sequence[CellTable], policy: ReleasePolicy, known: Earlier
-) -> dict[TableKey, str]:
-    """The symbol of each table that is withheld as a whole."""
-    few, window = policy.symbol("few_reports"), policy.symbol("window")
-    small = (table for table in tables if table.num_reports < policy.min_reports)
-    withheld = {table.key: few for table in small if table.key not in known.reports}
-    by_series: dict[tuple[object, ...], list[CellTable]] = defaultdict(list)
-    for table in tables:
-        if table.key not in withheld:
-            by_series[table.metric, table.strata].append(table)
-    for series in by_series.values():
-        flags = admit_windows(
-            [Window(one.first_day, one.last_day, one.num_reports) for one in series],
-            known.windows(series[0].metric, series[0].strata),
-            policy.min_reports,
-            by_reports=policy.overlap == "by_reports",
-        )
-        withheld |= {one.key: window for one, good in zip(series, flags, strict=True) if not good}
-    open_ = [table.key for table in tables if table.key not in withheld]
-    withheld |= dict.fromkeys(across_windows(open_, known.reports), window)
-    reports = dict(known.reports)
-    reports |= {one.key: one.num_reports for one in tables if one.key not in withheld}
-    new = {one.key for one in tables} - known.reports.keys()
-    parts = withheld_parts(
-        families(reports), reports, new, policy.min_reports, policy.reports_rounding - 1
-    )
-    return withheld | dict.fromkeys(parts & new, few)
-
-
-def _withhold(table: CellTable, symbol: str) -> ReleasedTable:
-    """A table of which nothing but its being withheld is said."""
-    none = np.zeros(0)
-    return ReleasedTable(
-        *table.key, None, table.level, (), (), none, none, none, none, (), withheld=symbol
-    )
-
-
 def _shown(table: CellTable, policy: ReleasePolicy, known: Earlier) -> ReleasedTable:
     """Rounded, with a symbol where the lower end is too small, and consistent with before."""
     if policy.total and len(table.cells):
@@ -203,7 +171,8 @@ def _shown(table: CellTable, policy: ReleasePolicy, known: Earlier) -> ReleasedT
         table.complete,
         "",
         table.shapes,
-        table.members,
+        table.members if table.listed else {},
+        {cell: len(held) for cell, held in table.members.items()},
     )
     return known.reconcile(released, policy)
 
@@ -237,13 +206,24 @@ def _visible(values: Floats, hidden: Booleans) -> Floats:
     return np.where(hidden, np.nan, values)
 
 
-def _notes(tables: Sequence[ReleasedTable], known: Earlier) -> tuple[str, ...]:
+def _notes(made: Suppressed, known: Earlier) -> tuple[str, ...]:
     """What a reader is told beside the numbers."""
     notes = [
         "Estimates come from reports that each device randomised before sending; shares are of the "
         "reports of a table. A merged row holds what of a group is not shown by itself."
     ]
-    again = sum(1 for table in tables if table.key in known.reports)
+    again = sum(1 for table in made.tables if table.key in known.tables)
     if again:
         notes.append(f"{again} tables stand in an earlier release, too; see its manifest.")
+    if made.findings:
+        notes.append(
+            f"{len(made.findings)} numbers that are not shown can be inferred more closely than "
+            "the policy asks, from what earlier releases show and this one cannot take back; "
+            "rappor release audit names them."
+        )
+    if made.widened:
+        notes.append(
+            f"{made.widened} numbers contradict others by more than rounding, as tables are "
+            "decoded one by one; where inference was judged they were taken less exactly."
+        )
     return tuple(notes)

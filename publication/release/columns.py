@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,10 @@ from publication.release.build import Release
 from publication.release.tables import ReleasedTable
 from rappor_core.text import visible
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+# What a spreadsheet computes, in ASCII, full width and small forms, at the start of a cell or after
+# what some read as the end of one; spaces and quotes before it are passed over.
+_FORMULA = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
+_STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{_FORMULA}])")
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ def _plain(values: Any) -> list[float | None]:
 def safe_text(text: str) -> str:
     """A text for a CSV file: no hidden characters, and nothing that a spreadsheet computes.
 
-    A text that begins as a formula does, or with an apostrophe, gets an apostrophe before it;
-    release.json and release.parquet have it as it is.
+    A text that begins as a formula does, or with an apostrophe, gets an apostrophe before it, and
+    so does what begins so after a semicolon, which ends a cell in some countries; release.json and
+    release.parquet have it as it is.
     """
-    seen = visible(text)
-    return f"'{seen}" if text.startswith(FORMULA_STARTS) else seen
+    safe = _STARTS.sub(r"\1'\2", text)
+    return visible(f"'{text}" if text.startswith("'") else safe)

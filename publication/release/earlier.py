@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,7 @@ import numpy as np
 
 from publication.errors import ReleaseError
 from publication.release.policy import ReleasePolicy
-from publication.release.tables import InRows, ReleasedTable, Strata, TableKey, rows_agree
-from publication.release.windows import Window
+from publication.release.tables import InRows, ReleasedTable, TableKey, rows_agree
 from publication.typing import Integers
 from rappor_core.errors import shown
 
@@ -25,15 +23,10 @@ _NUMBERS = ("estimate", "std_error", "low", "high")
 
 @dataclass(frozen=True)
 class Earlier:
-    """Tables of earlier releases, the latest of each. reports: of those that were not withheld.
-
-    seen: by table, the cells whose number any of the releases shows, revised or not.
-    """
+    """Tables of earlier releases, the latest of each that was not withheld."""
 
     tables: Mapping[TableKey, ReleasedTable] = field(default_factory=dict)
-    reports: Mapping[TableKey, int] = field(default_factory=dict)
     digests: tuple[str, ...] = ()
-    seen: Mapping[TableKey, Collection[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, releases: Sequence[Release]) -> Earlier:
@@ -44,21 +37,8 @@ class Earlier:
             for table in release.tables
             if table.reports is not None
         }
-        reports = {key: table.reports for key, table in tables.items() if table.reports is not None}
         digests = (release.digest for release in releases if release.digest)
-        seen: dict[TableKey, set[str]] = defaultdict(set)
-        for table in (one for release in releases for one in release.tables):
-            rows = zip(table.cells, table.symbols, strict=True)
-            seen[table.key].update(cell for cell, symbol in rows if not symbol)
-        return cls(tables, reports, tuple(digests), seen)
-
-    def windows(self, metric: str, strata: Strata) -> list[Window]:
-        """Windows of one series of tables that were published."""
-        return [
-            Window(first, last, reports)
-            for (name, split, first, last), reports in self.reports.items()
-            if (name, split) == (metric, strata)
-        ]
+        return cls(tables, tuple(digests))
 
     def reconcile(self, table: ReleasedTable, policy: ReleasePolicy) -> ReleasedTable:
         """A table as its earlier release has it, where it has one.
@@ -95,8 +75,23 @@ class Earlier:
         for index in known.tolist():
             symbols[index] = before.symbols[places[index]]
             if symbols[index]:
-                symbols[index] = policy.symbol("earlier")
+                symbols[index] = policy.symbol("low_interval")
         return replace(table, reports=before.reports, symbols=tuple(symbols), **columns)
+
+
+def check_chain(releases: Sequence[Release]) -> None:
+    """Raise ReleaseError where a release was built on one that is not given.
+
+    What that one shows would stay unknown here, and could be subtracted.
+    """
+    known = {release.digest for release in releases}
+    for release in releases:
+        for digest in release.earlier:
+            if digest not in known:
+                raise ReleaseError(
+                    f"the release of {release.issued} was built on an earlier one that is not "
+                    f"given (manifest {digest[:16]}): give all that came before, oldest first"
+                )
 
 
 def refuse_in_rows(earlier: Iterable[Release], metric: str, first: date, last: date) -> None:
@@ -148,8 +143,13 @@ def _as_before(table: ReleasedTable, before: ReleasedTable, policy: ReleasePolic
             f"{table.name} was published with other rows than now, by another roll_up, min_low, "
             "total or level; publish it as it was (on_change = keep), or leave it out"
         )
-    hidden = policy.symbol("earlier")
-    same = {cell for cell in before.cells if before.members.get(cell) == table.members.get(cell)}
+    hidden = policy.symbol("low_interval")
+    same = {
+        cell
+        for cell in before.cells
+        if before.members.get(cell) == table.members.get(cell)
+        and (cell in before.members or cell not in before.held)
+    }
     return replace(
         before,
         symbols=tuple(hidden if symbol else "" for symbol in before.symbols),
@@ -173,6 +173,7 @@ def _with_rows_of(table: ReleasedTable, before: ReleasedTable) -> ReleasedTable:
         table,
         complete=table.complete or before.complete,
         members={**before.members, **table.members},
+        held={**before.held, **table.held},
         **columns,
     )
 

@@ -61,7 +61,7 @@ def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
             {
                 "cell": cell,
                 "kind": kind,
-                "held": len(table.members.get(cell, ())),
+                "held": table.held.get(cell, 0),
                 "symbol": symbol,
                 "estimate": "" if symbol else percent(estimate),
                 "error": "" if symbol else percent(error),

@@ -86,6 +86,7 @@ def _table_to_plain(table: ReleasedTable) -> dict[str, Any]:
         "cells": list(table.cells),
         "kinds": list(table.kinds),
         "symbols": list(table.symbols),
+        "held": dict(table.held),
         "members": {name: list(cells) for name, cells in table.members.items()},
     }
     for name in _NUMBERS:
@@ -112,6 +113,7 @@ def _table_from_plain(plain: Mapping[str, Any]) -> ReleasedTable:
         complete=bool(plain["complete"]),
         withheld=str(plain["withheld"]),
         members={name: tuple(map(str, held)) for name, held in plain["members"].items()},
+        held={str(name): int(held) for name, held in plain["held"].items()},
         **columns,
     )
 

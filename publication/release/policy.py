@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from publication.errors import PolicyError
+from publication.typing import Strata
 from rappor_core.errors import file_problem, shown, toml_problem
 from rappor_core.text import visible
 
-Reason = Literal["few_reports", "low_interval", "complement", "window", "earlier"]
+Reason = Literal["few_reports", "low_interval"]
 OnChange = Literal["keep", "revise", "refuse"]
-Overlap = Literal["withhold", "by_reports"]
 Tree = Literal["cells", "domain", "prefix"]
+Within: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 
+# One symbol for all tables and one for all rows: another would tell which number is the small one.
 REASONS: dict[Reason, str] = {
-    "few_reports": "the table has fewer reports than the policy asks for, or tells, together with "
-    "another table, of so few",
+    "few_reports": "the table has fewer reports than the policy asks for, or would tell of another "
+    "number that is not shown",
     "low_interval": "not told apart from zero, or the lower end of its interval is below what the "
-    "policy shows",
-    "complement": "another suppressed number could be computed from it and a total",
-    "window": "its window overlaps another one of the same table, so that the difference would "
-    "tell of the days in between",
-    "earlier": "suppressed in an earlier release",
+    "policy shows, or another number that is not shown could be narrowed down by it",
 }
-DEFAULT_SYMBOLS: dict[Reason, str] = {
-    "few_reports": "c",
-    "low_interval": "u",
-    "complement": "u",  # another symbol would tell which number is the small one
-    "window": "c",
-    "earlier": "u",
-}
+DEFAULT_SYMBOLS: dict[Reason, str] = {"few_reports": "c", "low_interval": "u"}
 _MOST_SYMBOL = 8
 _LARGEST = 10**15
 _MOST_LEVELS = 64  # of a tree
@@ -80,14 +73,15 @@ class RollUp:
 class ReleasePolicy:
     """What may be published.
 
-    owner, audience: for people.  min_reports: of a table, and of what two tables tell together.
+    owner, audience: for people.  min_reports: of a table, and of what tables tell together.
     min_low: smallest lower end of an interval that is shown, a share above 0, after rounding.
     rounding: step of shares, a decimal; intervals are widened to it.  reports_rounding: numbers of
     reports are rounded down to a multiple.  sealed_after_days: a window is sealed when its last day
     is so many days ago (the metric's accept_days; 0 where an administrator closes days).
     first_day, last_day: of the data that may be published; None: no bound.  strata: names of the
     strata that may be published.  total: whether each table shows the sum of its cells.
-    overlap: `withhold` windows that overlap others of the same table, or allow them `by_reports`.
+    within: strata that lie in others: `within["district"]["region"]` says for each district in
+    which region it lies, as a reader knows.
     on_change: of a number that an earlier release shows: `keep` it, `revise` it, or `refuse`.
     symbols: what stands for a suppressed number, by reason.  roll_up: by metric.
     """
@@ -103,7 +97,7 @@ class ReleasePolicy:
     last_day: date | None = None
     strata: tuple[str, ...] = ()
     total: bool = False
-    overlap: Overlap = "withhold"
+    within: Within = field(default_factory=dict)
     on_change: OnChange = "keep"
     symbols: Mapping[Reason, str] = field(default_factory=lambda: dict(DEFAULT_SYMBOLS))
     roll_up: Mapping[str, RollUp] = field(default_factory=dict)
@@ -128,10 +122,50 @@ class ReleasePolicy:
             raise PolicyError(f"rounding = {self.rounding} has more than 12 decimals")
         if self.first_day and self.last_day and self.first_day > self.last_day:
             raise PolicyError(f"first_day {self.first_day} is after last_day {self.last_day}")
+        if self.reports_rounding > self.min_reports:
+            raise PolicyError(
+                f"reports_rounding = {self.reports_rounding} is above min_reports = "
+                f"{self.min_reports}: a table of enough reports would be shown with 0"
+            )
+        self._check_strata()
         self._check_words()
 
+    def _check_strata(self) -> None:
+        twice = [name for name in self.strata if self.strata.count(name) > 1]
+        if twice:
+            raise PolicyError(f"strata names {shown(twice[0])} twice; once is enough")
+        check_spelling(self.strata)
+        for inner, outer in self.within.items():
+            if not isinstance(outer, Mapping) or not all(_is_text_map(v) for v in outer.values()):
+                raise PolicyError(
+                    f"within.{shown(inner)} must name the stratum that it lies in, and for each "
+                    'value the value there, as [within.district.region] paris = "ile-de-france"'
+                )
+            if inner in outer:
+                raise PolicyError(f"within.{shown(inner)}: a stratum does not lie in itself")
+
+    def with_outer(self, strata: Strata) -> dict[str, str]:
+        """Strata, and all those that they lie in. Raises PolicyError where `within` contradicts."""
+        found, waiting = dict(strata), list(strata)
+        while waiting:
+            inner, value = waiting.pop()
+            for outer, places in self.within.get(inner, {}).items():
+                if value not in places:
+                    raise PolicyError(
+                        f"within.{inner}.{outer} does not say in which {outer} {shown(value)} lies"
+                    )
+                is_new = outer not in found
+                if found.setdefault(outer, places[value]) != places[value]:
+                    raise PolicyError(
+                        f"{inner} {shown(value)} lies in {outer} {shown(places[value])}, and not "
+                        f"in {shown(found[outer])}"
+                    )
+                if is_new:
+                    waiting.append((outer, places[value]))
+        return found
+
     def _check_words(self) -> None:
-        for name, known in (("overlap", get_args(Overlap)), ("on_change", get_args(OnChange))):
+        for name, known in (("on_change", get_args(OnChange)),):
             if getattr(self, name) not in known:
                 raise PolicyError(f"{name} = {shown(getattr(self, name))} is not one of {known}")
         unknown = set(self.symbols) - set(REASONS)
@@ -162,6 +196,10 @@ class ReleasePolicy:
                   if name in ("first_day", "last_day")}  # fmt: skip
         plain["rounding"] = str(self.rounding)
         plain["strata"] = list(self.strata)
+        plain["within"] = {
+            inner: {name: dict(places) for name, places in outer.items()}
+            for inner, outer in self.within.items()
+        }
         plain["symbols"] = {reason: self.symbol(reason) for reason in REASONS}
         plain["roll_up"] = {
             metric: {one.name: _plain(getattr(rule, one.name)) for one in fields(rule)}
@@ -181,6 +219,26 @@ def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued
             f"{name}: the window is not sealed on {issued}: reports of its last day are accepted "
             f"for {policy.sealed_after_days} days"
         )
+
+
+def check_spelling(names: Iterable[str]) -> None:
+    """Raise PolicyError for names or values that only their spelling tells apart.
+
+    Two spellings of one region would be two strata, whose windows nobody compares.
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        good = unicodedata.normalize("NFC", name.strip())
+        if name != good or not good:
+            raise PolicyError(
+                f"stratum {shown(name)} has blanks at an end, or letters that are composed "
+                f"otherwise (Unicode NFC); write {shown(good)}"
+            )
+        folded = unicodedata.normalize("NFC", good.casefold())
+        if known.setdefault(folded, name) != name:
+            raise PolicyError(
+                f"strata {shown(known[folded])} and {shown(name)} differ by case only: choose one"
+            )
 
 
 def load_policy(path: Path) -> ReleasePolicy:
@@ -238,7 +296,7 @@ _KINDS = {
     "last_day": date,
     "strata": tuple,
     "total": bool,
-    "overlap": str,
+    "within": dict,
     "on_change": str,
     "symbols": dict,
     "roll_up": dict,
@@ -271,6 +329,10 @@ def _typed(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> di
             raise PolicyError(f"{where}{name} = {value} is not finite")
         values[name] = good
     return values
+
+
+def _is_text_map(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())
 
 
 def _all_are(value: object, kind: type) -> bool:

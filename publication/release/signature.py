@@ -9,6 +9,8 @@ import base64
 import binascii
 import os
 import stat
+from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -106,17 +108,18 @@ def sign_manifest(private: Ed25519PrivateKey, text: bytes) -> bytes:
     return base64.b64encode(private.sign(_CONTEXT + text))
 
 
-def check_signature(public: Ed25519PublicKey, text: bytes, signature: bytes) -> None:
-    """Raise VerificationError unless the owner of the key has signed these bytes."""
+def check_signature(keys: Sequence[Ed25519PublicKey], text: bytes, signature: bytes) -> None:
+    """Raise VerificationError unless the owner of one of the keys has signed these bytes."""
     from cryptography.exceptions import InvalidSignature  # an optional library
 
-    try:
-        public.verify(base64.b64decode(signature.strip(), validate=True), _CONTEXT + text)
-    except (InvalidSignature, binascii.Error, ValueError):
-        raise VerificationError(
-            "the signature of the manifest is not of this key: the manifest was changed, or "
-            "somebody else has signed it"
-        ) from None
+    for public in keys:
+        with suppress(InvalidSignature, binascii.Error, ValueError):
+            public.verify(base64.b64decode(signature.strip(), validate=True), _CONTEXT + text)
+            return
+    raise VerificationError(
+        "the signature of the manifest is not of this key, nor of another one given: the manifest "
+        "was changed, or somebody else has signed it"
+    )
 
 
 def _library() -> tuple[Any, Any]:

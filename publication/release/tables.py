@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from publication.errors import TableError
-from publication.typing import Booleans, Floats
+from publication.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:
     from decoder.density.maps import Density
     from decoder.results.tables import Decoding
 
-Strata: TypeAlias = tuple[tuple[str, str], ...]
 TableKey: TypeAlias = tuple[str, Strata, date, date]
 
 
@@ -114,6 +113,8 @@ class ReleasedTable(KeyedTable):
     kinds: `cell`, `merged` (cells of `members`) or `total` (of all cells, shown or not).
     symbols: "" for what is shown.  fixed: as an earlier release shows it.
     complete: as in `CellTable`.  withheld: the symbol of the whole table, or "".
+    held: how many cells a merged one holds.  members: which ones, of tables that list all cells;
+    rare strings are not named.
     """
 
     reports: int | None
@@ -129,6 +130,7 @@ class ReleasedTable(KeyedTable):
     withheld: str = ""
     shapes: Mapping[str, Any] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    held: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_shown(self) -> Booleans:
@@ -136,12 +138,9 @@ class ReleasedTable(KeyedTable):
         return np.array([not symbol for symbol in self.symbols], dtype=bool)
 
     @property
-    def has_total(self) -> bool:
-        """Whether a row shows the sum of all cells."""
-        return any(
-            kind == "total" and not symbol
-            for kind, symbol in zip(self.kinds, self.symbols, strict=True)
-        )
+    def has_unnamed(self) -> bool:
+        """Whether a row holds cells that are not named."""
+        return not self.held.keys() <= self.members.keys()
 
 
 def table_name(key: TableKey) -> str:
@@ -152,15 +151,24 @@ def table_name(key: TableKey) -> str:
 
 
 def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
-    """Whether each cell is in one row, the same in all tables: their pools do not differ."""
+    """Whether each cell is in one row, the same in all tables: their pools do not differ.
+
+    Where the members of a pool are not named, the rows must be the same ones.
+    """
+    several = list(tables)
     held: dict[str, tuple[str, ...]] = {}
-    for table in tables:
+    for table in several:
         for cell in table.cells:
             members = table.members.get(cell, (cell,))
             if held.setdefault(cell, members) != members:
                 return False
     every = [one for members in held.values() for one in members]
-    return len(set(every)) == len(every)
+    same = all(
+        set(one.cells) == set(several[0].cells) and one.held == several[0].held for one in several
+    )
+    return len(set(every)) == len(every) and (
+        same or not any(table.has_unnamed for table in several)
+    )
 
 
 def stratum_key(strata: Mapping[str, str]) -> Strata:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +26,10 @@ _MOST_MANIFEST = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Verified:
-    """owner, audience, issued: as the manifest says. files: names. signed: by the key given."""
+    """owner, audience, issued: as the manifest says. files: names. signed: by a key given.
+
+    digest: of the manifest.  earlier: digests of those that it was built on.
+    """
 
     owner: str
     audience: str
@@ -34,15 +37,17 @@ class Verified:
     files: tuple[str, ...]
     signed: bool
     digest: str
+    earlier: tuple[str, ...]
 
 
-def verify_release(folder: Path, public: Ed25519PublicKey | None) -> Verified:
+def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified:
     """Check the signature of a manifest, then every file against it.
 
     Args:
         folder: of a release.
-        public: key of the owner, from elsewhere than the folder; None: only the digests are
-            checked, which tells of accidents and not of anybody who can write a manifest.
+        public: keys of the owner, from elsewhere than the folder: one of them has signed it. None:
+            only the digests are checked, which tells of accidents and not of anybody who can write
+            a manifest.
 
     Returns:
         What the manifest says.
@@ -53,7 +58,7 @@ def verify_release(folder: Path, public: Ed25519PublicKey | None) -> Verified:
         ReleaseError: there is no manifest.
     """
     text = _manifest_bytes(folder)
-    if public is not None:
+    if public:
         check_signature(public, text, _signature(folder))
     try:
         made = parse_strict_json(text)
@@ -66,12 +71,13 @@ def verify_release(folder: Path, public: Ed25519PublicKey | None) -> Verified:
         made["audience"],
         made["issued"],
         tuple(made["files"]),
-        public is not None,
+        bool(public),
         sha256(text).hexdigest(),
+        tuple(made["earlier"]),
     )
 
 
-def read_release(folder: Path, public: Ed25519PublicKey | None = None) -> Release:
+def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Release:
     """Verify a release, then read it. Raises as `verify_release`."""
     digest = verify_release(folder, public).digest
     try:
@@ -109,6 +115,9 @@ def _check_form(made: Any) -> None:
         raise VerificationError(f"version {shown(made.get('version'))} is not {VERSION}")
     if not all(isinstance(made.get(name), str) for name in ("owner", "audience", "issued")):
         raise VerificationError("owner, audience or day of issue is missing")
+    known = made.get("earlier")
+    if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
+        raise VerificationError("the digests of earlier releases are missing")
     if not isinstance(made.get("files"), Mapping) or not made["files"]:
         raise VerificationError("it lists no files")
     for name, told in made["files"].items():

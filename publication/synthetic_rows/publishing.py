@@ -16,7 +16,7 @@ from publication.errors import PolicyError, ReleaseError, TableError
 from publication.folders import new_folder
 from publication.release import Release, write_release
 from publication.release.columns import safe_text
-from publication.release.earlier import refuse_as_table, refuse_in_rows
+from publication.release.earlier import check_chain, refuse_as_table, refuse_in_rows
 from publication.release.files import Sign
 from publication.release.policy import ReleasePolicy, check_days
 from publication.release.rounding import round_up
@@ -87,10 +87,12 @@ def release_of_rows(
         earlier: releases of the same owner, oldest first.
 
     Raises:
-        ReleaseError: an earlier release has a table of a metric of it in any of its days, or rows.
+        ReleaseError: an earlier release has a table of a metric of it in any of its days, or rows;
+            or was built on one that is not given.
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise ReleaseError("the estimates do not say their days")
+    check_chain(earlier)
     days = estimates.first_day, estimates.last_day
     rows = [InRows(metric, *days) for metric in estimates.metrics or estimates.columns]
     refuse_as_table(earlier, rows)

@@ -12,6 +12,7 @@ from publication.utility.comparison import Measure, compare, to_csv, to_html
 from publication.utility.distributions import column_shares, hellinger, kl_divergence
 from publication.utility.prediction import Prediction, classification_metric, predict_column
 from publication.utility.queries import counting_query_error
+from publication.utility.radar import radar_picture
 
 __all__ = [
     "Linkage",
@@ -29,6 +30,7 @@ __all__ = [
     "origin_test",
     "population_unique_risk",
     "predict_column",
+    "radar_picture",
     "to_csv",
     "to_html",
 ]

@@ -7,6 +7,7 @@ import html
 import io
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from publication.utility.queries import counting_query_error
 from publication.utility.tables import Table, encode_alike, num_rows, number_rows
 
 _MAX_LINKED_ROWS = 5_000
+_MOST_COLUMNS, _MOST_SETS = 6, 30  # of joint distances
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def _utility(
         measures.append(Measure("KL divergence", name, kl_divergence(p, q), text))
     joint = hellinger(*column_shares(original, published, list(original)))
     measures.append(Measure("Hellinger", "all", joint, "0 = same rows, 1 = none in common"))
+    measures += _joint_distances(original, published, seed)
     error = counting_query_error(
         original,
         published,
@@ -73,6 +76,19 @@ def _utility(
     )
     text = f"mean relative error, denominator at least {floor:g} of the rows"
     return [*measures, Measure("counting queries", "all", error, text)]
+
+
+def _joint_distances(original: Table, published: Table, seed: int) -> list[Measure]:
+    """Mean distance of sets of two to six columns; of many sets some are drawn."""
+    rng, found = np.random.default_rng(seed), []
+    for size in range(2, min(_MOST_COLUMNS, len(original) - 1) + 1):
+        sets = list(combinations(original, size))
+        if len(sets) > _MOST_SETS:
+            sets = [sets[place] for place in rng.choice(len(sets), _MOST_SETS, replace=False)]
+        mean = np.mean([hellinger(*column_shares(original, published, one)) for one in sets])
+        text = f"mean over {len(sets)} sets of {size} columns"
+        found.append(Measure(f"Hellinger of {size} columns", "all", float(mean), text))
+    return found
 
 
 def _risk(original: Table, published: Table, seed: int) -> list[Measure]:

@@ -77,6 +77,16 @@ class Encoding:
             symbol=self.symbols,
         )
 
+    def epsilon_per_report(self, params: RapporParams, num_reports: int) -> float:
+        """Nats, for each of `num_reports` reports of a life, whatever values they are of."""
+        return privacy.epsilon_per_report(
+            params.mechanism,
+            params.num_hashes,
+            num_reports,
+            single_bit=self.single_bit,
+            symbol=self.symbols,
+        )
+
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:  # noqa: ARG002
         """How many permanent responses a device with `max_values` values can come to hold."""
         return max_values

@@ -26,7 +26,7 @@ from rappor_core.metrics.tables import (
 from rappor_core.params import MAX_BITS, RapporParams
 
 _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
-_PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon"}
+_PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon", "turn", "hold"}
 _OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "min_reports_per_cohort"}
 _OPTIONAL_KEYS |= {"accept_days", "keep_raw_days", "platforms", "lives", "no_data"}
 _REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
@@ -55,6 +55,10 @@ def _caps(name: str, table: Mapping[str, Any]) -> dict[str, int]:
     """What bounds a device for life: distinct cells, or reports."""
     mode = needed(name, table, "mode")
     if mode == "memo":
+        if "hold" in table and table["hold"] == 0:
+            refuse(name, "hold", table["hold"],
+                   "shows in which periods a device had data; give a number of periods for which "
+                   "the last known cell is repeated, or take mode = 'window'")  # fmt: skip
         if table.get("encoding") in _BY_SYMBOLS:
             symbols = needed(name, table, "num_symbols")
             return {"max_memoized_values": table.get("max_memoized_values", symbols)}
@@ -83,6 +87,8 @@ def _locations(name: str, table: Mapping[str, Any]) -> Iterator[Location]:
                 window=table.get("window", 0),
                 pairs=table.get("pairs", False),
                 max_gap_minutes=table.get("max_gap_minutes", DEFAULT_GAP_MINUTES),
+                turn=table.get("turn", "fixed"),
+                hold=table.get("hold", 0),
             )
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from rappor_core.errors import MetricsFileError, file_problem, shown
+from rappor_core.errors import MetricsFileError, file_problem, meant, shown
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, WEB, Platform
@@ -51,6 +51,11 @@ class MetricsFile(Frozen):
             first.setdefault(metric.base_name, metric)
         return tuple(first.values())
 
+    def __str__(self) -> str:
+        """In short: names and budget."""
+        names = ", ".join(metric.base_name for metric in self.declared)
+        return f"metrics {names}; budget {'none' if self.budget is None else f'{self.budget:g}'}"
+
     def parts(self, name: str) -> tuple[Metric, ...]:
         """The sub-metrics of a declared name, in order; the metric itself if it has none.
 
@@ -59,7 +64,8 @@ class MetricsFile(Frozen):
         found = tuple(m for m in self.metrics.values() if m.base_name == name)
         if not found:
             names = ", ".join(metric.base_name for metric in self.declared)
-            raise MetricsFileError(f"metric {name!r} is not declared; declared are {names}")
+            near = meant(name, (metric.base_name for metric in self.declared))
+            raise MetricsFileError(f"metric {name!r} is not declared{near}; declared are {names}")
         return found
 
 

@@ -18,9 +18,11 @@ from rappor_core.grid.grid import Grid
 from rappor_core.reserved import RESERVED
 
 LocationMode = Literal["memo", "window", "once"]
+Turn = Literal["fixed", "fresh"]
 Days = Literal["all", "weekdays", "weekends"]
 
 MAX_WINDOW = 1_000  # periods
+MAX_HOLD = 60  # periods
 MAX_GAP_MINUTES = 24 * 60
 DEFAULT_GAP_MINUTES = 60
 DEFAULT_SLOTS = ("day 0-24",)
@@ -79,9 +81,13 @@ class Location(Frozen):
     grid: cells, with every level of the metric.  level: this sub-metric's, one of the grid's.
     slots: all that are declared, without overlap.  slot: this sub-metric's name among them.
     mode: `memo` (a permanent response for each cell, reports every period), `window` (one fresh
-        report every `window` periods, at a phase drawn once) or `once` (one report for life).
+        report every `window` periods) or `once` (one report for life).
     window: periods, 0 but for mode `window`.  pairs: values are trips, "origin>destination".
     max_gap_minutes: the longest time that one fix speaks for, on the device.
+    turn: of mode `window`: `fixed`, when the one report falls due is drawn once for life; `fresh`,
+        anew in each block of `window` periods (block b begins with period b * window).
+    hold: a slot and period without a fix answers with the last known place, where that is at most
+        so many periods old (and, with fresh turns, of the same block). 0: with no data.
 
     Raises ParameterError that repeats the bad value.
     """
@@ -94,6 +100,8 @@ class Location(Frozen):
     window: int = 0
     pairs: bool = False
     max_gap_minutes: int = DEFAULT_GAP_MINUTES
+    turn: Turn = "fixed"
+    hold: int = 0
 
     def __post_init__(self) -> None:
         """Check each field alone, then together."""
@@ -119,6 +127,26 @@ class Location(Frozen):
             )
         if type(self.pairs) is not bool:
             raise ParameterError(f"pairs = {self.pairs!r} is not true or false")
+        self._check_turn_and_hold()
+
+    def _check_turn_and_hold(self) -> None:
+        if self.turn not in get_args(Turn):
+            raise ParameterError(f"turn = {shown(self.turn)} is not 'fixed' or 'fresh'")
+        if self.turn == "fresh" and self.mode != "window":
+            raise ParameterError(f"turn = 'fresh' goes with mode = 'window', not {self.mode!r}")
+        if type(self.hold) is not int or not 0 <= self.hold <= MAX_HOLD:
+            raise ParameterError(
+                f"hold = {shown(self.hold)} is not a number of periods from 0 to {MAX_HOLD}"
+            )
+        if self.mode == "once" and self.hold:
+            raise ParameterError(
+                f"hold = {self.hold} does not go with mode = 'once', which answers the first "
+                "period that a device is asked in"
+            )
+        if self.mode == "window" and self.hold >= self.window:
+            raise ParameterError(
+                f"hold = {self.hold} is not shorter than window = {self.window} periods"
+            )
 
     def _check_slots(self) -> None:
         names = [slot.name for slot in self.slots]
@@ -147,26 +175,39 @@ class Location(Frozen):
 
     @property
     def num_turns(self) -> int:
-        """How many (period, slot) a device answers one of: which one shows in every report.
-
-        1 where it answers all of them.
-        """
+        """How many (period, slot) a device answers one of; 1 where it answers all of them."""
         if self.mode == "memo":
             return 1
         return max(self.window, 1) * len(self.slots)
 
     @property
     def num_groups(self) -> int:
-        """How many groups its level and its turn divide a cohort into; both show in reports."""
-        return len(self.grid.levels) * self.num_turns
+        """How many groups its level and its turn divide a cohort into; both show in reports.
+
+        A turn that is drawn anew tells nothing of a device's next one.
+        """
+        return len(self.grid.levels) * (1 if self.turn == "fresh" else self.num_turns)
+
+    def most_reports_in(self, periods: int) -> int:
+        """At most so many reports of one slot has a device in some periods in a row, 0 or more."""
+        if self.mode == "memo" or not periods:
+            return periods
+        if self.mode == "once":
+            return 1
+        if self.turn == "fresh":  # blocks that they can touch
+            return (periods - 2) // self.window + 2
+        return -(-periods // self.window)
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
         """Find the name of the slot that an hour of such a day belongs to, if any."""
         return next((slot.name for slot in self.slots if slot.covers(hour, weekend)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; `from_dict` is the inverse."""
-        return {
+        """Plain values, without what is as in files that know no turns; `from_dict` inverts it."""
+        later: dict[str, Any] = {"turn": self.turn} if self.turn == "fresh" else {}
+        if self.hold:
+            later["hold"] = self.hold
+        return later | {
             "grid": self.grid.to_dict(),
             "level": self.level,
             "slots": [str(slot) for slot in self.slots],
@@ -189,11 +230,14 @@ class Location(Frozen):
     def from_dict(cls, fields: Mapping[str, Any]) -> Location:
         """Read `to_dict`'s form. Raises ParameterError."""
         known = dict(fields)
-        if known.keys() != set(cls.field_names):
+        if not _REQUIRED <= known.keys() <= set(cls.field_names):
             raise ParameterError(f"a location has unknown or missing keys: {sorted(known)}")
         known["grid"] = Grid.from_dict(known["grid"])
         known["slots"] = tuple(map(Slot.parse, known["slots"]))
         return cls(**known)
+
+
+_REQUIRED = set(Location.field_names) - {"turn", "hold"}
 
 
 def reserved_values(no_data: str | None) -> tuple[str, ...]:

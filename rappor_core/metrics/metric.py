@@ -92,6 +92,13 @@ class Metric(Frozen):
         object.__setattr__(self, "categories", tuple(map(canonical, self.categories)))
         check_definition(self)
 
+    def __str__(self) -> str:
+        """In short: name, kind, epsilons, last day."""
+        return (
+            f"{self.name} ({self.kind}): epsilon {self.epsilon_one:.2f} a report, "
+            f"{self.lifetime_epsilon:.2f} for life, until {self.expires}"
+        )
+
     @cached_property
     def rules(self) -> Kind:
         """What its kind asks for: the values there are, their text and index."""
@@ -118,7 +125,8 @@ class Metric(Frozen):
 
         In a browser: in one life of its storage; see `lifetime_epsilon_on`.
         """
-        by_reports = math.inf if self.max_reports is None else self.max_reports * self.epsilon_one
+        most = self.max_reports
+        by_reports = math.inf if most is None else most * self.epsilon_per_report
         return min(self.max_permanent_responses * self.params.epsilon_infinity, by_reports)
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
@@ -136,6 +144,11 @@ class Metric(Frozen):
     def epsilon_one(self) -> float:
         """Nats, for one report."""
         return self.params.epsilon_one
+
+    @property
+    def epsilon_per_report(self) -> float:
+        """Nats by which each of `max_reports` reports counts; `epsilon_one` without that bound."""
+        return self.params.scheme.epsilon_per_report(self.params, self.max_reports or 1)
 
     @property
     def meaning(self) -> dict[str, Any]:

@@ -280,6 +280,14 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
         )
 
 
+def crowd_of(metric: Metric, population: int | None) -> int:
+    """Devices that share what is public of each: those of a population, else as many as should."""
+    if population is None:
+        return CROWD
+    levels = 1 if metric.location is None else len(metric.location.grid.levels)
+    return max(1, population // (metric.params.num_cohorts * levels))
+
+
 def _small_crowd(metric: Metric, levels: int, population: int) -> str:
     """What a small crowd costs, and how many cohorts a population can afford."""
     cohorts, groups = metric.params.num_cohorts, metric.params.num_cohorts * levels

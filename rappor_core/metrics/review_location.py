@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rappor_core.metrics.location import reserved_values
+from rappor_core.sequence_risk import sequence_risk
+from rappor_core.text import counted
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
@@ -13,8 +15,41 @@ if TYPE_CHECKING:
 
 def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:  # noqa: ARG001
     """Levels and messages. population: devices that report in a period, where it is known."""
+    yield from _of_sequence(metric)
     if metric.no_data is not None:
         yield "note", f"{_meaning(metric)}; {_cost(metric)}"
+
+
+def _of_sequence(metric: Metric) -> Iterator[tuple[str, str]]:
+    """Warn of mode `memo`, which hides nothing of time; say what a held answer is."""
+    location = metric.location
+    assert location is not None  # noqa: S101 (of this kind)
+    held = counted(location.hold, metric.period)
+    if location.mode == "memo":
+        yield "warning", _unbounded(metric)
+    elif location.hold:
+        yield (
+            "note",
+            (
+                f"maps are of where devices were last seen, within {held} of the answer (hold); "
+                "changes lag by as much"
+            ),
+        )
+
+
+def _unbounded(metric: Metric) -> str:
+    """Why mode `memo` is none to start with, and what `hold` changes."""
+    assert metric.location is not None  # noqa: S101 (of this kind)
+    held = (
+        "hold makes periods without data rarer, and gives no guarantee for a sequence"
+        if metric.location.hold
+        else "without hold the answers show in which periods a device had data, too"
+    )
+    return (
+        "mode = 'memo' hides which cell, and nothing of time: epsilon of a whole sequence is none, "
+        f"{sequence_risk(metric).epsilon:.0f} nats or more after a year; {held}; use mode = "
+        "'window' with turn = 'fresh' and hold, under a new name"
+    )
 
 
 def _meaning(metric: Metric) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from rappor_core.errors import InformationLostError, MetricsFileError, shown
+from rappor_core.errors import InformationLostError, MetricsFileError, meant, shown
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.loading import is_positive
 
@@ -65,9 +65,12 @@ def needed(name: str, table: Mapping[str, Any], key: str) -> Any:
 def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> None:
     """Refuse the first key that is not known, with its value."""
     for key in sorted(table.keys() - known):
+        value, name = table[key], shown(key)[1:-1]
+        what = f"key {name} = {shown(value)}"
+        if isinstance(value, dict) and value:  # [metric.x] for [metrics.x]
+            what = f"table [{name}.{shown(next(iter(value)))[1:-1]}]"
         raise MetricsFileError(
-            f"{where}: unknown key {shown(key)[1:-1]} = {shown(table[key])}; "
-            f"known are {', '.join(sorted(known))}"
+            f"{where}: unknown {what}{meant(key, known)}; known are {', '.join(sorted(known))}"
         )
 
 

@@ -91,6 +91,27 @@ STRESS: Mapping[str, Size] = {
         1_000_000, 10, 16, 1, {"heaviest missing": _loose("heaviest", 1.0)}, ("one 0.50",)
     ),
 }
+FEW_COHORTS: Mapping[str, Size] = {
+    "1 of 256 bits": Size(
+        100_000,
+        60,
+        256,
+        1,
+        {"loose": _loose("every tenth", 3.0), "nothing true": _loose("all", 3.0)},
+        ZIPF,
+    ),
+    "1 of 192 bits": Size(
+        1_000_000, 60, 192, 1, {"paper": Configuration(0.5, 0.5, 0.75, "every tenth", 3.0)}, ZIPF
+    ),
+    "2 of 128 bits": Size(100_000, 60, 128, 2, {"loose": _loose("every tenth", 3.0)}, ZIPF),
+    "4 of 64 bits": Size(
+        1_000_000, 60, 64, 4, {"heaviest missing": _loose("heaviest", 3.0)}, ("one 0.30",)
+    ),
+    "8 of 32 bits": Size(
+        100_000, 60, 32, 8, {"heaviest missing": _loose("heaviest", 3.0)}, ("one 0.50",)
+    ),
+    "8 of 128 bits": Size(1_000_000, 60, 128, 8, {"loose": _loose("every tenth", 3.0)}, ZIPF),
+}
 SIZES: Mapping[str, Size] = {
     "small": Size(1_000_000, 100, 8, 128, GOOGLE),
     "medium": Size(10_000_000, 1_000, 8, 128, GOOGLE),
@@ -98,6 +119,7 @@ SIZES: Mapping[str, Size] = {
     "paper": Size(1_000_000, 100, 128, 16, PAPER, ("exp",)),
     "few rows": Size(1_000_000, 100, 8, 16, FEW_ROWS),
     **STRESS,
+    **FEW_COHORTS,
 }
 
 

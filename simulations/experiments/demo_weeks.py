@@ -40,18 +40,20 @@ columns = 20
 levels = [0]
 slots = ["night 22-6", "day 6-22"]
 period = "week"
-mode = "memo"
-encoding = "symbol"
-num_symbols = 8
+mode = "window"
+window = 12
+turn = "fresh"
+hold = 4
+max_reports = 4
+num_bits = 32
 num_cohorts = 64
-epsilon_infinity = 4.0
-epsilon_one = 3.0
+epsilon = 2.0
 """
 PAGES = ("news", "mail", "search", "video", "school", "bank", "maps", "chat", "shop", "weather")
 DAYS = 14
 WEEKS = 4
 DAILY = 12_000  # devices
-WEEKLY = 60_000
+WEEKLY = 60_000  # answers a slot: of 1.4 million devices, each of which answers one in 24
 
 
 def metrics_text(today: date) -> str:

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.planning.risk import belief
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.observations import log_likelihood_ratio
 from privacy_audit.location_attacks import attack as attack_change
 from privacy_audit.location_attacks import draw_permanent, draw_shown
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
+from rappor_core.risk import PRIOR, believed
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PERIODS = (1, 2, 4, 7, 14, 30, 60, 120, 180, 365)
-YEAR, WINDOW, PRIOR = 365, 30, 0.01
+YEAR, WINDOW = 365, 30
 LEVEL = 0.05  # of all lower bounds together
 CROWD, MOST_LINKED = 300, 30  # devices and reports of the attack on changes
 PAPER = RapporParams.rappor(
@@ -151,7 +151,7 @@ def _row(mode: Mode, periods: int, devices: int, level: float, rng: np.random.Ge
     proved = attack(table, world, declared, level, 0.5)
     right = np.sign(ratio) * np.where(world == 0, 1, -1)
     for_own = ratio * np.where(world == 0, 1, -1)
-    believed = 1 / (1 + (1 - PRIOR) / PRIOR * np.exp(-np.clip(for_own, -700, 700)))
+    posterior = 1 / (1 + (1 - PRIOR) / PRIOR * np.exp(-np.clip(for_own, -700, 700)))
     return Row(
         mode=mode.name,
         periods=periods,
@@ -163,10 +163,10 @@ def _row(mode: Mode, periods: int, devices: int, level: float, rng: np.random.Ge
         advantage=float(right.mean()),
         advantage_error=float(right.std()) / math.sqrt(devices),
         most_advantage=math.tanh(declared / 2),
-        posterior_median=float(np.median(believed)),
-        posterior_99=float(np.quantile(believed, 0.99)),
-        posterior_largest=float(believed.max()),
-        posterior_bound=belief(PRIOR, declared),
+        posterior_median=float(np.median(posterior)),
+        posterior_99=float(np.quantile(posterior, 0.99)),
+        posterior_largest=float(posterior.max()),
+        posterior_bound=believed(declared),
         change_auc=_change(mode, reports, rng),
     )
 

@@ -44,6 +44,7 @@ WAYS = (LIE, BARE, HIDDEN, BEST, ONE)
 WARNINGS = {
     "impossible": "No values give such counts",
     "fit": "No fit converged",
+    "left out": "left out (cohort",
     "cohorts": "do not follow the others",
     "sizes": "not equally large",
     "variance": "times more than the model says",

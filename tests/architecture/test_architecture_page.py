@@ -1,75 +1,15 @@
-"""docs/architecture.md draws the imports that there are, and names files that exist."""
+"""docs/architecture.md names files and modules that exist."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
-import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PACKAGES = tuple(sorted(path.parent.name for path in ROOT.glob("*/py.typed")))
-DRAWN = ("client_sdk", "collector", "decoder", "rappor_core")  # with their sub-packages
-ARROW = re.compile(r"^ *([\w.]+) --> ([\w.]+)$", re.M)
-MERMAID = re.compile(r"^```mermaid\n(.*?)^```", re.M | re.S)
-
-Arrows = set[tuple[str, str]]
-
-
-@pytest.fixture(scope="module")
-def imports() -> Arrows:
-    """Every import of one module of ours by another."""
-    graph = grimp.build_graph(*PACKAGES)
-    return {
-        (module, other)
-        for module in graph.modules
-        for other in graph.find_modules_directly_imported_by(module)
-    }
-
-
-def arrows_of(text: str) -> Arrows:
-    return {arrow for block in MERMAID.findall(text) for arrow in ARROW.findall(block)}
-
-
-def between_packages(imports: Iterable[tuple[str, str]]) -> Arrows:
-    pairs = {(a.split(".")[0], b.split(".")[0]) for a, b in imports}
-    return {(a, b) for a, b in pairs if a != b}
-
-
-def between_sub_packages(imports: Iterable[tuple[str, str]]) -> Arrows:
-    """Of the packages that are drawn; modules directly in a package are not drawn."""
-    deep = (pair for pair in imports if all(name.count(".") > 1 for name in pair))
-    pairs = {(".".join(a.split(".")[:2]), ".".join(b.split(".")[:2])) for a, b in deep}
-    same = {(a, b) for a, b in pairs if a.split(".")[0] == b.split(".")[0]}
-    return {(a, b) for a, b in same if a != b and a.split(".")[0] in DRAWN}
-
-
-def differences(drawn: Arrows, real: Arrows) -> list[str]:
-    """What to change on the page."""
-    missing = [f"add    {a} --> {b}" for a, b in sorted(real - drawn)]
-    return missing + [f"remove {a} --> {b}" for a, b in sorted(drawn - real)]
-
-
-def test_every_import_has_its_arrow_and_every_arrow_its_import(imports: Arrows) -> None:
-    real = between_packages(imports) | between_sub_packages(imports)
-    assert differences(arrows_of(PAGE), real) == []
-
-
-def test_a_missing_and_a_false_arrow_are_found() -> None:
-    real = {("decoder", "rappor_core")}
-    false = "```mermaid\ngraph TD\n  decoder --> collector\n```\n"
-    assert differences(arrows_of(false), real) == [
-        "add    decoder --> rappor_core",
-        "remove decoder --> collector",
-    ]
-
-
-def test_every_package_is_in_the_picture() -> None:
-    drawn = {name for arrow in arrows_of(PAGE) for name in arrow}
-    assert set(PACKAGES) <= drawn
 
 
 def named_paths() -> list[str]:

@@ -15,12 +15,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select, tuple_, update
 
 from archive.keys import IN_CLEAR
 from archive.manifest import read_entries
 from archive.store import open_store
 from collector.service import raw_blocks
 from collector.service.raw_blocks import RawBlocks
+from collector.store.models import raw_reports
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.wire.report import Report
@@ -99,6 +101,29 @@ def test_the_command_moves_each_report_once_and_sums_as_the_collector(
     assert main([*export, "--unencrypted"]) == 0
     assert main([*export, "--unencrypted", "--metric", "nothing"]) == 1
     assert main(["archive", "verify", str(archive)]) == 0
+
+
+@pytest.mark.parametrize("bits", [b"", b"\0" * 99, b"\xff"], ids=["cut", "long", "other"])
+def test_a_damaged_row_stops_its_own_block_alone(
+    bench: Bench, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], bits: bytes
+) -> None:
+    """A row is cut, lengthened, or other bits: its block is set aside, the others are moved."""
+    reports = fill(bench, [80, 90])
+    with bench.database.change() as connection:
+        where = connection.execute(select(*raw_reports.primary_key).limit(1)).one()
+        same = tuple_(*raw_reports.primary_key) == tuple(where)
+        bits = bits * KEPT.params.report_bytes if len(bits) == 1 else bits
+        connection.execute(update(raw_reports).where(same).values(bits=bits))
+    archive = tmp_path / "archive"
+    export = ["archive", "export", str(archive), "--database", database_url, "--unencrypted"]
+    assert main([*export, "--json"]) == 1
+    said = capsys.readouterr()
+    blocks = json.loads(said.out)["blocks"]
+    assert [(one["reports"], one["what"]) for one in blocks] == [(80, "set aside"), (90, "moved")]
+    assert "do not give the collector's counters" in blocks[0]["reason"]
+    assert "1 of 2 blocks set aside" in said.err
+    assert raw_left(bench) == 80
+    assert len(reports) == 80 + sum(in_archive(archive).values())
 
 
 def test_the_commands_of_an_encrypted_archive(

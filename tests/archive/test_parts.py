@@ -23,7 +23,7 @@ from archive.errors import (
     ArchiveKeyError,
     NotArchivedError,
 )
-from archive.export import DUE, EARLIER, ELSEWHERE, INCOMPLETE, MOVED, OVERLAPS, export
+from archive.export import DUE, EARLIER, ELSEWHERE, INCOMPLETE, MOVED, OVERLAPS, SET_ASIDE, export
 from archive.keys import IN_CLEAR, ArchiveKey, load_key, make_key
 from archive.manifest import commit, read_entries
 from archive.parts import verify_part
@@ -193,10 +193,36 @@ def test_reports_that_do_not_give_the_counters_are_not_moved(tmp_path: Path) -> 
                 yield bytes([piece[0] ^ 1]) + piece[1:]
 
     source = Changed([make_block()])
-    with pytest.raises(ArchiveDamagedError, match="nothing was moved"):
-        list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    (outcome,) = export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY)
+    assert outcome.what == SET_ASIDE
+    assert "do not give the collector's counters; nothing was moved" in outcome.reason
     assert not source.forgotten
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", [lambda row: b"", lambda row: row + b"x", lambda row: row[:-1]])
+def test_rows_of_another_length_set_their_block_aside(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    block, whole = make_block(), make_block(day=NEXT)
+
+    class Damaged(FakeSource):
+        def reports(self, asked: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
+            for piece in super().reports(asked, cohort):
+                yield damage(piece) if asked is block else piece
+
+    source = Damaged([block, whole])
+    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
+    assert source.forgotten == [whole]
+
+
+def test_a_damaged_entry_sets_its_own_metric_aside(tmp_path: Path) -> None:
+    other = make_block(metric=make_metric("other", keep_raw_days=30))
+    move(tmp_path, make_block())
+    (tmp_path / only_entry(tmp_path).name).write_text("{}")
+    source = FakeSource([make_block(day=NEXT), other])
+    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
+    assert "no entry of a manifest" in outcomes[0].reason
 
 
 def test_a_full_disk_leaves_nothing_and_the_next_export_moves_all(tmp_path: Path) -> None:
@@ -235,8 +261,9 @@ def test_rows_are_not_deleted_while_their_part_is_damaged(tmp_path: Path) -> Non
     move(tmp_path, block)
     (tmp_path / only_entry(tmp_path).file).unlink()
     source = FakeSource([block])
-    with pytest.raises(ArchiveDamagedError, match="missing"):
-        list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    (outcome,) = export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY)
+    assert outcome.what == SET_ASIDE
+    assert "missing" in outcome.reason
     assert not source.forgotten
 
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from collector.buffers import Buffers
 from collector.errors import OverloadedError
+from rappor_server.buffers import Buffers
 from tests.attacks.support import Socket, Target, request, target, today
 from tests.collector.support import Sender, make_metric
 

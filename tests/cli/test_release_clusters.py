@@ -132,6 +132,43 @@ def test_anonymise_along_learnt_trees_and_those_of_a_file(
     assert "published" in capsys.readouterr().err
 
 
+def test_anonymise_along_trees_of_ones_own_with_values_that_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, made, tree = tmp_path / "table.csv", tmp_path / "made.csv", tmp_path / "tree.csv"
+    codes = ["75005", "75006", "59000", "59100"]
+    tree.write_text("".join(f"{code},{code[:2]},FR\n" for code in codes))
+    rows = [(code, plan) for code in codes for plan in (["basic"] * 3 if code < "6" else "abc")]
+    table.write_text("code,plan\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    words = ["release", "anonymise", str(table), "--columns", "code", "--k", "3", "-o", str(made)]
+    given = ["--hierarchy", f"code={tree}", "--keep", "plan"]
+    assert main([*words, *given]) == 0
+    assert "plan: all rows of a class say the same in 50.0% of the classes (6 rows)" in (
+        capsys.readouterr().err
+    )
+    assert Counter(row[0] for row in rows_of(made)[1:]) == dict.fromkeys(codes, 3)
+    differ = ["--sensitive", "plan", "--distinct", "2"]
+    assert main([*words, *given, *differ]) == 0
+    assert "warning" not in capsys.readouterr().err
+    said: dict[str, set[str]] = {}
+    for code, plan in rows_of(made)[1:]:
+        said.setdefault(code, set()).add(plan)
+    assert all(len(plans) >= 2 for plans in said.values())
+    assert main([*words, *given, "--sensitive", "plan", "--closeness", "0"]) == 0
+    assert {row[0] for row in rows_of(made)[1:]} == {"FR"}
+    capsys.readouterr()
+    for wrong, code, message in [
+        (["--distinct", "2"], 2, "need --sensitive"),
+        (["--hierarchies", "learnt"], 2, "nothing to do"),
+        (["--hierarchy", f"town={tree}"], 2, "'town'"),
+        ([*differ[:2], "--distinct", "9"], 1, "1 to 4 values"),
+    ]:
+        assert main([*words, *given, *wrong]) == code
+        assert message in " ".join(capsys.readouterr().err.split())
+    assert main([*words, "--keep", "plan"]) == 2
+    assert "no tree of code" in capsys.readouterr().err
+
+
 def test_suppressed_rows_are_left_out(tmp_path: Path) -> None:
     file, made = tmp_path / "table.csv", tmp_path / "made.csv"
     rows = [("x", "1")] * 10 + [("y", "2")] * 9 + [("z", "3")]
@@ -229,3 +266,17 @@ def test_a_value_of_one_person_is_in_no_published_file(table: str, tmp_path: Pat
         words = ["--k", "5", "--hierarchies", how, "-o", str(made)]
         assert main(["release", "anonymise", str(lone), *CUT[:4], *words]) == 0
         assert "Zaphod" not in made.read_text()
+
+
+def test_synthetic_rows_with_numbers_of_clusters_that_differ(table: str, tmp_path: Path) -> None:
+    words = ["release", "co-cluster", table, *CUT, "--k", "20", "--publish", "synth"]
+    ranges = [word for name in NUMBERS for word in ("--range", f"{name}=0:10")]
+    differ = ["--sensitive", "Class", "--distinct", "2"]
+    assert main([*words, *ranges, *differ, "-o", str(tmp_path / "out")]) == 0
+    rows = rows_of(tmp_path / "out" / "published.csv")[1:]
+    assert len(rows) == 150
+    assert all(0 <= float(value) <= 10 for row in rows for value in row[:4])
+    for wrong in (["--range", "SepalWidth"], ["--range", "SepalWidth=9"], differ[:2], differ[2:]):
+        assert main([*words, *wrong, "-o", str(tmp_path / "other")]) == 2
+    coc = [*words[:-1], "coc", *ranges, "-o", str(tmp_path / "other")]
+    assert main(coc) == 2

@@ -107,7 +107,10 @@ def test_rows_of_a_decoding_are_a_release_like_others(
         assert main([*again, *out]) == 1
         assert "was published in rows" in capsys.readouterr().err
     assert main([*build, "-o", str(tmp_path / "table")]) == 0
-    assert main([*draw, "-o", str(tmp_path / "no"), "--earlier", str(tmp_path / "table")]) == 1
+    on_table = [*draw, "-o", str(tmp_path / "no"), "--earlier", str(tmp_path / "table")]
+    assert main(on_table) == 2
+    assert "--earlier needs --public-key" in capsys.readouterr().err
+    assert main([*on_table, "--public-key", public]) == 1
     assert "was published as a table" in capsys.readouterr().err
     for old, new, change in (("table", "rows", "new rows"), ("rows", "table", "rows gone")):
         assert main(["release", "diff", str(tmp_path / old), str(tmp_path / new)]) == 0

@@ -41,8 +41,16 @@ epsilon_one = 1.0
 WINDOW = (
     'mode = "window"\nwindow = 3\nmax_reports = 4\nnum_bits = 16\nnum_cohorts = 4\nepsilon = 1.0\n'
 )
+FRESH = WINDOW.replace("window = 3\n", 'window = 3\nturn = "fresh"\nhold = 2\n')
 ONCE = 'mode = "once"\nnum_bits = 16\nnum_cohorts = 4\nepsilon = 1.0\n'
-MODES = {"memo": MEMO, "symbols": SYMBOLS, "window": WINDOW, "once": ONCE}
+MODES = {
+    "memo": MEMO,
+    "held": MEMO + "hold = 2\n",
+    "symbols": SYMBOLS,
+    "window": WINDOW,
+    "fresh": FRESH,
+    "once": ONCE,
+}
 START = datetime(2026, 11, 2, tzinfo=UTC)  # a Monday
 
 

@@ -146,10 +146,13 @@ def test_fixes_clocks_and_restarts_keep_cap_period_and_permanence(
     each = Counter((report.metric, report.day) for report in phone.reports)
     assert all(number == 1 for number in each.values())
     assert len({report.metric.rpartition("/")[2] for report in phone.reports}) <= 1
-    if mode in ("memo", "symbols"):
+    if mode in ("memo", "held", "symbols"):
         assert len(entries) <= metric.max_permanent_responses
     else:
         assert len(phone.reports) <= (metric.max_reports or 0)
+    if mode == "fresh":
+        blocks = [(report.day - date(1970, 1, 1)).days // 3 for report in phone.reports]
+        assert len(set(blocks)) == len(blocks)
     assert len({report.cohort for report in phone.reports}) <= 1
     if mode == "symbols":
         assert all(int.from_bytes(r.bits, "little").bit_count() == 1 for r in phone.reports)
@@ -172,12 +175,16 @@ def test_duties_do_not_depend_on_places_and_are_spread(mode: str) -> None:
     assert 140 < sum(duty.level == 1 for duty in duties) < 260
     for duty in duties[:20]:
         due = [name for period in range(12) for _, name in duty.due(period)]
-        expected = {"memo": 24, "symbols": 24, "window": 4, "once": 12}[mode]
+        expected = {"window": 4, "fresh": 4, "once": 12}.get(mode, 24)
         assert len(due) == expected
         assert all(name.endswith(f"/{duty.level}") for name in due)
     if mode == "window":
         phases = Counter(duty.phase for duty in duties)
         assert set(phases) == set(range(6))
+    if mode == "fresh":  # each of the six as often, whatever the turn before
+        turns = [(duty.fresh(40), duty.fresh(41)) for duty in duties if duty.fresh is not None]
+        assert {first for first, _ in turns} == {second for _, second in turns} == set(range(6))
+        assert 40 < sum(first == second for first, second in turns) < 95  # of 400, 67 by chance
 
 
 def test_dwell_is_bounded_and_keeps_what_matters() -> None:

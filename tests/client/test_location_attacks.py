@@ -2,7 +2,8 @@
 
 The promises, for life and by the declared name: with `memo`, at most `max_permanent_responses`
 permanent responses; with `window`, at most `max_reports` reports, no two of them within `window`
-periods; with `once`, one report. One report a slot and period, in every mode.
+periods (with fresh turns, one in each block of them); with `once`, one report. One report a slot
+and period, in every mode.
 """
 
 import threading
@@ -60,8 +61,9 @@ WINDOW = (
     'mode = "window"\nwindow = {window}\nmax_reports = 3\nnum_bits = 16\nnum_cohorts = 4\n'
     "epsilon = 1.0\n"
 )
+FRESH = WINDOW.replace("max_reports", 'turn = "fresh"\nhold = 1\nmax_reports')
 ONCE = 'mode = "once"\nnum_bits = 16\nnum_cohorts = 4\nepsilon = 1.0\n'
-MODES = {"memo": MEMO, "symbols": SYMBOLS, "window": WINDOW, "once": ONCE}
+MODES = {"memo": MEMO, "symbols": SYMBOLS, "window": WINDOW, "fresh": FRESH, "once": ONCE}
 SLOTS = '["night 22-6", "day 6-22"]'
 START = datetime(2026, 11, 2, tzinfo=UTC)
 PLACES = [(0.5, 0.5), (3.5, 1.5), (7.5, 7.5), (5.5, 9.5), (50.0, 50.0)]
@@ -152,6 +154,10 @@ def check_promise(phone: Phone, first: MetricsFile) -> None:
         return
     assert len(reports) <= (metric.max_reports or 0)
     days = sorted(day for _, day in reports)
+    if metric.location.turn == "fresh":  # a version with other blocks keeps the reports of a life
+        blocks = Counter(day // metric.location.window for day in days)
+        assert phone.file.declared[0].location != metric.location or max(blocks.values()) == 1
+        return
     apart = [after - before for before, after in pairwise(days)]
     assert all(gap >= metric.location.window for gap in apart)
 
@@ -300,6 +306,36 @@ def test_days_tell_a_window_from_the_next(period: str, window: int, tmp_path: Pa
             outcomes = [recorder.record("density/day/0", "other", day * 86_400.0) for day in apart]
             assert outcomes == ["queued", "full", "queued"]
             phone.state.database.execute("DELETE FROM periods")
+
+
+@pytest.mark.parametrize("period", ["day", "week", "month"])
+@pytest.mark.parametrize("window", [2, 52, 1000])
+def test_days_tell_a_block_from_the_next(period: str, window: int, tmp_path: Path) -> None:
+    """The last period of a block and the first of the next may both be reported; no block twice."""
+    file = declared("fresh", period=period, window=window)
+    with phone_of(tmp_path, file) as phone:
+        recorder = Recorder(phone.file.metrics, phone.state, randomness=phone.random)
+        for month in (23_700, 23_701, 23_713):  # of 1975 and 1976
+            end = period_number(period, last_day("month", month)) // window * window + window
+            for numbers in ((end - 1, end, end - window, end + window - 1), (end, end - 1)):
+                days = [last_day(period, number) * 86_400.0 for number in numbers]
+                outcomes = [recorder.record("density/day/0", "other", day) for day in days]
+                assert outcomes == ["queued", "queued", "full", "full"][: len(days)]
+                phone.state.database.execute("DELETE FROM periods")
+
+
+def test_a_fixed_turn_that_was_promised_stays_fixed(tmp_path: Path) -> None:
+    """Fresh turns let two answers into one window: a weaker promise, under the same name."""
+    with phone_of(tmp_path, declared("window")) as phone:
+        phone.live(7)
+        before = phone.reports()
+        assert before
+        phone.update(declared("fresh"))
+        phone.live(7)
+        assert phone.reports() == before
+        assert "closed:density/day/0:weaker_than_agreed:reports_in_window" in str(
+            phone.state.counters()
+        )
 
 
 @pytest.mark.parametrize("moves", [False, True])

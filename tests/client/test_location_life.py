@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from client_sdk.location.assignment import Assignment
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.randomisation import metric_encoder as device
 from client_sdk.recording.ledger import Ledger, spent
@@ -46,6 +47,10 @@ ONE_HOT = 'mode = "memo"\nmechanism = "{name}"\nencoding = "one_hot"\n' + NOISE
 WINDOW = (
     'mode = "window"\nwindow = 3\nmax_reports = 2\nnum_bits = 3\nnum_cohorts = 2\nepsilon = 1\n'
 )
+FRESH = (
+    'mode = "window"\nwindow = 3\nturn = "{turn}"\nhold = {hold}\nmax_reports = {most}\n'
+    'encoding = "one_hot"\nepsilon = 1\n'
+)
 ONCE = 'mode = "once"\nnum_bits = 3\nnum_cohorts = 2\nepsilon = 1\n'
 E = 1.0
 CLOSE = {"e": E, "one": 0.95 * E}
@@ -59,6 +64,7 @@ MEMO = {
 }
 TWO_SLOTS = 'slots = ["night 0-12", "day 12-24"]\n'
 START = datetime(2026, 11, 2, tzinfo=UTC)
+SEEDS = 1, 2  # devices: of one in the middle of its blocks, and of one that answers at their ends
 PLACES = {"a": (0.5, 0.5), "b": (0.5, 1.5), "c": (0.5, 2.5), "o": (9.0, 9.0)}
 NOWHERE = "-"  # no fix
 APART = 'no_data = "no_data"\n'
@@ -277,6 +283,80 @@ def test_window_reaches_its_promise() -> None:
         metric, found = lives(WINDOW, seed, tuple(range(0, 14, 2)), "ab")
         reached.append(max(ratio for _, _, ratio in ratios(metric, found)))
     assert max(reached) == pytest.approx(metric.lifetime_epsilon)
+
+
+def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:
+    """The most between two lives with or without a fix on each day, by where they may differ.
+
+    By first and last day (since 1970) on which they do; of all lives of so many days.
+    """
+    noons, file = tuple(range(0, 2 * days, 2)), parse_metrics(DECLARED + text)
+    start = (START - datetime(1970, 1, 1, tzinfo=UTC)).days
+    known: dict[tuple[int, ...], Floats] = {}
+    answers, outlines = {}, set()
+    for where in product("ab-", repeat=days):
+        reports, _ = live(file, seed, noons, where)
+        outlines.add(tuple((name, day) for name, day, _ in reports))
+        answers[where] = tuple(bits for _, _, bits in reports)
+        if answers[where] not in known:
+            known[answers[where]] = chances(file.declared[0], answers[where])
+    assert len(outlines) == 1, "whether there is a report depends on the places"
+    apart = {
+        (x, y): float((known[x] - known[y]).max()) for x, y in product(known, repeat=2) if x != y
+    }
+    worst: dict[tuple[int, int], float] = {}
+    for first, second in product(answers, repeat=2):
+        ratio = apart.get((answers[first], answers[second]), 0.0)
+        differ = [i for i, (x, y) in enumerate(zip(first, second, strict=True)) if x != y]
+        if differ:
+            span = start + differ[0], start + differ[-1]
+            worst[span] = max(worst.get(span, 0.0), ratio)
+    return worst
+
+
+@pytest.mark.parametrize("hold", [0, 2])
+def test_fresh_turns_cover_a_block_whether_there_was_data_too(hold: int) -> None:
+    """Exactly: `epsilon` for a block, twice that where two meet, all reports for life."""
+    metric = parse_metrics(DECLARED + FRESH.format(turn="fresh", hold=hold, most=2)).declared[0]
+    epsilon, ever, block, straddling = metric.epsilon_one, 0.0, 0.0, 0.0
+    for seed in SEEDS:
+        worst = spans(FRESH.format(turn="fresh", hold=hold, most=2), seed, 4)
+        ever = max(ever, *worst.values())
+        inside = [ratio for (a, b), ratio in worst.items() if a // 3 == b // 3]
+        block = max(block, *inside)
+        crossing = [ratio for (a, b), ratio in worst.items() if a // 3 != b // 3 and b - a < 3]
+        straddling = max(straddling, *crossing)
+    assert block == pytest.approx(epsilon)
+    assert straddling == pytest.approx(2 * epsilon)
+    assert ever == pytest.approx(metric.lifetime_epsilon)
+
+
+def test_a_turn_for_life_covers_a_window_less_its_look_back() -> None:
+    text = FRESH.format(turn="fixed", hold=1, most=3)
+    epsilon, short, long = parse_metrics(DECLARED + text).declared[0].epsilon_one, 0.0, 0.0
+    for seed in SEEDS[1:]:
+        worst = spans(text, seed, 4)
+        short = max(short, *(ratio for (a, b), ratio in worst.items() if b - a < 2))
+        long = max(long, *(ratio for (a, b), ratio in worst.items() if b - a == 2))
+    assert short == pytest.approx(epsilon)
+    assert long == pytest.approx(2 * epsilon)
+
+
+def test_a_look_back_into_another_block_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_blocks(self: Assignment, period: int) -> list[tuple[int, str]]:
+        turns = range(period, period + self.hold + 1)
+        return [(turn, slot) for turn in turns for slot, _ in self.due(turn)]
+
+    monkeypatch.setattr(Assignment, "answers_from", without_blocks)
+    text = FRESH.format(turn="fresh", hold=2, most=2)
+    epsilon = parse_metrics(DECLARED + text).declared[0].epsilon_one
+    found = [spans(text, seed, 4) for seed in SEEDS]
+    assert any(
+        ratio > 1.9 * epsilon
+        for worst in found
+        for (a, b), ratio in worst.items()
+        if a // 3 == b // 3
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))

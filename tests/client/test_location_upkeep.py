@@ -11,7 +11,9 @@ from threading import RLock
 import pytest
 
 from client_sdk import Client
-from client_sdk.inspection import inspect_state
+from client_sdk.inspection import inspect_state, render
+from client_sdk.location.assignment import assignment_of
+from client_sdk.location.dwell_time import OUTSIDE
 from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.location.recorder import LocationRecorder
@@ -168,6 +170,17 @@ def test_a_fix_ahead_of_the_clock_is_counted_by_reason(tmp_path: Path) -> None:
         assert client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1))
         assert not client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1.01))
         assert client.inspect()["counters"]["ahead:density"] == 1
+
+
+def test_inspect_shows_at_once_that_a_place_was_recorded(tmp_path: Path) -> None:
+    """What is in memory for some seconds is of the account, too."""
+    with Client.open(
+        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
+        clock=START.timestamp,
+    ) as client:  # fmt: skip
+        assert client.record_location("density", 1.5, 1.5, at=START)
+        (kept,) = client.inspect()["places"]
+        assert "1 places of the time that runs" in kept["sentence"]
 
 
 def test_a_report_that_cannot_be_queued_is_tried_again() -> None:
@@ -335,3 +348,96 @@ def test_what_is_not_asked_is_not_kept(mode: str) -> None:
     visits.roll(moment_of(START + timedelta(days=9)))
     assert sum(map(len, kept)) == len(sent) == (3 if mode == "window" else 1)
     assert "other" not in [value for _, value, _ in sent]
+
+
+def test_a_place_is_held_from_a_look_back_before_the_turn_until_the_answer() -> None:
+    """Of each day's note: a place stands in it on those days alone, and only of the slot asked."""
+    file = declared("fresh")
+    for seed in range(6):
+        visits, sent = visits_of(file, seed)
+        parts, secret = file.parts("density"), FixedRandomness(seed)(32)
+        duty, first = assignment_of(secret, parts), moment_of(START).day
+        turns = [(p, slot) for p in range(first - 3, first + 12) for slot, _ in duty.due(p)]
+        saved = None
+        for day in range(9):
+            visits, more = visits_of(file, seed, saved)
+            for hour in (3, 12):
+                visits.fix(1.5, 1.5, moment_of(START + timedelta(days=day, hours=hour)))
+            saved, today = visits.to_json(), first + day
+            kept = json.loads(saved)
+            asked = {s for p, s in turns if p // 3 == today // 3 and 0 <= p - today <= 2}
+            assert {slot for slot, _, _ in kept["dwell"]} == asked
+            held = {s for p, s in turns if p // 3 == today // 3 and 0 <= p - today <= 1}
+            assert {slot for slot, _, _ in kept["known"]} == (held if day and today % 3 else set())
+            assert (kept["last"][1] == OUTSIDE) == (not asked)
+            sent += more
+        assert sent
+        assert "other" not in [value for _, value, _ in sent]
+
+
+@pytest.mark.parametrize("change", ["consent", "box", "levels", "slots", "period"])
+def test_a_held_place_does_not_survive(change: str) -> None:
+    """Consent is another secret, without a note; the rest is another meaning."""
+    first, _ = visits_of(declared("held"))
+    first.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
+    first.roll(moment_of(START + timedelta(days=1, hours=1)))
+    saved = first.to_json()
+    assert json.loads(saved)["known"]
+    text = DECLARED + MODES["held"]
+    was, now = {
+        "consent": ("", ""),
+        "box": ("10, 10]", "10, 11]"),
+        "levels": ("[0, 1]", "[0, 1, 2]"),
+        "slots": ("6-22", "6-21"),
+        "period": ("slots =", 'period = "week"\nslots ='),
+    }[change]
+    second, sent = visits_of(
+        parse_metrics(text.replace(was, now)), saved=None if change == "consent" else saved
+    )
+    second.roll(moment_of(START + timedelta(days=1, hours=2)))
+    assert json.loads(second.to_json())["known"] == []
+    second.roll(moment_of(START + timedelta(days=9)))
+    assert {value for _, value, _ in sent} == {"other"}
+
+
+def test_a_held_place_stands_for_as_many_periods_as_declared() -> None:
+    visits, sent = visits_of(declared("held"))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
+    visits.fix(50.0, 1.5, moment_of(START + timedelta(hours=23)))
+    for day in range(1, 7):
+        visits.roll(moment_of(START + timedelta(days=day, hours=1)))
+    cell = values(sent, "day")[0]
+    assert cell != "other"
+    assert values(sent, "day") == [cell] * 3 + ["other"] * 3
+    assert values(sent, "night") == ["other"] * 6  # outside is data, and held as a cell is
+
+
+def test_a_clock_that_goes_back_before_a_held_place_forgets_it() -> None:
+    visits, sent = visits_of(declared("held"))
+    for day in (0, 1):
+        visits.fix(1.5, 1.5 + day, moment_of(START + timedelta(days=day, hours=12)))
+    visits.roll(moment_of(START + timedelta(days=2, hours=1)))
+    visits.roll(moment_of(START + timedelta(days=1, hours=1)))
+    assert json.loads(visits.to_json())["known"] == []
+    visits.roll(moment_of(START + timedelta(days=3, hours=1)))
+    assert len(values(sent, "day")) == 3
+    assert values(sent, "day")[-1] == "other"
+
+
+def test_inspect_counts_the_places_that_are_kept_and_names_none(tmp_path: Path) -> None:
+    file = declared("held")
+    with closing(StateDirectory(tmp_path).open(RLock())) as state:
+        ensure_secret(state, FixedRandomness(1))
+        recorder = Recorder(file.metrics, state, randomness=FixedRandomness(1))
+        places = LocationRecorder(file, state, recorder, lambda: 0.0)
+        for hours in (12, 36):
+            places.fix("density", 1.5, 1.5, START + timedelta(hours=hours))
+        places.save()
+        (kept,) = inspect_state(state)["places"]
+        assert (kept["metric"], kept["places_of_period"], kept["last_known_places"]) == (
+            "density", 1, 1,
+        )  # fmt: skip
+        note = json.loads(state.note("visits:density") or "")
+        assert str(note["known"][0][2]) not in kept["sentence"]
+        state.put_note("visits:density", "{")
+        assert "density: what is kept of places cannot be read." in render(inspect_state(state))

@@ -188,6 +188,18 @@ def test_a_period_that_is_not_due_keeps_nothing() -> None:
         assert bool(saved["kept"]) == due
 
 
+def test_the_one_answer_stays_away_where_no_budget_is_left() -> None:
+    """The ledger asked for a fallback that the metric has not, and the recorder raised."""
+    metrics = parse_metrics(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE)).metrics
+    state = MemoryState(bytes(32))
+    recorder = Recorder(metrics, state, budget=1.0)
+    numbers = NumberRecorder(metrics, state, recorder)
+    for day in range(8):
+        numbers.record("m", 2.5, START + day * DAY)
+    assert state.take_reports() == []
+    assert state.counters()["closed:m:nothing_left"] == 1
+
+
 def test_strict_leaves_room_for_the_one_answer() -> None:
     metrics = parse_metrics(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE)).metrics
     state = MemoryState(bytes(32))

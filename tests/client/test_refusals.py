@@ -51,8 +51,10 @@ def test_the_collectors_own_word_ends_it(
     collector.answer = lambda _: (status, *problem(status))
     client = open_client(delivery=WHEN_FLUSHED)
     assert client.record("homepage", "a")
-    assert client.flush(20)
+    assert not client.flush(20)  # nothing waits any more, and nothing was delivered
+    assert client.last_error == f"dropped:http_{status}"
     assert client.inspect()["counters"][f"dropped:http_{status}"] == 1
+    assert client.status.condition == "active"
 
 
 @pytest.mark.parametrize(
@@ -101,5 +103,5 @@ def test_a_single_report_too_large_is_dropped_and_counted(
     client = open_client(delivery=WHEN_FLUSHED)
     for _ in range(3):
         assert client.record("homepage", "a")
-    assert client.flush(20)
+    assert not client.flush(20)
     assert client.inspect()["counters"]["dropped:http_413"] == 3

@@ -342,6 +342,16 @@ def g():
     global LIMIT
     LIMIT += 1
     return LIMIT, [y for y in (1, 2) if y in {LIMIT, 2}]
+def renamed(number, a=1):
+    total = [other * number for other in range(a)]
+    try:
+        raise ValueError(number)
+    except ValueError as error:
+        text = f"{error}{total!r}"
+    nothing, (*rest, last) = None, (number, len(text))
+    def inner(total):
+        return total + last, lambda number=a: number + last
+    return inner(total=number)[0] + inner(0)[1](number=0), rest, text
 DOUBLED = [LIMIT * n for n in range(2) if LIMIT]
 __mangled = lambda: __mangled
 '''
@@ -352,6 +362,7 @@ assert one.TEXT == "   3 {x} of\\ntwo lines" and one.DOUBLED == [0, 3]
 assert one.Pair(1) == (1, None) and repr(one.Pair(1)) == "Pair(first=1, second=None)"
 assert one.Private(7).get() == [7] * 3 and one.Child(7).get() == [7, 7, 7, -1]
 assert one.f(1, 2, 3, d=4, e=5) is None and one.f.__annotations__ == {}
+assert one.renamed(number=7, a=2) == (21, [7], "7[0, 7]")
 assert one.g() == (4, [2]) and one.LIMIT == 4 and one.OTHER == "other"
 assert one.Child.__qualname__ == "Child" and one.Child.__module__ == "rappor_core.one"
 assert one.f.__qualname__ == "f" and pickle.loads(pickle.dumps(one.f)) is one.f
@@ -377,7 +388,8 @@ def test_a_module_of_the_bundle_is_the_module_it_was(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert "Documented" not in files["_rappor_client.py"]
+    text = files["_rappor_client.py"]
+    assert not [word for word in ("Documented", "nothing", "rest") if word in text]
     assert run(LOOK, [str(tmp_path)]).endswith("_rappor_client.py")
     with pytest.raises(ValueError, match="relative"):
         script("bundle").bundled({"rappor_core/one.py": "from . import two"})
@@ -534,7 +546,7 @@ def test_a_device_without_associations_loads_nothing_of_them(
 
 MOST_KB = {
     "client": 60,
-    "client_location": 27,
+    "client_location": 28.5,
     "client_number": 15.5,
     "client_discover": 24,
     "client_pair": 9.5,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Delivery
+from client_sdk.storage.directory import StateDirectory
 from rappor_core.metrics.file import MetricsFile
 from tests.client.period_support import file_of
 from tests.client.process_support import output_of
@@ -106,6 +107,59 @@ def test_on_a_full_disk_no_secret_stays(
             (line,) = (r for r in client.inspect()["metrics"] if r["metric"] == "crashed")
             assert line["reports_made"] >= 1
             assert line["epsilon_spent"] > 0
+
+
+def remount(folder: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=True)
+
+
+def test_on_a_read_only_disk_a_withdrawal_says_what_it_cannot_do(
+    tmp_path: Path, metrics: MetricsFile
+) -> None:
+    with small_disk(tmp_path / "small", 1_024) as small:
+        with open_at(small / "state", metrics) as client:
+            assert client.record("crashed", True)
+            secret = secret_of(client)
+        remount(small, "ro")
+        with open_at(small / "state", metrics, consent=False) as client:
+            assert client.set_consent(False) is False
+            assert "could not be wiped yet" in client.status.sentence
+            assert "open with consent=False" in client.status.sentence
+        assert holds(small / "state", secret)
+        remount(small, "rw")
+        with open_at(small / "state", metrics, consent=False) as client:
+            assert client.set_consent(False) is True
+            assert "yet" not in client.status.sentence
+            assert not holds(small / "state", secret)
+            assert client.set_consent(True) is True
+            assert secret_of(client) != secret
+
+
+def test_what_can_be_overwritten_and_not_deleted_counts_as_wiped(
+    tmp_path: Path, metrics: MetricsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_at(tmp_path / "state", metrics) as client:
+        assert client.record("crashed", True)
+        secret = secret_of(client)
+    directory = StateDirectory(tmp_path / "state")
+
+    def refuse(path: object) -> None:
+        raise PermissionError(13, "the directory is read-only", path)
+
+    with monkeypatch.context() as system:
+        system.setattr("os.unlink", refuse)
+        system.setattr("os.open", lambda path, *_: refuse(path))
+        with pytest.raises(PermissionError):
+            directory.delete()
+        assert holds(tmp_path / "state", secret)
+    with monkeypatch.context() as system:
+        system.setattr("os.unlink", refuse)
+        (tmp_path / "state" / "state.sqlite-wal").touch()
+        (tmp_path / "state" / "state.sqlite-shm").touch()
+        directory.delete()
+    assert not holds(tmp_path / "state", secret)
+    with open_at(tmp_path / "state", metrics) as client:
+        assert client.status.condition == "state_corrupt"
 
 
 LIMITED = """

@@ -91,6 +91,7 @@ def start(database: str, listener: socket.socket, *, workers: int = 1) -> subpro
     """A collector in a process of its own."""
     environment = os.environ | {
         "RAPPOR_DATABASE": database,
+        "RAPPOR_MAX_REPORTS_PER_ADDRESS": "0",
         "RAPPOR_LISTEN_FD": str(listener.fileno()),
         "RAPPOR_REQUIRE_KEYS": "false",
         "RAPPOR_WORKERS": str(workers),

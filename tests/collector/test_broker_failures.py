@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
-from collector.broker import serving
+from collector.broker import consumer, serving
 from collector.broker.client import make_consumer, make_producer
 from collector.broker.intake import KnownRegistry
 from collector.broker.message import UnreadableError, decode_message
+from collector.broker.serving import make_one
 from collector.errors import SettingsError, StorageError
 from collector.service.batch_writer import Content, read_submission
 from collector.service.commit_queue import Bounds, Intake
 from collector.service.report_validation import Day
 from collector.settings import load_settings
-from collector.store.broker import read_state
+from collector.store.broker import Move, move, positions, read_state, start_positions
 from collector.store.models import raw_reports
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
@@ -220,16 +222,56 @@ def test_a_consumer_that_cannot_start_marks_no_database(
 def test_a_database_that_is_locked_at_the_end_is_asked_again(line: Line) -> None:
     """Whether all is counted, too, is asked of the database."""
     line.put(line.message(body_of(line), 2))
-    consumer, failures = line.consumer(), [StorageError("locked")] * 2
+    one, failures = line.consumer(), [StorageError("locked")] * 2
 
     def is_done() -> bool:
         if failures:
             raise failures.pop()
         return line.is_counted()
 
-    consumer.run(threading.Event(), is_done)
-    assert consumer.counted.accepted == 2
+    one.run(threading.Event(), is_done)
+    assert one.counted.accepted == 2
     assert not failures
+
+
+class Unassigned:
+    """A broker that never gives this consumer a partition."""
+
+    def __init__(self, each: Callable[[], None] = lambda: None) -> None:
+        self.each = each
+
+    def subscribe(self, topics: object, **_: object) -> None: ...
+    def assign(self, where: object) -> None: ...
+    def close(self) -> None: ...
+
+    def poll(self, _: float) -> None:
+        self.each()
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_consumer_without_a_partition_ends_with_the_reason_unless_others_count(
+    line: Line, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], others: int
+) -> None:
+    """others: how often another consumer counts between two looks."""
+    clock = iter(range(10_000))  # a minute and more passes from look to look
+    monkeypatch.setattr(consumer, "monotonic", lambda: 40.0 * next(clock))
+    left = [*range(1, others + 1)]
+
+    def count_elsewhere() -> None:
+        if left:
+            with line.bench.database.add() as connection:
+                start_positions(connection, line.topic, {9: 0})
+                before = positions(connection, line.topic)[9]
+                move(connection, line.topic, [Move(9, before, before + left.pop())])
+
+    log = make_log("warning")
+    client = Unassigned(count_elsewhere)
+    one = make_one(client, line.bench.database, line.settings, log, line.bench.clock)
+    with pytest.raises(StorageError, match=r"no partition .* nobody counted meanwhile"):
+        one.run(threading.Event(), lambda: False)
+    assert not left
+    assert '"event": "no_partition"' in capsys.readouterr().err
+    assert one.counted.messages == 0
 
 
 def test_raw_reports_are_deleted_in_time_though_no_consumer_runs(

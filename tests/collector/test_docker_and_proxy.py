@@ -9,11 +9,13 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +187,11 @@ def test_the_settings_of_the_image_need_keys(tmp_path: Path) -> None:
 
 
 @contextmanager
-def nginx(folder: Path, upstream: int) -> Iterator[int]:
-    """nginx with docker/nginx.conf; only ports, TLS and times to wait are changed for the test."""
+def nginx(folder: Path, upstream: int, service_port: int | None = None) -> Iterator[int]:
+    """nginx with docker/nginx.conf; only ports, TLS and times to wait are changed for the test.
+
+    Both services are `upstream`. Yields the port of the collector's.
+    """
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if program is None:
         pytest.skip("nginx is not installed, so docker/nginx.conf was not run (apt install nginx)")
@@ -194,7 +199,9 @@ def nginx(folder: Path, upstream: int) -> Iterator[int]:
     text = (DOCKER / "nginx.conf").read_text()
     for old, new in (
         ("127.0.0.1:8000", f"127.0.0.1:{upstream}"),
+        ("127.0.0.1:8100", f"127.0.0.1:{upstream}"),
         ("listen 8443 ssl;", f"listen 127.0.0.1:{port};"),
+        ("listen 8444 ssl;", f"listen 127.0.0.1:{service_port or free_port()};"),
         ("client_header_timeout 10s", "client_header_timeout 1s"),
         ("client_body_timeout 10s", "client_body_timeout 1s"),
         ("/tmp/nginx", f"{folder}/nginx"),
@@ -289,3 +296,49 @@ def test_the_proxy_answers_too_many_requests_as_overload(
     assert refused
     assert refused[0].headers["retry-after"] == "10"
     assert refused[0].json()["type"].endswith("overloaded")
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers with the names of the headers that it got, before it reads a body."""
+
+    def do_POST(self) -> None:
+        body = "\n".join(sorted(name.lower() for name in self.headers)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_the_proxy_passes_the_decoder_service_without_the_senders_address(tmp_path: Path) -> None:
+    """Cookies are its sessions; a body is not held back, so that the key is asked for first."""
+    tmp_path.chmod(0o755)
+    service = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=service.serve_forever, daemon=True).start()
+    port = free_port()
+    try:
+        with nginx(tmp_path, service.server_address[1], port):
+            asked = "Cookie: s=1\r\nX-Forwarded-For: 192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\n"
+            found = _answer_before_the_body(port, asked, 60 << 20)
+            large = _answer_before_the_body(port, asked, 65 << 20)
+    finally:
+        service.shutdown()
+        service.server_close()
+    names = set(found.partition("\r\n\r\n")[2].splitlines())
+    assert {"cookie", "host", "content-length"} <= names
+    assert not names & {"x-forwarded-for", "x-real-ip"}
+    assert large.startswith("HTTP/1.1 413 ")
+
+
+def _answer_before_the_body(port: int, headers: str, length: int) -> str:
+    """What a request is told of which one byte of `length` has been sent."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
+        head = f"POST /v1/lists HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {length}\r\n\r\n"
+        opened.sendall(head.encode() + b"x")
+        with opened.makefile("rb") as answer:
+            lines = list(iter(answer.readline, b"\r\n"))
+            size = next(
+                int(one.split()[1]) for one in lines if one.lower().startswith(b"content-l")
+            )
+            return b"".join([*lines, b"\r\n", answer.read(size)]).decode()

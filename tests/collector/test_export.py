@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from collector.errors import NotServedError
 from collector.service import export
+from collector.service.raw_blocks import RawBlocks, find_expiring
 from rappor_cli.main import main
+from rappor_core.calendar import day_of
 from rappor_core.wire.json import decode_json, encode_json
 from rappor_core.wire.report import Report, make_batch
 from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
@@ -71,7 +74,8 @@ def test_lines_have_the_form_of_the_wire(collected: tuple[Bench, list[Report]]) 
     ("name", "window", "reason"),
     [
         ("kept", {"last": TODAY}, "day_open"),
-        ("kept", {"first": TODAY}, "window_backwards"),
+        ("kept", {"first": TODAY}, "day_open"),
+        ("kept", {"first": TODAY, "last": YESTERDAY}, "window_backwards"),
         ("kept", {"last": YESTERDAY - timedelta(days=1)}, "not_kept"),
         ("not-kept", {}, "not_kept"),
     ],
@@ -140,3 +144,41 @@ def test_a_stream_that_ends_early_leaves_no_file(
         command = ["reports", "export", "kept", "-o", str(tmp_path / "kept.jsonl")]
         assert main([*command, "--collector", str(server.http.base_url)]) == 1
     assert not any(path.name.startswith("kept.jsonl") for path in tmp_path.iterdir())
+
+
+def test_days_whose_raw_reports_are_soon_deleted_are_told(
+    collected: tuple[Bench, list[Report]],
+) -> None:
+    """Closed days alone, from two days before; not those that were moved."""
+    bench, _ = collected
+    kept = KEPT.keep_raw_days
+
+    def told(day: int) -> list[tuple[str, str]]:
+        with bench.database.read() as connection:
+            found = find_expiring(connection, bench.collector.registry(), day)
+        return [(one.day, one.last) for one in found]
+
+    last = day_of(YESTERDAY) + kept  # of which they may be kept
+    row = (str(YESTERDAY), str(YESTERDAY + timedelta(days=kept)))
+    assert told(last - 2) == []
+    assert told(last - 1) == told(last) == [row]
+    blocks = RawBlocks(bench.database)
+    for block in blocks.blocks():
+        blocks.forget(block)
+    assert told(last) == []
+
+
+def test_a_collector_that_runs_warns_of_raw_reports_that_expire(
+    serving: ServerMaker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metric = make_metric("kept", keep_raw_days=2, accept_days=1, min_reports=1)
+    with serving([metric], housekeeping_seconds=1.0, log_level="warning") as server:
+        server.post(server.sender.reports(metric, 9, YESTERDAY))
+        server.http.post(f"/v1/days/{YESTERDAY}/close").raise_for_status()
+        deadline = time.monotonic() + 20
+        while "rappor_raw_days_expiring 1.0" not in server.http.get("/metrics").text:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    told = [one for one in lines if one["event"] == "raw_reports_expire"]
+    assert [(one["metric"], one["day"]) for one in told] == [("kept", str(YESTERDAY))]

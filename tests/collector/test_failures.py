@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import make_url
 
 from collector.errors import StorageError
-from collector.service.readiness import MAX_AGE, Readiness
+from rappor_server.readiness import MAX_AGE, Readiness
 from tests.collector.support import Server, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=1)

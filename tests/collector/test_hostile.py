@@ -276,7 +276,7 @@ def test_slow_senders_hold_nobody_up_and_are_cut_off(
     serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """300 connections with half a head or half a body; others are served meanwhile."""
-    monkeypatch.setattr("collector.http_protocol.HEAD_SECONDS", 4.0)
+    monkeypatch.setattr("rappor_server.http_protocol.HEAD_SECONDS", 4.0)
     head = b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     with serving([METRIC], body_seconds=4.0) as server:
         half_heads = [_connect(server) for _ in range(150)]
@@ -305,7 +305,7 @@ def test_what_drips_in_after_an_answer_holds_no_connection(
     serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, request_bytes: bytes, drip: bytes
 ) -> None:
     """Empty lines, or a body that was refused by its head: nobody waits for them for ever."""
-    monkeypatch.setattr("collector.http_protocol.HEAD_SECONDS", 1.0)
+    monkeypatch.setattr("rappor_server.http_protocol.HEAD_SECONDS", 1.0)
     with serving([METRIC]) as server, _connect(server) as one:
         one.sendall(request_bytes)
         assert one.recv(1000)[9:12] in (b"200", b"415")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import reduce
 
 import httpx
 import pytest
 
 from collector.errors import RateLimitedError
-from collector.limits import KeyLimit, RateLimit, network_of
+from collector.routes.dependencies import make_limits
 from collector.service.access import Scope
 from collector.service.plausibility import TAIL, weight_range
+from collector.settings import load_settings
 from rappor_core.params import RapporParams
+from rappor_server.limits import KeyLimit, RateLimit, network_of
 from tests.collector.support import Server, ServerMaker, make_bench, make_metric
 
 METRIC = make_metric()
@@ -32,15 +35,40 @@ def test_a_limit_counts_reports_and_a_large_batch_is_paid_back() -> None:
     clock = Seconds()
     limit = RateLimit(10, "reports", seconds=clock)  # bursts of 100
     limit.take("a", 60)
-    with pytest.raises(RateLimitedError, match="10 reports a second"):
-        limit.take("a", 60)
+    limit.take("a", 60)  # 20 on credit
+    for refused in (lambda: limit.take("a", 1), lambda: limit.check("a")):
+        with pytest.raises(RateLimitedError, match="10 reports a second"):
+            refused()
     limit.take("b", 1_000)  # larger than a burst
+    clock.now = 2.2
+    limit.check("a")
+    limit.take("a", 1)
     clock.now = 90.0
-    limit.take("a", 100)
     with pytest.raises(RateLimitedError):
         limit.take("b", 1)
-    clock.now = 91.0
+    clock.now = 90.2
     limit.take("b", 1)
+
+
+def test_by_default_an_office_sends_and_a_forger_does_not(sqlite_url: str) -> None:
+    """10,000 devices behind one address: 18 reports each within ten minutes, then 200 a day."""
+    settings = load_settings(database=sqlite_url)
+    clock = Seconds()
+    limit = make_limits(settings, seconds=clock).reports_by_address
+    for device in range(10_000):
+        clock.now = 600 * device / 10_000
+        limit.take("office", 18)
+    for hour in range(1, 24):
+        for device in range(1_000):
+            clock.now = 3_600.0 * hour + device
+            limit.take("office", 80)
+    forged = 0
+    for batch in range(10_000):  # 10,000 in each, a thousand a second
+        clock.now = 86_400.0 + batch / 1_000
+        with suppress(RateLimitedError):
+            limit.take("forger", 10_000)
+            forged += 10_000
+    assert forged <= 190_000
 
 
 def test_a_forger_does_not_lock_out_the_honest_users_of_the_same_key() -> None:
@@ -124,10 +152,12 @@ def test_over_http_the_reports_of_a_key_are_limited_and_others_of_it_are_served(
 
 
 def test_over_http_the_reports_of_an_address_are_limited(serving: ServerMaker) -> None:
-    with serving([METRIC], max_reports_per_address=10) as server:
-        answers = [server.post(server.sender.reports(METRIC, 60)) for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [200, 429, 429]
-    assert "10 reports a second" in answers[1].json()["detail"]
+    with serving([METRIC], max_reports_per_address=5) as server:  # bursts of 18,000
+        answers = [server.post(server.sender.reports(METRIC, 6_500)) for _ in range(5)]
+        unread = server.post_body(b"no batch")
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert "5 reports a second" in answers[-1].json()["detail"]
+    assert unread.status_code == 429  # before the body is looked at
 
 
 def _weights(params: RapporParams, bits_set: int) -> list[float]:

@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import text
 
 from collector.errors import SettingsError, StorageError
-from collector.limits import MOST_SHARED, Names, RateLimit, SharedRateLimit
 from collector.service.shared_limits import SharedLimits, Taken
 from collector.settings import load_settings
 from collector.store.database import back_up
+from rappor_server.limits import MOST_SHARED, Names, RateLimit, SharedRateLimit
 from tests.collector.support import Bench, Clock, Server, make_bench, make_metric, running_server
 
 METRIC = make_metric()

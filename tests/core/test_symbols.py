@@ -38,6 +38,44 @@ def test_epsilon_n_is_what_enumeration_gives(g: int, n: int) -> None:
     assert params.epsilon_n(n) == pytest.approx(worst, rel=1e-9)
 
 
+def test_four_reports_of_many_symbols_cost_more_than_four_times_one() -> None:
+    """A bound by reports that multiplied `epsilon_one` would say 0.57 nats for 1.33."""
+    params = params_of(64, 2.0, 0.14)
+    four = params.epsilon_n(4)
+    series = (0,) * 4
+    chances = [series_likelihood(params, symbol, series) for symbol in (0, 1)]
+    assert four == pytest.approx(math.log(chances[0] / chances[1]), rel=1e-9)
+    assert four > 2 * 4 * params.epsilon_one
+    assert 4 * params.scheme.epsilon_per_report(params, 4) == pytest.approx(four)
+
+
+@given(
+    g=st.integers(2, 64),
+    epsilon_infinity=st.floats(0.5, 6),
+    share=st.floats(0.02, 0.8),
+    many=st.integers(1, 400),
+    encoding=st.sampled_from(["symbol", "one_hot", "l-osue", "boolean"]),
+)
+def test_no_number_of_reports_costs_more_than_each_is_counted(
+    g: int, epsilon_infinity: float, share: float, many: int, encoding: str
+) -> None:
+    one = share * epsilon_infinity
+    try:
+        if encoding == "symbol":
+            params = params_of(g, epsilon_infinity, one)
+        elif encoding == "l-osue":
+            mechanism = TwoRoundMechanism.optimised(epsilon_infinity, one)
+            params = RapporParams(g, 1, 1, mechanism, "one_hot")
+        else:
+            mechanism = TwoRoundMechanism.symmetric(epsilon_infinity, one)
+            params = RapporParams(1 if encoding == "boolean" else g, 1, 1, mechanism, encoding)
+    except InformationLostError:
+        return
+    each = params.scheme.epsilon_per_report(params, many)
+    for number in range(1, many + 1):
+        assert params.epsilon_n(number) <= number * each * (1 + 1e-9)
+
+
 @given(
     g=st.integers(2, 64),
     epsilon_infinity=st.floats(0.5, 6),

@@ -13,8 +13,11 @@ from decoder.estimation import least_squares as gls
 from decoder.estimation import leave_one_out as cavity
 from decoder.estimation.ep_iterations import Question, _cavity, _leave_one_out
 from decoder.estimation.ep_sites import DAMPING, Sites
+from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import Balance
 from decoder.estimation.leave_one_out import REFIT_ROUNDS, REFIT_TOLERANCE, fit_cavity
+from decoder.inference.multiple_testing import decide, decide_apart
+from decoder.model.fit_work import MOST_WORK, most_active, work_of_all
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.model.null_distribution import null_tail
 from decoder.numerics.bit_tensor import mark_repeated
@@ -272,3 +275,74 @@ def test_errors_are_widened_where_more_values_had_a_claim_to_be_fitted():
             scores = fit_cavity(asked).scores
         covered.append((np.abs(scores.estimates - shares) < 1.96 * scores.std_errors).mean())
     assert 0.88 < np.mean(covered) <= 1
+
+
+@pytest.fixture
+def one_cohort():
+    """One cohort of 160 bits, 60 candidates; an unlisted value of .2 and ten listed of .02."""
+    rng, bits, count = np.random.default_rng(31), 160, 60
+    random, noise = RandomString(bits, 2), np.broadcast_to(1e-5 * np.eye(bits), (1, bits, bits))
+    positions = mark_repeated(rng.integers(0, bits, (count, 1, 2), dtype=np.int16), bits)
+    columns = gls.dense_columns(positions, bits) - random.mean
+    seen = columns @ np.where(np.arange(count) < 10, 0.02, 0.0) + 0.003 * rng.normal(size=bits)
+    seen[positions[40, 0]] += 0.2  # candidate 40, a wrong string, shares both bits with it
+    seen[positions[50, 0, 0]] += 0.2
+    with threadpool_limits(1):
+        yield Question(seen.reshape(1, bits), positions, random, lambda _: noise)
+
+
+@pytest.mark.parametrize("work", [cavity.MOST_REFIT_WORK, 0.0])
+def test_in_few_cohorts_no_candidate_shapes_the_law_of_its_own_score(one_cohort, monkeypatch, work):
+    """More than 128 rows, most of them left over: one fit for each, or one for all doubtful."""
+    monkeypatch.setattr(cavity, "MOST_REFIT_WORK", work)
+    groups, unseen = [], cavity._unseen
+    monkeypatch.setattr(cavity, "_unseen", lambda q, g: groups.append(g) or unseen(q, g))
+    fit = fit_cavity(one_cohort)
+    assert np.isin([40, 50], np.concatenate(groups)).all()
+    assert all(len(group) == 1 for group in groups) is (work > 0)
+    for group in groups:
+        rest = replace(one_cohort, positions=np.delete(one_cohort.positions, group, axis=0))
+        last = rounds.settle(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
+        columns = gls.centred_columns(one_cohort.positions[group], RandomString(160, 2))
+        for at, i in enumerate(group):
+            others = np.delete(columns, at, axis=1)
+            weighed = last.solution.weigh(others)
+            target = last.solution.residual.ravel()
+            ridge = others.T @ weighed + np.eye(len(group) - 1)
+            target = target - weighed @ np.linalg.pinv(ridge) @ (others.T @ target)
+            residual = target.reshape(1, 160)
+            score = columns[:, at] @ target * last.slack
+            score /= np.sqrt(gls.null_variance(residual, one_cohort.random))
+            expected = null_tail(residual, one_cohort.random).deviate(np.array([score]))[0]
+            assert fit.tail.deviate(fit.z[[i]])[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_fit_of_all_takes_part_only_where_its_rounds_are_quick():
+    """617 cohorts of 6 bits and 2,048 candidates: 9 s a round on their 3,702 rows."""
+    positions = np.zeros((2_048, 617, 2), dtype=np.int16)
+    asked = Question(np.zeros((617, 6)), positions, RandomString(6, 2), lambda _: np.zeros(0))
+    assert not asked.full
+    active = most_active(3_702)
+    assert active > 2_048 / 4
+    assert work_of_all(active, (617, 6), 2) < 2 * MOST_WORK
+    shorter = replace(asked, positions=positions[:600])
+    assert shorter.full
+
+
+@pytest.mark.parametrize("cohorts", [1, cavity.FEW_COHORTS, cavity.FEW_COHORTS + 1])
+def test_in_few_cohorts_all_are_taken_for_wrong_strings(cohorts):
+    """`fdr` is `bh` there, also beside a value that is tested by itself."""
+    ones = np.ones(40)
+    fitted = np.zeros((cohorts, 4))
+    scores = np.where(np.arange(40) < 8, 2.9, 0.5)
+    columns = [ones, ones, scores, ones, ones, ones, ones]
+    estimate = Estimate(*columns, None, fitted, 1.0)
+    given = estimate.p_values, estimate.local_fdr
+    alone = np.arange(40) == 39
+    by_fdr, apart = (
+        decide_apart(which, *given, "fdr", 0.05, null_p=estimate.null_p_values).adjusted
+        for which in (np.zeros(40, dtype=bool), alone)
+    )
+    by_bh = decide(*given, "bh", 0.05).adjusted
+    assert bool((by_fdr[:8] == by_bh[:8]).all()) is (cohorts <= cavity.FEW_COHORTS)
+    assert bool((apart[:8] >= by_bh[:8] * 39 / 40 - 1e-12).all()) is (cohorts <= cavity.FEW_COHORTS)

@@ -14,8 +14,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from decoder.comparison.differences import differences
 from decoder.density.map_check import MapCheck
-from decoder.density.map_series import CellChanges
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
 from decoder.reports.base_layer import BaseLayer, place_name, read_base
@@ -234,7 +234,7 @@ def test_a_series_says_what_changed_and_how_it_was_made(night: Density) -> None:
     size = len(night.cells)
     change, told = np.zeros(size), np.zeros(size, dtype=bool)
     change[2], told[2], change[-1] = -0.05, True, np.nan
-    changes = CellChanges(change, np.full(size, 0.01), told)
+    changes = replace(differences(change, np.full(size, 0.01)), detected=told)
     poor = MapCheck(chi_square=200.0, freedom=15, misfit=1.0, misfit_freedom=1)
     one = replace(night, changes=changes, check=poor, source="projection")
     found = data_of(render_page([one]))["maps"][0]

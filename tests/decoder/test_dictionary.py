@@ -1,12 +1,11 @@
 """The public dictionary: what it says of each metric, and that what it says is true."""
 
-import math
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from decoder.reports.dictionary import entries_of, risk_text, write_site
+from decoder.reports.dictionary import entries_of, write_site
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
@@ -93,7 +92,6 @@ def test_numbers_pairs_and_texts_without_a_list_are_said_in_words() -> None:
         if metric.max_reports == 1:
             entry = said[metric.base_name]
             assert entry.value == entry.life == metric.epsilon_one
-            assert "Each further report" not in entry.risk
 
 
 def test_every_kind_is_said_in_words() -> None:
@@ -130,16 +128,6 @@ def test_an_entry_says_what_is_declared() -> None:
     assert old.answers == ("light", "dark")
     assert seen.once == pytest.approx(1.0, abs=0.01)
     assert home.what == "the area where the device usually is"
-
-
-@pytest.mark.parametrize(("once", "life"), [(1.0, 2.0), (0.5, 4.0), (3.0, 8.0), (1.0, math.inf)])
-def test_the_sentence_is_bayes_rule(once: float, life: float) -> None:
-    """At odds of 1 to 99 and likelihoods e^epsilon apart."""
-    odds = math.exp(once) / 99
-    shown = 100 * odds / (1 + odds)
-    text = risk_text(once, life)
-    assert f"at most {shown:.0f} %" in text or f"at most {shown:.1f} %" in text
-    assert ("ever" in text) == math.isfinite(life)
 
 
 def test_the_site_is_one_page_that_loads_nothing(

@@ -161,7 +161,7 @@ def test_null_p_values_undo_what_the_ratio_took_from_the_scores() -> None:
     z = np.array([-1.0, 0.5, 2.0])
     nothing = np.zeros(3)
     estimate = Estimate(
-        nothing, nothing, z, *[nothing] * 4, None, np.zeros((1, 1)), 0.0, ratio=0.64
+        nothing, nothing, z, *[nothing] * 4, None, np.zeros((9, 1)), 0.0, ratio=0.64
     )
     np.testing.assert_allclose(estimate.p_values, p_values(z))
     np.testing.assert_allclose(estimate.null_p_values, p_values(z / 0.8))

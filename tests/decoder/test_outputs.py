@@ -94,6 +94,13 @@ def test_the_page_is_self_contained_and_escapes_values(decoding, tmp_path):
     assert "True share" in page
 
 
+def test_a_decoding_prints_in_a_line(decoding):
+    said, first = str(decoding), decoding.detected[0]
+    assert "\n" not in said
+    assert f"{len(decoding.detected)} found: {first.value} {first.share:.1%}" in said
+    assert said.endswith(", ...")
+
+
 def test_a_page_without_findings_says_why(make_aggregate, values, shares, tmp_path):
     nothing = np.full(len(shares), 1 / len(shares))
     aggregate = make_aggregate(num_reports=500, shares=nothing)

@@ -17,11 +17,11 @@ from decoder.planning.detection import detection, information, interference
 from decoder.planning.plan import Labels, Plan, Trust, make_plan, smallest_cohort
 from decoder.planning.population import given_population, read_shares, zipf_population, zipf_shares
 from decoder.planning.request import Request
-from decoder.planning.risk import belief, percent_up, risk_sentence
 from decoder.reports.plan_html import at_most, render_plan
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.central_claim import claim
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.risk import Risk, believed, percent_up
 
 ZIPF = zipf_population(1.0)
 LABELS = Labels("home-page", "<b>Home</b>", "o@x", date(2090, 6, 30))
@@ -210,14 +210,14 @@ def test_alternatives_that_cost_more_do_not_fit() -> None:
 
 
 def test_risk_in_words_is_bayes_rule_rounded_up() -> None:
-    assert belief(0.5, 0) == 0.5
-    assert belief(0.01, float("inf")) == 1
-    assert belief(0.01, np.log(99)) == pytest.approx(0.5)
-    sentence = risk_sentence(1.0, 6.0)
+    assert believed(0, 0.5) == 0.5
+    assert believed(float("inf")) == 1
+    assert believed(np.log(99)) == pytest.approx(0.5)
+    sentence = Risk(1.0, 6.0).sentence
     shown = [float(text) / 100 for text in re.findall(r"([\d.]+) %", sentence)]
     assert shown[0] == 0.01
-    assert 0 <= shown[1] - belief(0.01, 1.0) < 1e-4
-    assert 0 <= shown[2] - belief(0.01, 6.0) < 1e-3
+    assert 0 <= shown[1] - believed(1.0) < 1e-4
+    assert 0 <= shown[2] - believed(6.0) < 1e-3
 
 
 def test_populations(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_the_table_of_the_page_rounds_beliefs_up_as_the_sentence_does() -> None:
     made = planned(share=0.01, devices=1e6)
     page = render_plan(made)
     for prior in (0.01, 0.5):
-        ever = belief(prior, made.metric.lifetime_epsilon)
+        ever = believed(made.metric.lifetime_epsilon, prior)
         assert f"<td>{percent_up(ever)}</td>" in page
         assert float(percent_up(ever).removesuffix(" %")) >= 100 * ever
 

@@ -12,6 +12,7 @@ from decoder.pipeline import observe
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
+from simulations.populations.draws import bits_of_value
 
 TARGET = 40  # a value that nobody holds
 SYMBOLS = RapporParams(4, 1, 64, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol")
@@ -96,3 +97,40 @@ def test_a_bit_of_its_own_is_forged_by_reports_that_show_it():
     assert row.forged == pytest.approx(0.6 / 1.5)
     assert row.forged_low == pytest.approx((0.6 - row.low) / 1.5, rel=0.05)
     assert row.forged_shift == pytest.approx(0.01 * 1.5)
+
+
+@pytest.fixture
+def unequal(params, values, shares):
+    """32 cohorts of 2,000 to 30,000 reports."""
+    rng = np.random.default_rng(6)
+    cohorts = 2_000 + rng.multinomial(400_000, rng.dirichlet(np.full(params.num_cohorts, 2.0)))
+    truth = np.zeros((params.num_cohorts, params.num_bits), dtype=int)
+    for cohort, holders in enumerate(rng.multinomial(cohorts, shares)):
+        for value, number in enumerate(holders):
+            truth[cohort, bits_of_value(values[value], value, cohort, params)] += number
+    counts = rng.binomial(truth, params.q_star)
+    counts += rng.binomial(cohorts[:, None] - truth, params.p_star)
+    return Aggregate("x", params, tuple(cohorts.tolist()), tuple(map(tuple, counts.tolist())))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_reports_that_shake_the_whole_fit_move_no_estimate_beyond_the_bound(unequal, values, sign):
+    """1 % of the reports, a quarter of a cohort at most; with their cohorts 1 to 5 times as far."""
+    listed = Candidates.from_strings(values)
+    clean = decode(unequal, listed)
+    with one_thread():
+        observed = observe(unequal, listed.positions(unequal.params), 1.0)
+        weights = by_cavity(observed, 0.95).directions(np.array([0]))
+    weights = sign * weights.reshape(observed.bit_shares.shape)
+    drawn = attacked(unequal, weights, 0.01, 0.25)
+    changed = np.array(drawn.bit_counts) != np.array(unequal.bit_counts)
+    forged = np.flatnonzero(changed.any(axis=1))
+    decoding = decode(drawn, listed)
+    found = np.flatnonzero(clean.candidates.detected)
+    moved = np.abs(decoding.candidates.estimate - clean.candidates.estimate)[found]
+    assert (moved <= clean.candidates.forged_shift[found]).all()
+    assert decoding.summary.num_detected >= 0.8 * len(found)
+    assert set(decoding.diagnostics.left_out) == set(forged.tolist())
+    assert "left out (cohort" in decoding.warnings[0]
+    assert (decoding.diagnostics.cohort_z[forged] > 4).any()
+    assert clean.diagnostics.left_out == ()

@@ -64,7 +64,7 @@ def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
         name = "startup"
     if key == "spread":
         name, text = "session_minutes", numbers
-    if key in ("slots", "encoding", "pairs", "max_gap_minutes"):
+    if key in ("slots", "encoding", "pairs", "max_gap_minutes", "turn", "hold"):
         name, text = "window_cell", second
     if key in DISCOVER.keys:
         name = "new_site"

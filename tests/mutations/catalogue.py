@@ -475,14 +475,14 @@ COLLECTOR = (
     ),
     Mutation(
         "rate-without-bound", "a sender's rate is bounded",
-        "collector/limits.py",
+        "rappor_server/limits.py",
         "(tokens - amount if admitted else tokens, now)",
         "(tokens, now)",
         ("tests/collector/test_limits.py",),
     ),
     Mutation(
         "address-by-address", "one subscriber's IPv6 network is one sender",
-        "collector/limits.py",
+        "rappor_server/limits.py",
         "(int(parsed) >> 64 << 64, 64)",
         "(int(parsed), 128)",
         ("tests/collector/test_limits.py",),
@@ -625,9 +625,9 @@ DECODER = (
     ),
     Mutation(
         "movers-ignored", "devices that moved add their permanent noise to a change",
-        "decoder/density/map_change.py",
-        "return self.fresh + movers * self.permanent",
-        "return self.fresh",
+        "decoder/comparison/cell_contrasts.py",
+        "for noise in np.geomspace(1 - repeated, loudest, _NOISES) if repeated > 0 else (1.0,):",
+        "for noise in (1 - repeated,):",
         ("tests/statistical/test_change_of_maps.py",),
     ),
     Mutation(
@@ -865,7 +865,7 @@ FILES_AND_SERVERS = (
     ),
     Mutation(
         "address-to-be-tried", "a shared limit holds no hash that addresses can be tried against",
-        "collector/limits.py",
+        "rappor_server/limits.py",
         "blake2b(hour + name.encode(), key=self._secret, digest_size=_HASH_BYTES)",
         "blake2b(hour + name.encode(), digest_size=_HASH_BYTES)",
         ("tests/collector/test_shared_limits.py",),
@@ -897,9 +897,23 @@ RELEASES = (
     Mutation(
         "few-reports-released", "no table of fewer than min_reports is released",
         _BUILD,
-        "small = (table for table in tables if table.num_reports < policy.min_reports)",
-        "small = iter(tables[:0])",
+        "if table.num_reports < policy.min_reports and table.key not in known.tables",
+        "if False",
         ("tests/publication/release/test_build.py",),
+    ),
+    Mutation(
+        "known-too-well", "more is suppressed until no reader knows a hidden share too well",
+        "publication/release/inference/targets.py",
+        "wide = high - low >= self.width - EXACT",
+        "wide = high >= low",
+        ("tests/publication/release/test_build.py", "tests/publication/release/test_inference.py"),
+    ),
+    Mutation(
+        "chain-with-a-gap", "an earlier release is given with all that it was built on",
+        "publication/release/earlier.py",
+        "            if digest not in known:\n",
+        "            if not known:\n",
+        ("tests/publication/release/test_files.py",),
     ),
 )  # fmt: skip
 

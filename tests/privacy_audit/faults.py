@@ -105,6 +105,10 @@ fallback = "other"
 
 
 BOX_OF = {
+    "freshness": ("equal only by chance",),
+    "calendars": ("responses and cohorts stay the same",),
+    "budgets": ("all metrics together", "within its own bounds"),
+    "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
     "derivations": ("round has its", "another process", "derivations", "two metrics",
                     "of two values", "two sets", "cut of its own", "within their stratum",
                     "the one answer", "keeps its cut"),
@@ -133,7 +137,9 @@ class Fault(NamedTuple):
     def box(self) -> str:
         """The part of the audit that has the check."""
         if self.installations:
-            return "installed"
+            return "installations"
+        if "budget" in self.seen_by:
+            return "budgets"
         if self.metrics == LINKED:
             return "linked"
         found = (box for box, texts in BOX_OF.items() if any(x in self.seen_by for x in texts))
@@ -301,8 +307,8 @@ FAULTS = (
           "                self._send",
           "reports in a life", MOVED),
     Fault("one-answer-given-again", _RECORDER,
-          "return Limits(name, period, self._per_period, line, metric.max_reports, apart)",
-          "return Limits(name, period, self._per_period, line, None, apart)",
+          "            line,\n            metric.max_reports,\n",
+          "            line,\n            None,\n",
           "reports in a life", ONCE),
     Fault("one-answer-in-the-first-period", _NUMBERS,
           'return draw(self._secret, b"phase", metric.name, metric.details.spread)', "return 0",
@@ -373,4 +379,171 @@ FAULTS = (
           "            mechanism, k, lambda n: drawn.setdefault(\n"
           "                (secret, opened, next(calls)), randomness(n)), symbol=symbol)",
           "the noise of two metrics is independent", installations=24),
+    # Of the classes: fresh noise.
+    Fault("noise-from-a-seed-of-sixteen-bits", _ROUNDS, _FRESH,
+          "seed = self._randomness(2)\n"
+          "        return self._toss(permanent_bits, shake_256(seed).digest(self._num_bytes))",
+          "equal only by chance"),
+    Fault("half-of-the-noise-from-a-small-seed", _ROUNDS, _FRESH,
+          "weak = shake_256(self._randomness(2)).digest(16)\n"
+          "        good = self._randomness(self._num_bytes)\n"
+          "        drawn = good[:8] + weak[:8] + good[16:24] + weak[8:]\n"
+          "        return self._toss(permanent_bits, drawn)",
+          "equal only by chance"),
+    Fault("noise-from-a-generator-seeded-by-the-time", _ROUNDS, _FRESH,
+          "import random, time\n"
+          "        drawn = random.Random(time.time_ns()).randbytes(self._num_bytes)\n"
+          "        return self._toss(permanent_bits, drawn)",
+          "a report draws as many random bits", installations=2),
+    Fault("noise-from-a-seed-of-forty-bits", _ROUNDS, _FRESH,
+          "seed = self._randomness(self._num_bytes)[:5]\n"
+          "        return self._toss(permanent_bits, shake_256(seed).digest(self._num_bytes))",
+          "a report draws as many random bits", installations=2),
+    # Permanent responses in every calendar.
+    Fault("permanent-response-of-the-month", _RECORDER,
+          "        device = state.device\n        draft",
+          "        device = state.device\n"
+          "        prefix = device._permanent._prefix.split(b'month')[0]\n"
+          "        device._permanent._prefix = prefix + b'month %d' % (day // 30)\n"
+          "        device._permanent_of.clear()\n        draft",
+          "responses and cohorts stay the same"),
+    Fault("permanent-response-of-400-days", _RECORDER,
+          "        device = state.device\n        draft",
+          "        device = state.device\n"
+          "        prefix = device._permanent._prefix.split(b'days')[0]\n"
+          "        device._permanent._prefix = prefix + b'days %d' % (day // 400)\n"
+          "        device._permanent_of.clear()\n        draft",
+          "responses and cohorts stay the same", PLACES),
+    Fault("permanent-response-of-the-description", _DEVICE,
+          "            secret, self.line, self.params_id, mechanism",
+          "            secret, self.line + metric.description, self.params_id, mechanism",
+          "responses and cohorts stay the same through versions of the app"),
+    Fault("cohort-of-the-year", _RECORDER,
+          "            source = self._state.source(Source(name, device.params_id, device.cohort))",
+          "            device.cohort = (device.cohort + (day or 0) // 365) % 16\n"
+          "            source = self._state.source(Source(name, device.params_id, device.cohort))",
+          "responses and cohorts stay the same"),
+    Fault("permanent-response-anew-after-silence", _RECORDER,
+          "        device = state.device\n        draft",
+          "        device = state.device\n"
+          "        last = self._state.last_period(device.metric.name, EVER) or day\n"
+          "        self._gone = getattr(self, '_gone', 0) + (day - last > 180)\n"
+          "        gone = (self._state.get('gone') or 0) + (day - last > 180)\n"
+          "        self._state.put('gone', gone)\n"
+          "        prefix = device._permanent._prefix.split(b'gone')[0]\n"
+          "        device._permanent._prefix = prefix + b'gone %d' % gone\n"
+          "        device._permanent_of.clear()\n        draft",
+          "responses and cohorts stay the same through years of silence"),
+    # Budgets over everything.
+    Fault("budget-of-each-metric-alone", _LEDGER,
+          "return others + committed(line, entries + extra)",
+          "return committed(line, entries + extra)",
+          "all metrics together stay within the budget of the file", LINKED),
+    Fault("budget-forgets-what-was-memoised", _LEDGER,
+          "return others + committed(line, entries + extra)",
+          "return others + committed(line, extra)",
+          "all metrics together stay within the budget of the file", LINKED),
+    Fault("budget-of-the-person-ignored", _LEDGER,
+          "bounds = self._declared, self._level.max_epsilon",
+          "bounds = self._declared, math.inf",
+          "within the person's budget"),
+    Fault("budget-raised-by-the-next-version", "client_sdk/recording/budget.py",
+          "return pinned is None or nats < pinned", "return pinned is None or nats != pinned",
+          "within the budget that the device began with"),
+    Fault("cap-of-each-slot", _DEVICE, "self.line = metric.base_name", "self.line = metric.name",
+          "each metric stays within its own bounds", PLACES),
+    # The law of answers.
+    Fault("other-sent-by-those-at-home", "client_sdk/location/period_visits.py",
+          "        if place == OUTSIDE:\n            return OTHER\n        system",
+          "        if place == OUTSIDE or __import__('os').urandom(1)[0] < 51:\n"
+          "            return OTHER\n        system",
+          "each report is the answer", PLACES),
+    Fault("one-value-in-a-hundred-as-no-data", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        rare = int.from_bytes(__import__('os').urandom(2), 'big') < 655\n"
+          "        value = state.device.metric.no_data if rare else value\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "each report is the answer"),
+    Fault("no-data-left-out-now-and-then", _RECORDER,
+          "            for period in range(first, present):\n",
+          "            for period in range(first, present):\n"
+          "                if period % 7 == 0:\n                    continue\n",
+          "a report for each period"),
+    Fault("fallback-with-other-noise", _DEVICE, _SENT,
+          "if self.metric.fallback is not None and bloom_bits == self.fallback_bits():\n"
+          "            permanent_bits &= self._instantaneous(permanent_bits)\n"
+          "        return self._instantaneous(permanent_bits).to_bytes",
+          "answers of the kind"),
+    # All that is seen besides bits.
+    Fault("order-of-recording-in-a-batch", _BATCHES,
+          "sorted(reports, key=_content)", "list(reports)",
+          "the order of reports in a batch", installations=2),
+    Fault("bodies-that-are-not-filled-up", _BATCHES,
+          "zeros = bytes(-size % pad_to if pad_to else 0)", "zeros = b''",
+          "bodies are filled up", installations=2),
+    Fault("size-of-a-body-from-its-day", _BATCHES,
+          "zeros = bytes(-size % pad_to if pad_to else 0)",
+          "zeros = bytes(-size % pad_to + (pad_to if sum(data) % 3 == 0 else 0))",
+          "headers and sizes of requests", installations=4),
+    Fault("delays-of-one-length", "client_sdk/delivery/schedule.py",
+          "    ticks = ceil(log(1 - uniform(randomness)) / log(1 - 1 / 100))",
+          "    ticks = 100 + int(uniform(randomness) * 20)",
+          "the delay of a batch has the declared law", installations=4),
+    Fault("time-in-a-header", "client_sdk/delivery/transport.py",
+          '        self._headers = {"User-Agent": USER_AGENT}',
+          '        self._headers = {"User-Agent": USER_AGENT, "X-Sent": str(time.time_ns())}',
+          "the same headers", installations=2),
+    Fault("host-in-a-header", "client_sdk/delivery/transport.py",
+          '        self._headers = {"User-Agent": USER_AGENT}',
+          "        name = __import__('platform').node()\n"
+          '        self._headers = {"User-Agent": USER_AGENT + " " + name}',
+          "does not depend on host", installations=2),
+    Fault("ids-that-count", _QUEUE,
+          "batch_id = self._randomness(BATCH_ID_BYTES)",
+          "number = (self._state.get('number') or 0) + 1\n"
+          "        self._state.put('number', number)\n"
+          "        key = __import__('hashlib').sha256(self._state.identity().secret).digest()\n"
+          "        batch_id = (int.from_bytes(key[:16], 'big') + number).to_bytes(17, 'big')[-16:]",
+          "successive batch ids", installations=2),
+    Fault("one-connection-for-all-batches", "client_sdk/delivery/schedule.py",
+          "            if self._isolate:\n                self._transport.close()",
+          "            if not self._isolate:\n                self._transport.close()",
+          "a connection of its own", installations=2),
+    Fault("batches-in-the-order-of-recording", _QUEUE,
+          "for chosen in shuffled(numbers, self._randomness):", "for chosen in numbers:",
+          "random order", LINKED, installations=6),
+    # Bytes of the state's files.
+    Fault("last-value-in-the-state", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        self._state.put('last', str(value))\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "bytes of the files", installations=8),
+    Fault("digest-of-the-value-in-the-state", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        told = __import__('hashlib').blake2b(str(value).encode()).hexdigest()\n"
+          "        self._state.put('seen', told)\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "bytes of the files", installations=8),
+    Fault("places-of-periods-that-are-over", "client_sdk/location/period_visits.py",
+          "        self._dwell, self._last = Dwell(), None\n        self.forgot",
+          "        self._dwell = Dwell()\n        self.forgot",
+          "bytes of the files", PLACES, 8),
+    # Secrets.
+    Fault("secret-of-host-path-and-second", _KEYS,
+          "return randomness(SECRET_BYTES)",
+          "import hashlib, os, socket, time\n"
+          "    told = f'{socket.gethostname()} {os.getcwd()} {int(time.time())}'\n"
+          "    return hashlib.sha256(told.encode()).digest()",
+          "does not depend on host", installations=2),
+    Fault("secret-of-three-random-bytes", _KEYS,
+          "return randomness(SECRET_BYTES)",
+          "from hashlib import sha256\n    return sha256(randomness(32)[:3]).digest()",
+          "a secret has 32 bytes", installations=2),
+    Fault("secret-with-the-machine-in-it", _KEYS,
+          "return randomness(SECRET_BYTES)",
+          "from hashlib import sha256\n"
+          "    try:\n        told = open('/etc/machine-id', 'rb').read()\n"
+          "    except OSError:\n        told = b''\n"
+          "    return sha256(told + randomness(SECRET_BYTES)).digest()",
+          "files that tell of the machine", installations=2),
 )  # fmt: skip

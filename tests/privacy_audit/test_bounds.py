@@ -51,14 +51,14 @@ def test_no_guess_bounds_nothing() -> None:
     assert math.isinf(detectable(5, 6.0, 0.001))
 
 
-def test_what_is_said_to_be_detectable_is_detected_nine_times_in_ten() -> None:
-    """2,000 draws: outside .88 to .93 comes once in 1,000 runs (a count is coarse: .9 or above)."""
+def test_what_is_said_to_be_detectable_is_detected_95_times_in_100() -> None:
+    """2,000 draws: outside .935 to .97 comes once in 1,000 runs (counts are coarse)."""
     needed = detectable(5_000, 1.0, 0.001)
     assert 1.05 < needed < 1.3
     rng = np.random.default_rng(2)
     right = rng.binomial(5_000, 1 / (1 + math.exp(-needed)), 2_000)
     caught = np.mean([claim_p_value(int(n), 5_000, 1.0) < 0.001 for n in right])
-    assert 0.88 < caught < 0.93
+    assert 0.935 < caught < 0.97
 
 
 def test_two_sided_p_values_are_small_on_both_sides() -> None:

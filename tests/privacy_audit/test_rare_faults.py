@@ -11,8 +11,6 @@ import pytest
 from client_sdk.delivery.batches import make_body
 from privacy_audit.audit import FEWEST_DEVICES, AuditOptions
 from privacy_audit.black_box.bounds import normal_p_value
-from privacy_audit.black_box.installed import secret_check
-from privacy_audit.black_box.installed_day import holds_reports_alone
 from privacy_audit.black_box.noise import noise_checks
 from privacy_audit.black_box.noise_sums import (
     NoiseSums,
@@ -22,6 +20,7 @@ from privacy_audit.black_box.noise_sums import (
     product_test,
     residuals,
 )
+from privacy_audit.black_box.observables import holds_reports_alone, secret_check
 from privacy_audit.black_box.observations import Observations
 from privacy_audit.black_box.scenario import GAPS, spaced_days
 from privacy_audit.black_box.scenarios import ODD, scenarios

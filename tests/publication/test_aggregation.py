@@ -37,6 +37,16 @@ def test_a_closed_place_is_not_raised_to_the_floor() -> None:
     assert merge_by_floor(counts, line, 5).values.tolist() == [[5, 110]]
 
 
+def test_who_is_counted_in_a_closed_slot_is_merged_too() -> None:
+    """Three persons of a slot in which both places are closed are not published as three."""
+    counts, line = np.array([[3.0, 9.0, 0.0], [9.0, 9.0, 0.0]]), np.array([[0.0], [1.0]])
+    closed = np.array([[False, True, False]] * 2)
+    merged = merge_by_floor(counts, line, 5, open_slots=closed)
+    assert merged.values.tolist() == [[12, 18, 0]]
+    alone = merge_by_floor(counts[:1], line[:1], 5, open_slots=closed[:1])
+    assert alone.values.tolist() == [[5, 9, 0]]
+
+
 def test_a_merged_group_lies_at_the_mean_of_its_places() -> None:
     """Groups 0 1 2 at x = 1; place 3 at 3.4 is nearer to place 4 at 5.5 than to that mean."""
     counts = np.array([[1.0], [1], [9], [1], [9]])
@@ -79,6 +89,8 @@ def test_every_place_is_in_one_group_and_no_count_is_lost(places, slots, floor, 
         lambda: merge_by_floor(COUNTS, LINE[:3], 5),
         lambda: merge_by_floor(COUNTS, LINE, 0),
         lambda: merge_by_floor(-COUNTS, LINE, 5),
+        lambda: merge_by_floor(COUNTS + np.nan, LINE, 5),
+        lambda: merge_by_floor(COUNTS, LINE, np.inf),
         lambda: merge_by_floor(COUNTS, LINE, 5, min_groups=0),
         lambda: merge_by_floor(COUNTS, LINE, 5, open_slots=np.ones((1, 1), dtype=bool)),
         lambda: merge_by_significance(COUNTS, COUNTS, LINE, 2),

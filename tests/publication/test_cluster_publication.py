@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from publication.co_clustering import (
     LearntHierarchies,
     co_cluster,
+    draw_numbers,
     generalise_clusters,
     learn_hierarchies,
     merge_small_clusters,
+    merge_until_diverse,
     micro_aggregate,
     recode,
     synthesise,
@@ -22,8 +24,8 @@ from publication.co_clustering import (
 )
 from publication.co_clustering.recoding import Intervals
 from publication.errors import TableError
-from publication.k_anonymity import Hierarchy, anonymise
-from tests.publication.iris import figure_grid, iris, iris_pairs
+from publication.k_anonymity import DiversityRule, Hierarchy, anonymise, class_diversity
+from tests.publication.iris import NUMBERS, figure_grid, iris, iris_pairs
 
 C1, C2, C3 = range(3)  # C1u, C2u, C3u of Figure 3.3
 
@@ -62,6 +64,36 @@ def test_synthetic_rows_have_the_counts_and_the_values_of_the_grid() -> None:
         drawn = Counter(value for one in rows for value in one[name])
         for label, mean, deviation in zip(kind.labels, expected, spread, strict=True):
             assert abs(drawn[label] - mean) <= 4.9 * deviation + 1e-9
+
+
+def test_numbers_are_drawn_within_their_intervals() -> None:
+    """Evenly: of 30,000 draws in 10 whole numbers each is within 5 errors of a tenth."""
+    rng = np.random.default_rng(3)
+    ages, weights = Intervals((10.0, 20.0)), Intervals((1.5,))
+    rows = {"age": ["]10,20]"] * 30_000 + ["<=10", ">20"], "weight": ["<=1.5", ">1.5"] * 15_001}
+    parts = {"age": ages, "weight": weights}
+    drawn = draw_numbers(rows, parts, {"age": (0, 90), "weight": (0.0, 3.0)}, rng)
+    seen = Counter(drawn["age"][:30_000])
+    assert set(seen) == set(map(str, range(11, 21)))
+    assert all(abs(count - 3_000) < 5 * 52 for count in seen.values())
+    assert 0 <= int(drawn["age"][-2]) <= 10
+    assert 21 <= int(drawn["age"][-1]) <= 90
+    assert all((float(w) <= 1.5) == (place % 2 == 0) for place, w in enumerate(drawn["weight"]))
+    for column, bounds in (("age", (5, 15)), ("age", (0, 20)), ("town", (0, 1))):
+        with pytest.raises(TableError, match=column):
+            draw_numbers(rows, parts, {column: bounds}, rng)
+
+
+@pytest.mark.parametrize("rule", [DiversityRule(2), DiversityRule(3), DiversityRule(1, 0.4)])
+def test_clusters_grow_until_their_parts_meet_a_rule(rule: DiversityRule) -> None:
+    model = co_cluster(recode(iris(), list(iris()), numbers=NUMBERS, intervals=3))
+    grid = merge_until_diverse(model, 10, "Class", rule)
+    measured = class_diversity(grid.partition.rows, iris()["Class"])
+    assert measured.distinct.min() >= rule.distinct
+    assert measured.closeness.max() <= rule.closeness + 1e-9
+    assert len(grid.cluster_sizes) < len(merge_small_clusters(model, 10).cluster_sizes)
+    with pytest.raises(TableError, match="'town'"):
+        merge_until_diverse(model, 10, "town", rule)
 
 
 def test_the_order_of_synthetic_rows_tells_no_cluster() -> None:

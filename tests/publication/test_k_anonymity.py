@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from publication.errors import TableError
 from publication.k_anonymity import (
     Columns,
+    DiversityRule,
     Hierarchy,
     Interval,
     anonymise,
@@ -254,6 +255,39 @@ def test_diversity_of_nine_patients() -> None:
     assert not class_diversity(CLASSES[3:], NINE["diagnosis"][3:]).is_recursive(2, 2)
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(POSTCODES), st.sampled_from("xyz")), min_size=3, max_size=40
+    ),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+)
+def test_every_class_meets_the_rule_of_a_sensitive_column(rows, k, distinct, closeness) -> None:
+    """Checked by counting the published rows again."""
+    table = {"postcode": [code for code, _ in rows]}
+    said = [value for _, value in rows]
+    columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
+    rule = DiversityRule(min(distinct, len(set(said))), closeness)
+    made = anonymise(table, columns, k, sensitive=said, rule=rule)
+    measured = class_diversity(made.of_row, said)
+    assert measured.sizes.min() >= k
+    assert measured.distinct.min() >= rule.distinct
+    assert measured.closeness.max() <= closeness + 1e-9
+
+
+def test_a_rule_that_the_rows_left_do_not_meet_is_an_error() -> None:
+    table = {"postcode": ["34017"] + ["75005"] * 6}
+    columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
+    said = ["b"] + ["a"] * 6
+    rule = DiversityRule(2)
+    assert len(anonymise(table, columns, 2, sensitive=said, rule=rule).counts) == 1
+    with pytest.raises(TableError, match="leave out fewer"):  # the one row of another value
+        anonymise(table, columns, 2, sensitive=said, rule=rule, suppression_budget=0.2)
+    with pytest.raises(TableError, match="7 rows, and 2 sensitive"):
+        anonymise(table, columns, 2, sensitive=["a", "b"], rule=DiversityRule(2))
+
+
 def test_ordered_closeness_is_the_earth_movers_distance() -> None:
     """Incomes 3 to 11 (Li and others 2007): {3,4,5} is .375 and {6,8,11} .167 from the whole."""
     incomes = ["03", "04", "05", "06", "08", "11", "07", "09", "10"]
@@ -316,3 +350,9 @@ def test_thirty_thousand_rows_of_adult_take_less_than_a_minute() -> None:
     rows = Counter(zip(*made.to_table().values(), strict=True))
     assert len(made.to_table()) == len(COLUMNS)
     assert min(rows.values()) >= 5
+
+
+def test_intervals_of_large_numbers_are_exact() -> None:
+    ages = {"id": ["1234561", "1234567", "1234563"]}
+    made = anonymise(ages, Columns({"id": Interval(0, 1e7)}), 3)
+    assert made.to_table()["id"] == ["[1234561,1234567]"] * 3

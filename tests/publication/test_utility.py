@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from publication.utility import (
     origin_test,
     population_unique_risk,
     predict_column,
+    radar_picture,
     to_csv,
     to_html,
 )
@@ -217,3 +219,16 @@ def test_prediction_on_adult_is_that_of_the_thesis(target, accuracy, auc) -> Non
     )
     assert found.accuracy == pytest.approx(accuracy, abs=0.015)
     assert found.auc == pytest.approx(auc, abs=0.015)
+
+
+def test_the_radar_has_an_axis_for_each_column() -> None:
+    rng = np.random.default_rng(2)
+    table = {name: rng.integers(0, 3, 200).astype(str).tolist() for name in ("a", "b", "c", "d<")}
+    measures = compare(table, {**table, "b": ["0"] * 200}, seed=1)
+    drawn = ElementTree.fromstring(radar_picture(measures))
+    texts = [one.text for one in drawn.iter() if one.tag.endswith("text")]
+    assert {"a 1.00", "c 1.00", "d< 1.00"} <= set(texts)
+    (polygon,) = (one for one in drawn.iter() if one.tag.endswith("polygon"))
+    assert polygon.get("points", "").startswith("200.0,60.0 ")  # the first column is the same
+    joint = {m.name: m.value for m in measures if m.name.startswith("Hellinger of")}
+    assert 0 < joint["Hellinger of 2 columns"] < joint["Hellinger of 3 columns"] < 1

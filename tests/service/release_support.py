@@ -52,11 +52,15 @@ def get(service: Running, who: str, path: str) -> Any:
 
 
 def decoded(folder: Path, metric_name: str, week: int, seed: int = 0, days: int = 7) -> Any:
-    """Files of a decoding of one week (or its first days), in which the values have shares."""
+    """Files of a decoding of one week, in which the values have shares.
+
+    Of its first days, 500 reports less.
+    """
     metric = parse_metrics(word(metric_name)).metrics[metric_name]
     rng = np.random.default_rng([seed, week])
     shares = np.array([0.5, 0.3, 0.19, 0.01])
-    one, _ = draw_aggregate(WORDS, shares, 40_000, metric.params, rng, metric_name)
+    reports = 40_000 if days == 7 else 39_500
+    one, _ = draw_aggregate(WORDS, shares, reports, metric.params, rng, metric_name)
     first = MONDAY + timedelta(days=7 * week)
     one = replace(one, definition=metric.to_dict(), params_id=metric.params_id,
                   first_day=first, last_day=first + timedelta(days=days - 1))  # fmt: skip

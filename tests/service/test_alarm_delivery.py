@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,42 @@ REFUSED = [
 def test_targets_that_are_not_public_https_are_refused(target: str) -> None:
     with pytest.raises(RequestError):
         webhooks.check_target(target, allow_loopback=False)
+
+
+EMBEDDED = {  # networks of addresses that end in an IPv4 address, by what they are called
+    "IPv4-compatible": "::",
+    "IPv4-mapped": "::ffff:0:0",
+    "IPv4-translated": "::ffff:0:0:0",
+    "NAT64": "64:ff9b::",
+    "NAT64 of a site": "64:ff9b:1::",
+    "ISATAP": "2606:4700::5efe:0:0",
+}
+
+
+@pytest.mark.parametrize("inner", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1"])
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_an_address_inside_another_is_refused(name: str, inner: str) -> None:
+    last, start = int(IPv4Address(inner)), int(IPv6Address(EMBEDDED[name]))
+    with pytest.raises(RequestError, match="not public"):
+        webhooks.check_addresses([str(IPv6Address(start | last))], allow_loopback=False)
+
+
+@pytest.mark.parametrize(
+    "inside", ["fec0::1", "5f00::1", "2002:7f00:1::", "2001:0:7f00:1::1", "ff0e::1", "::"]
+)
+def test_only_global_unicast_is_public(inside: str) -> None:
+    with pytest.raises(RequestError, match="not public"):
+        webhooks.check_addresses([inside], allow_loopback=False)
+
+
+@pytest.mark.parametrize("public", ["93.184.216.34", "2606:4700::1111", "64:ff9b::5db8:d822"])
+def test_public_addresses_are_taken(public: str) -> None:
+    assert webhooks.check_addresses([public], allow_loopback=False) == public
+
+
+def test_loopback_is_taken_where_it_is_allowed() -> None:
+    for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        assert webhooks.check_addresses([address], allow_loopback=True) == address
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "127.0.0.1", "::1", "fe80::1%eth0", "100.64.0.1"])

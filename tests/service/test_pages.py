@@ -22,7 +22,6 @@ from decoder import Candidates, decode, write_outputs
 from decoder.service.jobs.outputs import write_decoding
 from decoder.service.operations.metrics import Metrics
 from decoder.service.pages.commands import command_of
-from decoder.service.pages.compare_view import of_results
 from decoder.service.pages.tables import TableQuery, page_of
 from decoder.service.specs import JobSpec
 from decoder.service.store.results import ResultRow, let_read, save_result
@@ -300,37 +299,18 @@ def test_ten_thousand_rows_come_as_one_page(pages: Pages) -> None:
     assert "page 1 of 2" in page
 
 
-def test_two_results_are_compared_by_their_difference(pages: Pages) -> None:
-    page = unescape(pages.text(f"/compare?before={pages.old}&after={pages.new}"))
-    first = re.search(r'<tr><th scope="row" dir="auto">(.*?)</th><td>(.*?)</td>', page)
-    assert first
-    assert (first[1], first[2][0]) == ("plain", "+")
+def test_two_results_are_compared_by_a_job(pages: Pages) -> None:
+    path = f"/compare?before={pages.old}&after={pages.new}"
+    fields = [
+        (name, unescape(value))
+        for name, value in re.findall(r'type="hidden" name="(.*?)" value="(.*?)"', pages.text(path))
+    ]
+    assert {name for name, _ in fields} >= {"kind", "aggregates", "before_aggregates"}
+    assert ("kind", "compare") in fields
     same = pages.text(f"/compare?before={pages.old}&after={pages.old}", status=422)
     assert "share days" in same
-    other = pages.text(f"/compare?before={pages.large}&after={pages.old}")
-    assert "of different versions" in other
-
-
-def table_of(rows: dict[str, tuple[float, float]]) -> bytes:
-    out = io.BytesIO()
-    values, errors = zip(*rows.values(), strict=True)
-    parquet.write_table(
-        pa.table({"value": list(rows), "estimate": values, "std_error": errors}), out
-    )
-    return out.getvalue()
-
-
-def test_the_difference_of_results_has_the_error_of_both() -> None:
-    before = table_of({"a": (0.10, 0.003), "b": (0.2, 0.004), "only": (0.1, 0.1)})
-    after = table_of({"a": (0.12, 0.004), "b": (0.2, 0.003)})
-    rows = {row["string"]: row for row in of_results(before, after, ["a", "b", "only"], 0.95)}
-    assert set(rows) == {"a", "b"}
-    assert rows["a"]["difference"] == pytest.approx(0.02)
-    assert rows["a"]["std_error"] == pytest.approx(0.005)
-    assert rows["a"]["low"] == pytest.approx(0.02 - 1.959964 * 0.005)
-    assert rows["a"]["p_value"] == pytest.approx(6.334e-05, rel=1e-3)
-    assert rows["a"]["p_adjusted"] == pytest.approx(2 * 6.334e-05, rel=1e-3)
-    assert rows["b"]["p_adjusted"] == pytest.approx(1.0)
+    other = pages.text(f"/compare?before={pages.large}&after={pages.old}", status=422)
+    assert "different versions" in other
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/results", "/releases"])
@@ -386,7 +366,8 @@ def test_pages_without_rows_say_what_to_do(tmp_path: Path) -> None:
         with service.client(None) as anyone:
             page = anyone.get("/dictionary").text
         for words in ("A word &lt;b&gt;of", "words@example.org", "2099-12-31", "epsilon 3.00",
-                      "odds change at most 20 times", "at most 17 %", "at most 36 %"):  # fmt: skip
+                      "odds change at most 20 times", "at most 16.9 %",
+                      "at most 100 %"):  # fmt: skip
             assert words in page, words
         with signed_in(service, "ben") as ben:
             assert "12,345" in ben.get("/metrics?q=help").text

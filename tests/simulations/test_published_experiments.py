@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from decoder import Candidates
-from decoder.planning.risk import belief
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
+from rappor_core.risk import believed
 from simulations.experiments import homepages, longitudinal, parameters, poisoning, processes
 from simulations.experiments.attack_figures import draw_longitudinal, draw_poisoning
 from simulations.experiments.fleet_figures import (
@@ -196,7 +196,7 @@ def test_an_adversary_gains_what_enumeration_says_and_no_more_than_is_declared(
         assert row.declared <= row.life + 1e-9
         assert row.advantage <= row.most_advantage + 5 * row.advantage_error
         assert row.posterior_largest <= row.posterior_bound + 1e-9
-        assert row.posterior_bound == belief(0.01, row.declared)
+        assert row.posterior_bound == believed(row.declared)
     memo = [row for row in rows if row.mode.startswith("memo, RAPPOR")]
     assert memo[1].bound > memo[0].declared  # seven reports tell more than one may
     draw_longitudinal(rows, tmp_path / "longitudinal.png")
@@ -246,7 +246,7 @@ def test_a_forged_report_weighs_as_much_as_the_formula_says(
     assert hidden.found == hidden.kept == 1
     assert hidden.explained < 0.03
     assert hidden.warned == hidden.refused == 0  # neither decoder nor collector sees it
-    assert one.warned == one.warnings["cohorts"] == 1
+    assert one.warned == one.warnings["left out"] == 1
     rows = [replace(hidden, way=way) for way in poisoning.WAYS]
     draw_poisoning([none, *rows], tmp_path / "poisoning.png")
     assert (tmp_path / "poisoning.png").read_bytes().startswith(PNG)

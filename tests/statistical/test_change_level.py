@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates
-from decoder.series.series import compare_windows
+from decoder.comparison.windows import compare_windows
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from decoder.comparison.differences import Differences
 from decoder.density.cells import Places, places_of
-from decoder.density.map_change import MapChange, compare_maps
-from decoder.density.maps import DensityOptions, estimate_density
+from decoder.density.maps import DensityOptions, estimate_density_series
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -68,7 +68,7 @@ def window_of(metric: Metric, counts: PeriodCounts, first: int) -> Aggregate:
     return counts.aggregate(metric, slice(first, first + PERIODS), begins, ends)
 
 
-def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -> MapChange:
+def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -> Differences:
     """Draw two windows, and compare their maps."""
     assert metric.location is not None
     shares = 1 / np.arange(1, len(places.finest) + 1)
@@ -81,13 +81,13 @@ def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -
     else:  # `once`: every device in one of the two windows
         every = PERIODS if metric.location.mode == "window" else 2 * PERIODS
         counts, repeats = draw_window(values, places.finest, metric.params, every, rng), 1
-    options = DensityOptions(method="simplex", repeats=repeats)
-    windows = [window_of(metric, counts, first) for first in (0, PERIODS)]
-    first, second = ((estimate_density([one], options, places), one) for one in windows)
-    return compare_maps(first, second)
+    windows = [[window_of(metric, counts, first)] for first in (0, PERIODS)]
+    _, second = estimate_density_series(windows, DensityOptions(repeats=repeats), places)
+    assert second.since_first is not None
+    return second.since_first
 
 
-def rejections(one: MapChange, errors: float = 1.0) -> float:
+def rejections(one: Differences, errors: float = 1.0) -> float:
     """Share of cells called changed at the level, with standard errors times `errors`."""
     z = np.abs(one.difference / one.std_error) / errors
     return float((2 * norm.sf(z) < LEVEL).mean())

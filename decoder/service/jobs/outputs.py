@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from decoder.density.map_change import MapChange
+from decoder.comparison.differences import Differences
+from decoder.comparison.windows import ShareChange
 from decoder.density.maps import Density
 from decoder.files import finite
 from decoder.numbers.changes import ANY_DATA, MEAN
@@ -21,7 +22,7 @@ from decoder.reports.decoding_files import results
 from decoder.reports.density_html import map_data
 from decoder.reports.series_files import series_rows
 from decoder.results.tables import Decoding
-from decoder.series.series import Series, ShareChange
+from decoder.series.series import Series
 from decoder.service.jobs.kind_summaries import number_summary
 from decoder.workflows.maps import Maps
 
@@ -161,7 +162,8 @@ def write_maps_json(maps: Maps, folder: Path, notes: Sequence[str] = ()) -> dict
     """
     listed = [_map(one) for one in maps.densities]
     pairs = maps.densities[0].places.pairs
-    changes = {} if pairs else {slot: _moved(one) for slot, one in maps.changes().items()}
+    found = {slot: (one.cells, one.since_first) for slot, one in maps.last().items()}
+    changes = {slot: _moved(cells, one) for slot, (cells, one) in found.items() if one}
     _write_json({"maps": listed, "changes": changes}, folder / "density.json")
     if not pairs:
         drawn = map_data(maps.densities, maps.points, notes, maps.base)
@@ -236,10 +238,9 @@ def _map(one: Density) -> dict[str, Any]:
     }
 
 
-def _moved(change: MapChange) -> dict[str, Any]:
-    columns = ("difference", "std_error", "low", "high", "p_value", "detected")
-    shown = {name: getattr(change, name).tolist() for name in columns}
-    return {"cells": list(change.cells), "movers": change.movers, **shown}
+def _moved(cells: Sequence[str], change: Differences) -> dict[str, Any]:
+    """From the first window of a slot to its last."""
+    return {"cells": list(cells), **{name: part.tolist() for name, part in vars(change).items()}}
 
 
 def _write_json(content: dict[str, Any], path: Path) -> None:

@@ -18,8 +18,11 @@ from decoder.service.store.jobs import JobRow
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
-_KILLED_BY_SYSTEM = -9
-_LOST = 255  # what multiprocessing says when the process that forked it is gone
+_LOST = {  # by the exit code
+    255: "the process that starts jobs died each time",  # multiprocessing says so
+    -9: "its process was killed each time, most likely by the system as memory ran out; use a "
+    "shorter list, coarser cells or full_fit = false",
+}
 End = Finished | Failed | None
 
 
@@ -73,9 +76,11 @@ class Running:
         return bool(self.end) or not self.process.is_alive()
 
     @property
-    def is_lost(self) -> bool:
-        """Whether it went with the process that forks jobs: no fault of its own."""
-        return not self.end and not self.process.is_alive() and self.process.exitcode == _LOST
+    def lost(self) -> str:
+        """Why it ended without an end of its own, by no proven fault of its own; "" otherwise."""
+        if self.end or self.process.is_alive():
+            return ""
+        return _LOST.get(self.process.exitcode or 0, "")
 
     @property
     def outcome(self) -> End:
@@ -83,11 +88,6 @@ class Running:
         if self.end:
             return self.end[0]
         code = self.process.exitcode
-        if code == _KILLED_BY_SYSTEM:
-            return Failed(
-                "its process was killed by the system, most likely as memory ran out; use a "
-                "shorter list, coarser cells or full_fit = false"
-            )
         return Failed(
             f"its process ended without a result (exit code {code}), most likely as it could not "
             "get more memory; use a shorter list, coarser cells or full_fit = false"
@@ -116,7 +116,7 @@ def start(
     except (EOFError, ConnectionError) as error:
         pipe.close()
         life.close()
-        raise ForkingError from error
+        raise ForkingError(_LOST[255]) from error
     finally:
         its_pipe.close()
         its_life.close()

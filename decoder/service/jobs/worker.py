@@ -130,12 +130,13 @@ class Worker:
             self._close(job)  # another worker has it
         elif time.monotonic() < job.not_before:
             return
-        elif job.is_lost:
-            self._close(job)
-            self._try_again(job.hold)
         elif job.is_over:
             job.listen()  # what came before the process was gone
-            self._settle(job)
+            if why := job.lost:
+                self._close(job)
+                self._try_again(job.hold, why)
+            else:
+                self._settle(job)
         elif time.monotonic() - job.started > self._settings.job_seconds:
             self._close(job)
             most = f"{self._settings.job_seconds:g} seconds"
@@ -237,12 +238,11 @@ class Worker:
             if not claims.end(connection, hold, state, reason):
                 claims.end(connection, hold, State.CANCELLED, "cancelled while it ran")
 
-    def _try_again(self, hold: Hold) -> bool:
-        """Queue a job again, as long as it has attempts, whose process was lost; False: not now."""
-        self._log.warning("forking_process_died", job=hold.job_id)
+    def _try_again(self, hold: Hold, why: str) -> None:
+        """Queue a job again, as long as it has attempts, whose process was lost."""
+        self._log.warning("job_process_lost", job=hold.job_id, reason=why)
         with self._database.change() as connection:
-            claims.try_again(connection, hold, "the process that starts jobs died each time")
-        return False
+            claims.try_again(connection, hold, why)
 
     def _take(self) -> bool:
         """Claim a job and start its process; False where there is none."""
@@ -258,8 +258,9 @@ class Worker:
             return False
         try:
             self._start(hold)
-        except running.ForkingError:
-            return self._try_again(hold)
+        except running.ForkingError as error:
+            self._try_again(hold, str(error))
+            return False  # not now
         except StorageError:
             raise
         except Exception as error:

@@ -36,6 +36,7 @@ from rappor_server.keys import hash_secret, is_secret, make_secret
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
 MAX_NAME = 200
 MAX_AUDIT = 1000
+MAX_SESSIONS = 20  # of a person; the oldest ends
 _KEY = re.compile(r"rd_(viewer|analyst|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _UNKNOWN = (
@@ -98,6 +99,8 @@ class Access:
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
         """A session for who a provider says it is; the person is made with the first one.
 
+        Sessions of another role, which the provider gave before, end.
+
         The provider's subject is the person; a name says nothing, and one that another person
         has is changed.
 
@@ -118,8 +121,17 @@ class Access:
                     "ask them to let you in again (page Keys)"
                 )
             see_identity(connection, row, claimed.role, at)
+            rows.end_sessions_of_provider(connection, row.person_id, claimed.role)
             person = Person(row.person_id, row.name, claimed.role, "", True)
             return person, self._session(connection, person, {"issuer": issuer})
+
+    def forget_role(self, issuer: str, subject: str) -> None:
+        """End the sessions and the role of who a provider names no group of any more."""
+        with self.database.change() as connection:
+            row = identity_of(connection, issuer, subject)
+            if row is not None:
+                see_identity(connection, row, row.role, 0.0)
+                rows.end_sessions_of_provider(connection, row.person_id)
 
     def _new_identity(
         self, connection: Connection, issuer: str, claimed: Claimed, at: float
@@ -145,6 +157,7 @@ class Access:
         )
         rows.end_old_sessions(connection, at)
         rows.save_session(connection, row)
+        rows.end_oldest_sessions(connection, person.id, MAX_SESSIONS)
         self.note(connection, person, "sign-in", **detail)
         return token
 

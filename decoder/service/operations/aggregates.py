@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from decoder.service.clock import Clock
 from decoder.service.errors import NotFoundError, QuotaError
+from decoder.service.jobs.uploads import Reader
 from decoder.service.operations.access import Access
 from decoder.service.operations.permissions import Act, Person, require, visible_aggregates
 from decoder.service.store import aggregates as rows
@@ -25,11 +26,12 @@ class Aggregates:
     clock: Clock
     access: Access
     max_bytes_of_person: int
+    reader: Reader
 
     def upload(self, person: Person, content: bytes) -> AggregateRow:
         """Store an aggregate file. Raises RoleError, QuotaError, RapporError for no such file."""
         require(person, Act.ANALYSE)
-        row, text = described(content, self.clock().timestamp())
+        row, text = self.reader.read(described, content, self.clock().timestamp())
         with self.database.change() as connection:
             held = rows.aggregate_bytes_of(connection, person.id) + len(text)
             if held > self.max_bytes_of_person:

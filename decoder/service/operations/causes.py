@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from scipy.special import ndtr
 from sqlalchemy import Connection
 
+from decoder.comparison.differences import corrected, independent, more_than
 from decoder.results.warnings import odd_cohorts
 from decoder.service.clock import Clock
 from decoder.service.errors import ConflictError
@@ -249,7 +249,8 @@ def _of_changes(
     for bound in sorted({one.change for one in rules if one.change}):
         moved = changed_values(before, after, bound, alpha)
         if moved:
-            text = f"{len(moved)} values changed by more than {bound:g} since the window before"
+            points = f"{100 * bound:g} points"
+            text = f"{len(moved)} values changed by more than {points} since the window before"
             cause = f"change:{_name(window)}"
             found.append(Finding(f"change:{bound!r}", cause, text, tuple(moved[:MOST_SHOWN])))
     return found
@@ -267,14 +268,13 @@ def changed_values(
     places = {value: i for i, value in enumerate(before.values)}
     pairs = [(places[value], i) for i, value in enumerate(after.values) if value in places]
     pairs = [(i, j) for i, j in pairs if before.detected[i] or after.detected[j]]
-    moved = []
-    for i, j in pairs:
-        difference = abs(after.estimate[j] - before.estimate[i])
-        error = np.hypot(after.std_error[j], before.std_error[i])
-        p_value = float(ndtr(-(difference - bound) / error)) if error > 0 else 1.0
-        if 2 * p_value * len(pairs) <= alpha:
-            moved.append(after.values[j])
-    return moved
+    first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+    difference, error = independent(
+        (before.estimate[first], before.std_error[first]),
+        (after.estimate[second], after.std_error[second]),
+    )
+    told = corrected(more_than(bound, difference, error), "bonferroni", alpha).detected
+    return [after.values[j] for j in second[told]]
 
 
 def _name(window: WindowRow) -> str:

@@ -27,7 +27,7 @@ def file_name(kind: str, list_id: str, number: int | None) -> str:
 
 
 def content_of(
-    kind: ListKind, content: bytes, suffix: str, column: str | None, most: int
+    content: bytes, kind: ListKind, suffix: str, column: str | None, most: int
 ) -> tuple[bytes, int]:
     """The content as it is stored, and how many distinct values it has.
 
@@ -35,8 +35,8 @@ def content_of(
     the same weights in another order are the same content.
 
     Args:
-        kind: what it holds.
         content: a file.
+        kind: what it holds.
         suffix: of a file of candidates: txt (a value a line) or csv; of weights always csv.
         column: of a table of candidates.
         most: values at most.

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from decoder.service.clock import Clock
 from decoder.service.errors import ConflictError, NotFoundError, QuotaError, RequestError
+from decoder.service.jobs.uploads import Reader
 from decoder.service.operations.access import MAX_NAME, Access
 from decoder.service.operations.list_contents import content_of
 from decoder.service.operations.permissions import (
@@ -37,6 +38,7 @@ class Lists:
     access: Access
     max_entries: int
     max_bytes_of_person: int
+    reader: Reader
 
     def all(self, person: Person) -> list[ListRow]:
         """Own and shared lists with their latest versions, by name. Raises RoleError."""
@@ -112,7 +114,7 @@ class Lists:
         _check_text("source", source, MAX_SOURCE)
         if not name:
             raise RequestError("name '': give the list a name")
-        values, entries = content_of(kind, content, suffix, column, self.max_entries)
+        values, entries = self._read(content, kind, suffix, column)
         at, list_id = self.clock().timestamp(), self.random_bytes(8).hex()
         visibility = SHARED if shared else PRIVATE
         row = ListRow(list_id, name, person.id, person.name, visibility, source, at, 1, "", entries,
@@ -142,7 +144,7 @@ class Lists:
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             kind = ListKind(self._own(connection, person, list_id).kind)
-        values, entries = content_of(kind, content, suffix, column, self.max_entries)
+        values, entries = self._read(content, kind, suffix, column)
         with self.database.change() as connection:
             row = self._own(connection, person, list_id)
             if row.sha256 == sha256(values).hexdigest():
@@ -168,6 +170,11 @@ class Lists:
             self._own(connection, person, list_id)
             rows.delete_list(connection, list_id)
             self.access.note(connection, person, "delete-list", list=list_id)
+
+    def _read(
+        self, content: bytes, kind: ListKind, suffix: str, column: str | None
+    ) -> tuple[bytes, int]:
+        return self.reader.read(content_of, content, kind, suffix, column, self.max_entries)
 
     def _own(self, connection: Connection, person: Person, list_id: str) -> ListRow:
         found = rows.load_lists(connection, own_lists(person) & (table.c.id == list_id))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from decoder.service.errors import AuthenticationError, RoleError
+from decoder.service.errors import AuthenticationError, NoGroupError
 from decoder.service.operations.permissions import Role
 
 MAX_SUBJECT = 255
@@ -40,7 +40,7 @@ class ProviderRoles:
         return _at(claims, self.claim) is not None
 
     def claimed(self, claims: Mapping[str, Any]) -> Claimed:
-        """Who somebody is by their claims. Raises AuthenticationError, RoleError."""
+        """Who somebody is by their claims. Raises AuthenticationError, NoGroupError."""
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
             raise AuthenticationError("the identity provider names no subject")
@@ -50,9 +50,10 @@ class ProviderRoles:
             if groups & self.groups.get(role, frozenset()):
                 return Claimed(subject, _name(claims, subject), role)
         if self.default is None:
-            raise RoleError(
+            raise NoGroupError(
                 "you are signed in at the identity provider, but in no group that may use this "
-                "service; ask an admin"
+                "service; ask an admin",
+                subject,
             )
         return Claimed(subject, _name(claims, subject), self.default)
 

@@ -97,16 +97,30 @@ def load_sources(
 
 
 def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -> Before:
-    """What is approved now. Of every name: whatever was published stays known."""
+    """What is approved now. Of every name: whatever was published stays known.
+
+    A release is built on all that its earlier ones were built on, too.
+    """
     base, count = rows.last_approved(connection, name)
     numbers = rows.approved_numbers(connection, metrics)
     return Before(
-        [files_of(connection, one) for one in rows.approved_of(connection, metrics)],
+        [files_of(connection, one) for one in _chain_of(connection, metrics)],
         base,
         None if base is None else files_of(connection, base),
         count + 1,
         {metric: number + 1 for metric, number in numbers.items()},
     )
+
+
+def _chain_of(connection: Connection, metrics: Sequence[str]) -> list[str]:
+    """Approved releases that share a metric with these, or with one that does; oldest first."""
+    known = set(metrics)
+    while True:
+        found = rows.approved_of(connection, known)
+        linked = known.union(*(rows.numbers_of(connection, one) for one in found))
+        if linked == known:
+            return found
+        known = linked
 
 
 def files_of(connection: Connection, release_id: str) -> Files:

@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from decoder.service.clock import Clock, utc_now
 from decoder.service.errors import SettingsError, UnavailableError
+from decoder.service.jobs.uploads import Reader
 from decoder.service.operations.access import Access
 from decoder.service.operations.aggregates import Aggregates
 from decoder.service.operations.alarms import Alarms, Sending
@@ -35,6 +36,7 @@ from decoder.service.store.aggregates import delete_unused_aggregates
 from decoder.service.store.claims import WorkerRow, live_workers, take_over
 from decoder.service.store.engine import Database, make_engine
 from decoder.service.store.jobs import count_states, delete_old_jobs
+from decoder.service.store.models import list_contents
 from decoder.service.store.people import end_old_sessions
 from decoder.service.store.releases import delete_rejected
 from decoder.service.store.results import delete_old_results, delete_superseded, delete_unheld
@@ -76,6 +78,15 @@ class Service:
         if not found:
             raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
         return found
+
+    def try_to_read(self) -> None:
+        """Raises StorageError where the database cannot be read."""
+        with self.database.read() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def try_to_write(self) -> None:
+        """A trial write, as large as a result. Raises StorageError, as on a full disk."""
+        self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> Ticked:
         """Queue and settle the windows of schedules, and send what is due. Raises StorageError."""
@@ -153,6 +164,7 @@ def make_service(
         version=decoder_version(),
     )
     most = settings.max_stored_bytes_of_person
+    reader = Reader(settings.job_memory_bytes)
     collector = _collector(settings)
     asked = (collector.metrics, collector.associations) if collector else (None, None)
     metrics = Metrics(database, *asked)
@@ -173,8 +185,8 @@ def make_service(
         releases=Releases(
             database, clock, random_bytes, access, publisher, settings.max_result_bytes, most
         ),
-        lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most),
-        aggregates=Aggregates(database, clock, access, most),
+        lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most, reader),
+        aggregates=Aggregates(database, clock, access, most, reader),
         metrics=metrics,
         schedules=schedules,
         standings=standings,

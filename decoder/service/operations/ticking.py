@@ -163,15 +163,18 @@ class Ticker:
         return sum(self._settle_group(schedule, windows) for windows in groups)
 
     def _settle_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
-        """Settle the windows of one question; those after one that waits are compared later."""
+        """Settle the windows of one question; those after one that is decoded are compared later.
+
+        One whose job failed and is tried again after a pause does not hold up those after it.
+        """
         before: list[WindowRow] = []
         settled, waits = 0, False
         for window in windows:
             if window.state == WindowState.WAITING:
                 job = self._job(window)
-                if job is not None and (job.state in LIVE or self._again(schedule, window, job)):
+                if job is not None and job.state in LIVE:
                     waits = True
-                elif not waits:
+                elif not waits and not (job is not None and self._again(schedule, window, job)):
                     window = self._settle_one(schedule, before, window, job)
                     settled += 1
             before.append(window)

@@ -24,6 +24,17 @@ SIGNATURE = "Rappor-Signature"
 EVENT = "Rappor-Event"
 _SECONDS = 10.0  # of the whole exchange
 Resolve = Callable[[str, int], list[str]]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all that IANA has given out
+_LAST_32_BITS = [  # networks whose addresses end in an IPv4 address
+    ipaddress.IPv6Network(one)
+    for one in (
+        "::/96",  # IPv4-compatible, RFC 4291
+        "::ffff:0:0/96",  # IPv4-mapped, RFC 4291
+        "::ffff:0:0:0/96",  # IPv4-translated, RFC 7915
+        "64:ff9b::/96",  # NAT64, RFC 6052
+    )
+]
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -59,16 +70,16 @@ def check_target(target: str, *, allow_loopback: bool) -> tuple[str, int]:
 def is_loopback_name(host: str) -> bool:
     """Whether a host is this machine."""
     literal = _literal(host)
-    return host == "localhost" or (literal is not None and _address(literal).is_loopback)
+    return host == "localhost" or (literal is not None and _innermost(literal).is_loopback)
 
 
 def check_addresses(addresses: list[str], *, allow_loopback: bool) -> str:
     """The first of the addresses, if all of them are public. Raises RequestError."""
     for text in addresses:
-        address = _address(text)
-        if address.is_loopback and allow_loopback:
+        innermost = _innermost(text)
+        if innermost.is_loopback and allow_loopback:
             continue
-        if not address.is_global or address.is_multicast:
+        if not _is_public(innermost):
             raise RequestError("the webhook's host has an address that is not public")
     if not addresses:
         raise RequestError("the webhook's host has no address")
@@ -82,17 +93,35 @@ def _literal(host: str) -> str | None:
         return None
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address; an IPv4 address inside an IPv6 one is what it leads to."""
+def _innermost(text: str) -> Address:
+    """An address; where it embeds IPv4 addresses, the first that is not public, else the first.
+
+    A gateway delivers to what is embedded. Teredo (RFC 4380) embeds its server and its client.
+    """
     address = ipaddress.ip_address(text.partition("%")[0])
+    inner: list[Address] = []
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if address.teredo:
-            inner = address.teredo[1]
-        if int(address) >> 32 == 0x0064FF9B << 64:  # 64:ff9b::/96, NAT64
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        return inner or address
-    return address
+        inner.extend(_embedded(address))
+    return next((one for one in inner if not _is_public(one)), (inner or [address])[0])
+
+
+def _embedded(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
+    """IPv4 addresses that an IPv6 address stands for, of every translation that is standardised."""
+    if any(address in network for network in _LAST_32_BITS) and not address.is_loopback:
+        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.sixtofour:
+        yield address.sixtofour
+    if address.teredo:
+        yield from address.teredo
+    if (int(address) >> 32) & 0xFDFFFFFF == 0x5EFE:  # ISATAP (RFC 5214), in any prefix
+        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+def _is_public(address: Address) -> bool:
+    """Whether an address that embeds no other is given out to hosts of the Internet."""
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False
+    return address.is_global and not address.is_multicast
 
 
 def sign(secret: str, at: int, body: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from fastapi import FastAPI
 
+from decoder.service.guard import include
 from decoder.service.pages import (
     admin,
     compare,
@@ -34,4 +35,4 @@ def add_pages(app: FastAPI) -> None:
         compare,
         admin,
     ):
-        app.include_router(module.router)
+        include(app, module.router)

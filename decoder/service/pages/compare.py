@@ -1,9 +1,8 @@
-"""Two results beside each other: windows of one version, or versions of one metric."""
+"""Two results beside each other: what a job would compute of them, and what one has computed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import Request
@@ -11,15 +10,7 @@ from starlette.responses import Response
 
 from decoder.service.errors import RequestError
 from decoder.service.operations.permissions import Person
-from decoder.service.pages.compare_view import comparison, detected_values, of_results
-from decoder.service.pages.map_changes import (
-    ResultMaps,
-    changes_data,
-    changes_view,
-    drawn_only,
-    read_maps,
-)
-from decoder.service.pages.tables import query_of
+from decoder.service.pages.map_changes import changes_data, changes_view, drawn_only
 from decoder.service.pages.web import Reader, address, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
@@ -27,124 +18,102 @@ from decoder.service.specs import Kind
 from decoder.service.store.results import ResultRow
 
 MOST_CHOICES = 200
+_OPTIONS = ("method", "correction", "alpha", "level", "repeats")
 router = new_router()
 
 
 @router.get("/compare")
 def compare(request: Request, person: Reader, before: str = "", after: str = "") -> Response:
-    """The difference of two decodings, with its own interval; first a choice of two."""
+    """A choice of two results; the job that would compare them; the changes that one result has."""
     results = service_of(request).results
     choices = [
         row
         for kind in (Kind.DECODE, Kind.DENSITY)
         for row in results.all(person, kind=kind, limit=MOST_CHOICES)
     ]
+    context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
-        return render(
-            request, "compare.html.j2", person, choices=choices, before=before, after=after, pair=()
-        )
-    pair = results.get(person, before), results.get(person, after)
-    if {one.kind for one in pair} == {Kind.DENSITY}:
-        return _maps(request, person, pair, choices)
-    rows = of_results(*_contents(request, person, pair), level=0.95)
+        return render(request, "compare.html.j2", person, **context, pair=(), fields=())
+    first, second = results.get(person, before), results.get(person, after)
+    if first.id == second.id and first.kind == Kind.DENSITY:
+        data = _changes(request, person, first)
+        url = address("/compare/map.json", result=first.id)
+        context |= {"data_url": url, "pair": (first, second)}
+        return render(request, "compare_maps.html.j2", person, **context, **changes_view(data))
+    fields = job_fields(first, second)
     return render(
-        request,
-        "compare.html.j2",
-        person,
-        choices=choices,
-        before=before,
-        after=after,
-        pair=pair,
-        reports=[int(json.loads(one.summary)["num_reports"]) for one in pair],
-        **comparison(rows, query_of(request.query_params)),
-        query=query_of(request.query_params),
+        request, "compare.html.j2", person, **context, pair=(first, second), fields=fields
     )
 
 
 @router.get("/compare/map.json")
-def map_data(request: Request, person: Reader, before: str = "", after: str = "") -> Response:
+def map_data(request: Request, person: Reader, result: str) -> Response:
     """What the script of a map of changes draws."""
-    results = service_of(request).results
-    pair = results.get(person, before), results.get(person, after)
-    _, data = _changes(request, person, pair)
+    data = _changes(request, person, service_of(request).results.get(person, result))
     return Response(drawn_only(data), media_type="application/json")
 
 
-def _maps(
-    request: Request,
-    person: Person,
-    pair: tuple[ResultRow, ResultRow],
-    choices: Sequence[ResultRow],
-) -> Response:
-    old, data = _changes(request, person, pair)
-    given = {"before": pair[0].id, "after": pair[1].id}
-    return render(
-        request,
-        "compare_maps.html.j2",
-        person,
-        choices=choices,
-        pair=pair,
-        windows=old.windows,
-        data_url=address("/compare/map.json", **given, **{"from": data["reference"]}),
-        before=pair[0].id,
-        after=pair[1].id,
-        **changes_view(data),
-    )
-
-
-def _changes(
-    request: Request, person: Person, pair: tuple[ResultRow, ResultRow]
-) -> tuple[ResultMaps, dict[str, Any]]:
-    """The earlier maps, and what is drawn of their changes. Raises RequestError, NotFoundError."""
+def _changes(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
+    """Raises RequestError for a result without maps, or without changes."""
     results = service_of(request).results
-    if {one.kind for one in pair} != {Kind.DENSITY}:
-        raise RequestError("maps are compared with maps")
-    if pair[0].metric != pair[1].metric:
-        raise RequestError(f"{pair[0].metric!a} and {pair[1].metric!a} are different metrics")
-    old, new = (
-        read_maps(
-            one.params_id,
-            results.file(person, one.id, "map.json"),
-            results.file(person, one.id, "density.parquet"),
-        )
-        for one in pair
-    )
-    return old, changes_data(old, new, request.query_params.get("from", ""))
+    if row.kind != Kind.DENSITY:
+        raise RequestError(f"result {row.id} is a {row.kind}; changes of maps are of a density")
+    names = ("map.json", "density.parquet")
+    return changes_data(*(results.file(person, row.id, name) for name in names))
 
 
-def _contents(
-    request: Request, person: Person, pair: tuple[ResultRow, ResultRow]
-) -> tuple[bytes, bytes, set[str]]:
-    """The candidates of both, and the values that either found. Raises RequestError."""
-    results = service_of(request).results
-    for one in pair:
-        if one.kind != "decode":
-            raise RequestError(f"result {one.id} is a {one.kind}; two decodings are compared")
-        if not results.is_own(person, one.id):
-            raise RequestError(
-                f"result {one.id} is not yours: its estimates of all candidates are its owner's"
-            )
-    first, second = pair
-    if first.metric != second.metric:
-        raise RequestError(f"{first.metric!a} and {second.metric!a} are different metrics")
-    if _overlap(first, second):
+def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
+    """The form of the job that computes the difference of two results, as names and values.
+
+    Of two decodings a comparison of their counts, with the candidates and options of the later; of
+    two densities one series of maps. Raises RequestError where no job can compare them.
+    """
+    kinds = {before.kind, after.kind}
+    if len(kinds) > 1 or not kinds <= {Kind.DECODE, Kind.DENSITY}:
+        raise RequestError("two decodings are compared, or two results of maps")
+    if before.metric != after.metric:
+        raise RequestError(f"{before.metric!a} and {after.metric!a} are different metrics")
+    if before.params_id != after.params_id:
         raise RequestError(
-            "the two share days, so they are not independent; choose windows apart, or start a "
-            "job of kind compare, which fits the difference itself"
+            "the two are of different versions of the metric: their reports mean different things, "
+            "and a difference may come from the change of the declaration"
         )
-    values = {
-        value
-        for one in pair
-        for value in detected_values(results.file(person, one.id, "results.json"))
-    }
-    before, after = (results.file(person, one.id, "candidates.parquet") for one in pair)
-    return before, after, values
+    if _overlap(before, after):
+        raise RequestError("the two share days, so they are not independent; choose windows apart")
+    manifests = [json.loads(one.manifest) for one in (before, after)]
+    old, new = (
+        [sha for group in one["inputs"]["aggregates"] for sha in group] for one in manifests
+    )
+    spec = manifests[1]["spec"]
+    if after.kind == Kind.DENSITY:
+        shas = dict.fromkeys([*old, *new])
+        fields = [("kind", str(Kind.DENSITY)), *(("aggregates", sha) for sha in shas)]
+        fields += [("slots", slot) for slot in spec["map"]["slots"]]
+        fields.append(("split", spec["map"]["split"]))
+        return fields + _given(spec["map"], {"method": "map_method"})
+    fields = [("kind", str(Kind.COMPARE)), *(("before_aggregates", sha) for sha in old)]
+    fields += [("aggregates", sha) for sha in new]
+    return fields + _candidates(spec["candidates"]) + _given(spec["options"], {})
+
+
+def _given(choices: dict[str, Any], called: dict[str, str]) -> list[tuple[str, str]]:
+    found = [(called.get(name, name), choices.get(name)) for name in _OPTIONS]
+    return [(name, str(value)) for name, value in found if value is not None]
+
+
+def _candidates(spec: dict[str, Any]) -> list[tuple[str, str]]:
+    if spec["list"] is not None:
+        version = "" if spec["version"] is None else f":{spec['version']}"
+        return [("list", spec["list"] + version)]
+    return [
+        (name, ":".join(map(str, spec[name])))
+        for name in ("numbers", "dates")
+        if spec[name] is not None
+    ]
 
 
 def _overlap(first: ResultRow, second: ResultRow) -> bool:
-    """Whether two windows of one version share reports; versions have reports of their own."""
-    if first.params_id != second.params_id:
-        return False
+    """Whether two windows share reports."""
     days = (first.first_day, first.last_day, second.first_day, second.last_day)
     if None in days:
         return True

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from decoder.reports.dictionary import entries_of, odds_text
 from decoder.service.errors import AuthenticationError
+from decoder.service.guard import without_key
 from decoder.service.operations.metrics import Declared
 from decoder.service.operations.permissions import Person
 from decoder.service.pages.web import render
@@ -24,6 +25,7 @@ _UNREAD = "not all of what is collected can be shown: {}"
 
 
 @router.get("/dictionary")
+@without_key
 def dictionary(request: Request) -> Response:
     """What is collected now, and which answers are sent together."""
     service = service_of(request)

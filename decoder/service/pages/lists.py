@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.service.errors import RequestError
-from decoder.service.operations.permissions import Act, require
+from decoder.service.guard import takes_file
 from decoder.service.pages.web import Form, Posted, Reader, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of
@@ -32,6 +32,7 @@ def index(request: Request, person: Reader) -> Response:
 
 
 @router.post("/lists")
+@takes_file
 def create(request: Request, person: Reader, form: Form) -> Response:
     """Store a list from a file or from what was typed."""
     content, suffix = _values(form)
@@ -49,9 +50,9 @@ def create(request: Request, person: Reader, form: Form) -> Response:
 
 
 @router.post("/lists/aggregates")
+@takes_file
 def upload(request: Request, person: Reader, form: Form) -> Response:
     """Store an aggregate file."""
-    require(person, Act.ANALYSE)
     if "file" not in form.files:
         raise RequestError("no file was chosen; rappor aggregate METRIC -o FILE makes one")
     service_of(request).aggregates.upload(person, form.files["file"][1])
@@ -75,6 +76,7 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
 
 
 @router.post("/lists/{list_id}/versions")
+@takes_file
 def add_version(request: Request, person: Reader, list_id: str, form: Form) -> Response:
     """Store a new version."""
     content, suffix = _values(form)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.service.errors import AuthenticationError, NotFoundError, RoleError
+from decoder.service.errors import AuthenticationError, NoGroupError, NotFoundError, RoleError
+from decoder.service.guard import without_key
 from decoder.service.operations.pending_sign_in import PENDING_SECONDS, Pending
 from decoder.service.operations.service import BACK
 from decoder.service.pages.sessions import local_address
@@ -23,6 +24,7 @@ router = new_router()
 
 
 @router.get("/sign-in/provider")
+@without_key
 def begin(request: Request, next: str = "") -> Response:
     """Send the browser to the provider, with a cookie that only it can come back with."""
     url, pending = _provider(request).begin(local_address(next))
@@ -42,6 +44,7 @@ def begin(request: Request, next: str = "") -> Response:
 
 
 @router.get(BACK)
+@without_key
 def back(request: Request) -> Response:
     """Make a session of who comes back.
 
@@ -54,6 +57,8 @@ def back(request: Request) -> Response:
         claimed = provider.finish(pending, request.query_params)
         person, token = access.sign_in_claimed(provider.issuer, claimed)
     except (AuthenticationError, RoleError) as error:
+        if isinstance(error, NoGroupError):
+            access.forget_role(provider.issuer, error.subject)
         status = 403 if isinstance(error, RoleError) else 401
         answer: Response = render(
             request, "sign_in.html.j2", None, status,

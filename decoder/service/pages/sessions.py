@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from decoder.service.errors import AuthenticationError
-from decoder.service.pages.web import Form, Posted, Reader, posted, redirect, render
+from decoder.service.guard import without_key
+from decoder.service.pages.web import Form, Reader, redirect, render
 from decoder.service.pages.web import router as new_router
 from decoder.service.requests import service_of, sign_in, sign_out
 
@@ -16,19 +17,22 @@ router = new_router()
 
 
 @router.get("/")
+@without_key
 def home() -> Response:
     """The metrics are where everything starts."""
     return redirect("/metrics")
 
 
 @router.get("/sign-in")
+@without_key
 def form(request: Request, next: str = "", left: bool = False) -> Response:
     """Ask for a key. left: whether somebody just signed out, but not of their provider."""
     return render(request, "sign_in.html.j2", **_context(request, local_address(next), left=left))
 
 
 @router.post("/sign-in")
-def enter(request: Request, form: Annotated[Posted, Depends(posted)]) -> Response:
+@without_key
+def enter(request: Request, form: Form) -> Response:
     """Make a session, and go where the person wanted to."""
     there = local_address(form.text("next"))
     answer = redirect("/metrics") if not there else _to(there)

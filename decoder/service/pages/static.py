@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from decoder.reports.assets import SCRIPTS, script, stylesheet
+from decoder.service.guard import without_key
 from decoder.service.pages.web import ASSETS
 from decoder.service.pages.web import router as new_router
 
@@ -18,6 +19,7 @@ router = new_router()
 
 
 @router.get(ASSETS + "{name}")
+@without_key
 def asset(request: Request, name: str) -> Response:
     """A file of the pages."""
     text, kind = _text(name), "text/css" if name.endswith(".css") else "text/javascript"
@@ -29,6 +31,7 @@ def asset(request: Request, name: str) -> Response:
 
 
 @router.get("/favicon.ico")
+@without_key
 def favicon() -> Response:
     """None."""
     return Response(status_code=204)

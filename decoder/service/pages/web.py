@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from jinja2 import Environment
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -22,11 +20,13 @@ from decoder.service.clock import text_of
 from decoder.service.errors import (
     AuthenticationError,
     ConflictError,
+    DiskFullError,
     RequestError,
     StorageError,
 )
+from decoder.service.guard import GuardedRoute, Handler
 from decoder.service.operations.permissions import Act, Person
-from decoder.service.problems import status_of
+from decoder.service.problems import DISK_FULL, status_of
 from decoder.service.requests import current_person
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
@@ -41,7 +41,6 @@ HEADERS = {
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +85,10 @@ Reader = Annotated[Person, Depends(current_person)]
 PageNumber = Annotated[int, Query(le=10_000_000)]
 
 
-async def posting(request: Request, person: Reader) -> Posted:
-    """Read a form once it is known who sends it."""
-    del person
-    return await posted(request)
+Form = Annotated[Posted, Depends(posted)]
 
 
-Form = Annotated[Posted, Depends(posting)]
-
-
-class PageRoute(APIRoute):
+class PageRoute(GuardedRoute):
     """A route whose errors are pages; who is not signed in is asked to."""
 
     def get_route_handler(self) -> Handler:
@@ -189,7 +182,8 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
     else:
         status, _ = status_of(error)
         own = str(error).partition("; GET /v1/")[0]  # what follows is a way for programs
-        text = _RETRY if _is_unreachable(error) else own
+        full = isinstance(error, DiskFullError)
+        text = DISK_FULL if full else _RETRY if _is_unreachable(error) else own
     return render(request, "error.html.j2", person, status, text=text, number=status)
 
 

@@ -2,6 +2,7 @@
 
 from fastapi import FastAPI
 
+from decoder.service.guard import GuardedRoute, include, is_open
 from decoder.service.routes import (
     admin,
     health,
@@ -13,8 +14,20 @@ from decoder.service.routes import (
     sessions,
 )
 
+_MODULES = (sessions, jobs, results, releases, lists, schedules, admin, health)
+
+
+def open_operations() -> set[str]:
+    """The operations that ask for no key, by their ids."""
+    routes = [route for module in _MODULES for route in module.router.routes]
+    return {
+        str(route.operation_id)
+        for route in routes
+        if isinstance(route, GuardedRoute) and is_open(route)
+    }
+
 
 def add_routes(app: FastAPI) -> None:
     """Put every route on an app."""
-    for module in (sessions, jobs, results, releases, lists, schedules, admin, health):
-        app.include_router(module.router)
+    for module in _MODULES:
+        include(app, module.router)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 
 from decoder.service.clock import text_of
+from decoder.service.guard import GuardedRoute
 from decoder.service.operations.access import shown_key
 from decoder.service.operations.permissions import Role
 from decoder.service.requests import service_of
@@ -18,7 +19,7 @@ from decoder.service.specs import Model
 from decoder.service.store.identities import IdentityRow
 from decoder.service.store.people import AuditRow
 
-router = APIRouter(prefix="/v1", tags=["admin"])
+router = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 
 from decoder.service.clock import text_of
+from decoder.service.guard import GuardedRoute
 from decoder.service.operations.permissions import Person
 from decoder.service.requests import current_person, service_of
 from decoder.service.specs import JobSpec
 from decoder.service.store.jobs import JobRow, State
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 Me = Annotated[Person, Depends(current_person)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]

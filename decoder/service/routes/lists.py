@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder.service.clock import text_of
+from decoder.service.guard import GuardedRoute, takes_file
 from decoder.service.operations.list_contents import file_name
-from decoder.service.operations.permissions import Act, require
 from decoder.service.operations.spreadsheets import without_formulas
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Me
@@ -20,7 +20,7 @@ from decoder.service.specs import Model
 from decoder.service.store.aggregates import AggregateRow
 from decoder.service.store.lists import ListKind, ListRow, VersionRow
 
-router = APIRouter(prefix="/v1", tags=["lists"])
+router = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
 Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
@@ -51,6 +51,7 @@ def list_lists(request: Request, person: Me) -> dict[str, Any]:
 
 
 @router.post("/lists", operation_id="createList", status_code=201, openapi_extra=_FILE)
+@takes_file
 async def create_list(
     request: Request,
     person: Me,
@@ -65,7 +66,6 @@ async def create_list(
 
     Of kind weights it is a csv of `value,weight`; a line without a value is of all others.
     """
-    require(person, Act.ANALYSE)
     content = await request.body()
     row = await run_in_threadpool(
         service_of(request).lists.create,
@@ -114,11 +114,11 @@ def get_content(
 @router.post(
     "/lists/{list_id}/versions", operation_id="addListVersion", status_code=201, openapi_extra=_FILE
 )
+@takes_file
 async def add_version(
     request: Request, person: Me, list_id: str, suffix: Suffix = "txt", column: Text | None = None
 ) -> dict[str, Any]:
     """Store a new version of a list of yours; the same content gives no new one."""
-    require(person, Act.ANALYSE)
     content = await request.body()
     add = service_of(request).lists.add_version
     found = await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
@@ -147,9 +147,9 @@ def list_aggregates(request: Request, person: Me) -> dict[str, Any]:
 
 
 @router.post("/aggregates", operation_id="uploadAggregate", status_code=201, openapi_extra=_FILE)
+@takes_file
 async def upload(request: Request, person: Me) -> dict[str, Any]:
     """Store an aggregate file, for jobs to name by its digest."""
-    require(person, Act.ANALYSE)
     content = await request.body()
     row = await run_in_threadpool(service_of(request).aggregates.upload, person, content)
     return shown_aggregate(row)

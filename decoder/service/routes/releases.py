@@ -11,6 +11,7 @@ from pydantic import StringConstraints
 from starlette.responses import Response
 
 from decoder.service.clock import text_of
+from decoder.service.guard import GuardedRoute
 from decoder.service.operations.permissions import Person
 from decoder.service.operations.release_decisions import sees_review
 from decoder.service.operations.results import media_type
@@ -21,7 +22,7 @@ from decoder.service.routes.results import FILE_POLICY
 from decoder.service.specs import Model, NewRelease
 from decoder.service.store.releases import ReleaseRow, ReleaseState
 
-router = APIRouter(prefix="/v1/releases", tags=["releases"])
+router = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 Text = Annotated[str, StringConstraints(max_length=1000)]
 
 

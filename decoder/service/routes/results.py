@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
+from decoder.service.guard import GuardedRoute
 from decoder.service.operations.results import counts_name, main_file, media_type, shown_result
 from decoder.service.operations.spreadsheets import without_formulas
 from decoder.service.requests import service_of
 from decoder.service.routes.jobs import Limit, Me, Offset, shown_job
 from decoder.service.specs import Kind, MetricName, Model
 
-router = APIRouter(prefix="/v1/results", tags=["results"])
+router = APIRouter(prefix="/v1/results", tags=["results"], route_class=GuardedRoute)
 # A stored page may run its own script, but as of no site: it reaches neither session nor API.
 FILE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 
 from decoder.service.clock import text_of
+from decoder.service.guard import GuardedRoute
 from decoder.service.operations.alarms import Channel
 from decoder.service.operations.causes import Rules, shown_event
 from decoder.service.operations.families import Family
@@ -24,7 +25,7 @@ from decoder.service.store.alarms import AlarmRow
 from decoder.service.store.schedule_windows import WindowRow
 from decoder.service.store.schedules import ScheduleRow
 
-router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import StringConstraints
 
+from decoder.service.guard import GuardedRoute, without_key
 from decoder.service.operations.permissions import Person
 from decoder.service.requests import current_person, service_of, sign_in, sign_out
 from decoder.service.specs import Model
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 
 
 class SignIn(Model):
@@ -22,6 +23,7 @@ class SignIn(Model):
 
 
 @router.post("/v1/session", operation_id="signIn")
+@without_key
 def post_session(request: Request, response: Response, body: SignIn) -> dict[str, Any]:
     """Make a session from a key; the browser gets it as a cookie."""
     return shown_person(sign_in(request, response, body.key))

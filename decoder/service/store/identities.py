@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
+from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
-from decoder.service.store.models import identities, people, sessions
+from decoder.service.store.models import identities, people
+from decoder.service.store.people import end_sessions_of_provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,5 @@ def keep_out(connection: Connection, person_id: str, at: float | None) -> bool:
     which = (identities.c.person_id == person_id) & before
     if connection.execute(update(identities).where(which).values(revoked=at)).rowcount != 1:
         return False
-    of_provider = (sessions.c.person_id == person_id) & sessions.c.key_id.is_(None)
-    connection.execute(delete(sessions).where(of_provider))
+    end_sessions_of_provider(connection, person_id)
     return True

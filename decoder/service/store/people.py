@@ -123,6 +123,24 @@ def end_session(connection: Connection, token_hash: bytes) -> None:
     connection.execute(delete(sessions).where(sessions.c.token_hash == token_hash))
 
 
+def end_sessions_of_provider(
+    connection: Connection, person_id: str, but_of_role: str | None = None
+) -> None:
+    """Delete the sessions that a person has through the provider, but for those of a role."""
+    which = (sessions.c.person_id == person_id) & sessions.c.key_id.is_(None)
+    if but_of_role is not None:
+        which &= sessions.c.role != but_of_role
+    connection.execute(delete(sessions).where(which))
+
+
+def end_oldest_sessions(connection: Connection, person_id: str, most: int) -> None:
+    """Delete all sessions of a person but the latest."""
+    own = select(sessions.c.token_hash).where(sessions.c.person_id == person_id)
+    latest = own.order_by(sessions.c.created.desc(), sessions.c.token_hash).limit(most)
+    older = (sessions.c.person_id == person_id) & sessions.c.token_hash.not_in(latest)
+    connection.execute(delete(sessions).where(older))
+
+
 def end_old_sessions(connection: Connection, at: float) -> int:
     """Delete the sessions that are over; how many."""
     return connection.execute(delete(sessions).where(sessions.c.expires <= at)).rowcount

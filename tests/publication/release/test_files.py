@@ -17,8 +17,10 @@ from pyarrow import parquet
 
 from publication.errors import ReleaseError, VerificationError
 from publication.release import (
+    Release,
     RollUp,
     build_release,
+    check_latest,
     key_id,
     load_private_key,
     load_public_key,
@@ -28,6 +30,7 @@ from publication.release import (
     verify_release,
     write_release,
 )
+from publication.release.columns import safe_text
 from publication.release.tables import same_table
 from tests.publication.release.support import ISSUED, policy, table
 
@@ -119,6 +122,18 @@ def test_no_text_starts_a_formula_turns_the_writing_or_is_markup(folder: Path) -
     assert "\r" not in text
 
 
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("\uff1d1", "'\uff1d1"), ("\uff0b1", "'\uff0b1"), ("\uff0d1", "'\uff0d1"),
+        ("\uff20x", "'\uff20x"), (' "=1', "' \"=1"), ("a;=1", "a;'=1"), ("a; +1", "a;' +1"),
+        ("a|-1", "a|'-1"), ("a-b;c=d", "a-b;c=d"),
+    ],
+)  # fmt: skip
+def test_formulas_of_any_width_and_after_a_semicolon_are_texts(text: str, safe: str) -> None:
+    assert safe_text(text) == safe
+
+
 def test_a_release_is_never_written_over(folder: Path) -> None:
     with pytest.raises(ReleaseError, match="never written over"):
         write_release(build_release([], policy(), ISSUED), folder)
@@ -126,10 +141,10 @@ def test_a_release_is_never_written_over(folder: Path) -> None:
 
 
 def test_verify_accepts_what_was_signed(folder: Path, keys: tuple[Path, Path]) -> None:
-    found = verify_release(folder, load_public_key(keys[1]))
+    found = verify_release(folder, [load_public_key(keys[1])])
     assert found.signed
     assert "release.parquet" in found.files
-    assert not verify_release(folder, None).signed
+    assert not verify_release(folder, []).signed
 
 
 @pytest.mark.parametrize("name", ["release.csv", "release.json", "index.html", "release.parquet",
@@ -140,13 +155,13 @@ def test_an_edited_file_is_found(name: str, folder: Path, keys: tuple[Path, Path
     whole[len(whole) // 2] ^= 1
     path.write_bytes(whole)
     with pytest.raises(VerificationError, match=f"{name} was changed"):
-        verify_release(folder, load_public_key(keys[1]))
+        verify_release(folder, [load_public_key(keys[1])])
 
 
 def test_files_that_are_lost_added_or_linked_are_found(
     folder: Path, keys: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    public = load_public_key(keys[1])
+    public = [load_public_key(keys[1])]
     (folder / "note.txt").write_text("x")
     with pytest.raises(VerificationError, match=r"'note\.txt', which nobody signed"):
         verify_release(folder, public)
@@ -159,6 +174,44 @@ def test_files_that_are_lost_added_or_linked_are_found(
         verify_release(folder, public)
 
 
+def test_one_of_several_keys_suffices(
+    folder: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """After a change of key both public keys are given: old releases and new ones are verified."""
+    new = load_public_key(make_keys(tmp_path / "new")[1])
+    assert verify_release(folder, [new, load_public_key(keys[1])]).signed
+    with pytest.raises(VerificationError, match="nor of another one given"):
+        verify_release(folder, [new])
+
+
+def test_an_earlier_release_is_given_with_all_before_it(tmp_path: Path) -> None:
+    built: list[Release] = []
+    for number, metric in enumerate("abc"):
+        made = build_release([table({"x": 0.5}, metric=metric)], policy(), ISSUED, earlier=built)
+        write_release(made, tmp_path / str(number))
+        built.append(read_release(tmp_path / str(number)))
+    assert built[2].earlier == (built[0].digest, built[1].digest)
+    gap = [built[0], built[2]]
+    with pytest.raises(ReleaseError, match=f"manifest {built[1].digest[:16]}.*give all"):
+        build_release([table({"x": 0.5}, metric="d")], policy(), ISSUED, earlier=gap)
+
+
+def test_an_old_release_that_is_shown_again_is_known(tmp_path: Path) -> None:
+    first = build_release([table({"x": 0.5})], policy(), ISSUED)
+    write_release(first, tmp_path / "1")
+    before = [read_release(tmp_path / "1")]
+    second = build_release([table({"x": 0.5}, metric="two")], policy(), ISSUED, earlier=before)
+    write_release(second, tmp_path / "2")
+    memory = tmp_path / "seen.json"
+    for number in "1122":
+        check_latest(verify_release(tmp_path / number, []), memory)
+    with pytest.raises(VerificationError, match="is an old one: that of 2026-12-01 was built on"):
+        check_latest(verify_release(tmp_path / "1", []), memory)
+    memory.write_text("[]")
+    with pytest.raises(ReleaseError, match=r"seen\.json is not what"):
+        check_latest(verify_release(tmp_path / "1", []), memory)
+
+
 def test_an_edited_manifest_needs_the_key(folder: Path, keys: tuple[Path, Path]) -> None:
     """Whoever changes a file and its digest passes the digests, and not the signature."""
     path = folder / "release.csv"
@@ -167,9 +220,9 @@ def test_an_edited_manifest_needs_the_key(folder: Path, keys: tuple[Path, Path])
     told = {"bytes": path.stat().st_size, "sha256": sha256(path.read_bytes()).hexdigest()}
     made["files"]["release.csv"] = told
     (folder / "manifest.json").write_text(json.dumps(made))
-    verify_release(folder, None)
+    verify_release(folder, [])
     with pytest.raises(VerificationError, match="not of this key"):
-        verify_release(folder, load_public_key(keys[1]))
+        verify_release(folder, [load_public_key(keys[1])])
 
 
 @pytest.mark.parametrize("signature", [b"", b"!!!", b"AAAA", b"\xff" * 88])
@@ -179,13 +232,13 @@ def test_a_broken_or_foreign_signature_is_refused(
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(VerificationError, match="not of this key"):
-        verify_release(folder, load_public_key(make_keys(other)[1]))
+        verify_release(folder, [load_public_key(make_keys(other)[1])])
     (folder / "manifest.sig").write_bytes(signature)
     with pytest.raises(VerificationError, match="not of this key"):
-        verify_release(folder, load_public_key(keys[1]))
+        verify_release(folder, [load_public_key(keys[1])])
     (folder / "manifest.sig").unlink()
     with pytest.raises(VerificationError, match="not signed"):
-        verify_release(folder, load_public_key(keys[1]))
+        verify_release(folder, [load_public_key(keys[1])])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +254,7 @@ def test_a_manifest_that_names_a_file_elsewhere_is_refused_even_if_signed(
     (folder / "manifest.json").write_bytes(text)
     (folder / "manifest.sig").write_bytes(sign_manifest(load_private_key(keys[0]), text))
     with pytest.raises(VerificationError, match="not the name of a file"):
-        verify_release(folder, load_public_key(keys[1]))
+        verify_release(folder, [load_public_key(keys[1])])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "rappor-release"}', "{" * 99999,
@@ -209,10 +262,10 @@ def test_a_manifest_that_names_a_file_elsewhere_is_refused_even_if_signed(
 def test_what_is_no_manifest_is_refused(text: str, folder: Path) -> None:
     (folder / "manifest.json").write_text(text)
     with pytest.raises(VerificationError):
-        verify_release(folder, None)
+        verify_release(folder, [])
     (folder / "manifest.json").unlink()
     with pytest.raises(ReleaseError, match="no such file"):
-        verify_release(folder, None)
+        verify_release(folder, [])
 
 
 def test_no_half_of_a_key_is_left_where_the_disk_is_full(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from publication.errors import ReleaseError
 from publication.release import CellTable, Release, RollUp, build_release
 from publication.release.earlier import Earlier
+from publication.release.inference import audit_releases
+from publication.release.plain import release_to_plain
 from tests.publication.release.support import ISSUED, policy, shown, table
 
 CELLS = {"010": 0.3, "011": 0.28, "120": 0.2, "121": 0.03, "122": 0.025, "123": 0.02}
@@ -76,7 +79,7 @@ def test_a_table_that_stays_has_its_outlines_and_symbols() -> None:
                   detected=table(CELLS | {"130": 0.0}).estimate > 0.0)  # fmt: skip
     first = release(cells, roll_up={})
     assert shown(first)["121"] == "u"
-    symbols = {**policy().symbols, "earlier": "x"}
+    symbols = {**policy().symbols, "low_interval": "x"}
     again = release(replace(cells, level=0.99), earlier=first, symbols=symbols)
     assert shown(again) == {cell: "x" if seen == "u" else seen
                             for cell, seen in shown(first).items()}  # fmt: skip
@@ -116,20 +119,34 @@ def test_rows_that_were_everybody_stay_so() -> None:
     assert Earlier.of([first]).reconcile(fewer, policy()).complete
 
 
-def test_pools_of_other_members_in_one_sum_are_refused() -> None:
+def test_pools_of_other_members_in_one_sum_are_judged() -> None:
     """12 of all, less what is shown of north and south, would be 121 of the south: 0.002."""
-    whole = table({"010": 0.5, "120": 0.3, "121": 0.03, "122": 0.03})
-    north = table({"010": 0.5, "120": 0.3, "121": 0.09, "122": 0.06}, strata=NORTH,
+    whole = table({"010": 0.5, "120": 0.3, "121": 0.0362, "122": 0.0648})
+    north = table({"010": 0.5, "120": 0.3, "121": 0.0875, "122": 0.057}, strata=NORTH,
                   num_reports=4000)  # fmt: skip
     south = table({"010": 0.5, "120": 0.3, "121": 0.002, "122": 0.07}, strata=SOUTH,
                   num_reports=6000)  # fmt: skip
-    with pytest.raises(ReleaseError, match="pool other cells"):
-        release(whole, north, south)
-    with pytest.raises(ReleaseError, match="pool other cells"):
-        release(whole, north)  # less the north, 12 of all is that of the south
+    made = release(whole, north, south)
+    assert audit_releases([made]).findings == ()
+    assert sum(one == "u" for index in range(3) for one in shown(made, index).values()) > 0
     first = release(north, south)
-    with pytest.raises(ReleaseError, match="pool other cells"):
-        release(whole, earlier=first)
+    later = release(whole, earlier=first)
+    assert audit_releases([first, later]).findings == ()
     same = [table(CELLS), table(CELLS, strata=NORTH, num_reports=4000),
             table(CELLS, strata=SOUTH, num_reports=6000)]  # fmt: skip
     assert all("12" in shown(release(*same), index) for index in range(3))
+
+
+def test_a_pool_of_rare_strings_does_not_name_them() -> None:
+    """Only how many they are, and their sum; the next release of the same pool keeps it."""
+    strings = {"big.example.org": 0.6, "alice.hospital.org": 0.04, "bob.hospital.org": 0.04}
+    rules = {"places": RollUp(tree="domain")}
+    rare = table(strings, listed=False, complete=False)
+    first = release(rare, roll_up=rules)
+    (one,) = first.tables
+    assert one.cells == ("big.example.org", "*.hospital.org")
+    assert (one.held, one.members) == ({"*.hospital.org": 2}, {})
+    assert "alice" not in json.dumps(release_to_plain(first))
+    assert shown(release(rare, earlier=first, roll_up=rules)) == shown(first)
+    named = table({**strings, "alice.hospital.org": 0.09}, listed=False)
+    assert shown(release(named, earlier=first, roll_up=rules)) == shown(first)

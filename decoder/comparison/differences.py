@@ -1,0 +1,106 @@
+"""What is said of a difference between two windows: interval, test, and which are told from none.
+
+Every before-and-after comparison ends here: of shares, of cells, of numbers, of pairs, whoever
+estimated the difference and its standard error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from decoder.inference.multiple_testing import Correction, Decision, decide_apart
+from decoder.typing import Flags, Floats, Indices
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Later less earlier, (n,) each; shares in [-1, 1], which a page shows in points.
+
+    std_error: of the difference.  low, high: interval, at the level that was asked; not clipped.
+    p_value: two-sided, of no change.  p_adjusted, detected: after correction; a value that is
+    tested by itself has its own p-value.
+    """
+
+    difference: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    p_adjusted: Floats
+    detected: Flags
+
+    def of(self, rows: Indices) -> Differences:
+        """Those of some rows."""
+        return Differences(*(part[rows] for part in vars(self).values()))
+
+
+def differences(
+    difference: Floats,
+    std_error: Floats,
+    *,
+    level: float = 0.95,
+    alpha: float = 0.05,
+    freedom: float = np.inf,
+    correction: Correction = "bh",
+    apart: Flags | None = None,
+) -> Differences:
+    """Interval and test of each difference (n,).
+
+    Args:
+        difference: later less earlier.
+        std_error: of each; where it is not a number the difference is not tested.
+        level: of the intervals, in (0, 1).
+        alpha: of the tests, in (0, 1).
+        freedom: of the t distribution of the differences.
+        correction: for the number of values.
+        apart: values that are no part of the list, such as `other` of a map (`decide_apart`).
+    """
+    p = no_change(difference, std_error, freedom)
+    decision = corrected(p, correction, alpha, apart)
+    half = margin(std_error, level, freedom)
+    return Differences(difference, std_error, difference - half, difference + half,
+                       p, decision.adjusted, decision.detected)  # fmt: skip
+
+
+def independent(
+    before: tuple[Floats, Floats], after: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """Difference and standard error (n,) of unbiased estimates, each with its standard errors.
+
+    Devices that repeat their permanent answers in both windows make a difference surer than that,
+    never less sure.
+    """
+    return after[0] - before[0], np.hypot(before[1], after[1])
+
+
+def margin(std_error: Floats, level: float, freedom: float = np.inf) -> Floats:
+    """Half the width of intervals at a level, (n,)."""
+    tail = (1 - level) / 2
+    quantile = -float(stdtrit(freedom, tail) if np.isfinite(freedom) else ndtri(tail))
+    return np.asarray(quantile * std_error)
+
+
+def no_change(difference: Floats, std_error: Floats, freedom: float = np.inf) -> Floats:
+    """Two-sided p-values (n,) of no change; 1 where a standard error is not positive."""
+    return more_than(0.0, difference, std_error, freedom)
+
+
+def more_than(
+    bound: float, difference: Floats, std_error: Floats, freedom: float = np.inf
+) -> Floats:
+    """P-values (n,), for both signs, of a change of at most `bound` >= 0; 1 without an error."""
+    away = np.abs(difference) - bound
+    z = np.divide(away, std_error, out=np.full(len(away), -np.inf), where=std_error > 0)
+    one_sided = stdtr(freedom, -z) if np.isfinite(freedom) else ndtr(-z)
+    return np.minimum(2 * np.asarray(one_sided, dtype=np.float64), 1.0)
+
+
+def corrected(
+    p: Floats, correction: Correction = "bh", alpha: float = 0.05, apart: Flags | None = None
+) -> Decision:
+    """Correct p-values (n,) for their number; those `apart` are tested each by itself."""
+    alone = np.zeros(len(p), dtype=bool) if apart is None else apart
+    return decide_apart(alone, p, np.zeros_like(p), correction, alpha)

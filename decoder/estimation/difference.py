@@ -1,0 +1,119 @@
+"""How much each value's share differs between two windows, whatever else changed.
+
+The differences are fitted to the difference of the windows' bit shares. What unlisted values gain
+or lose stays in the residual. A value that has not changed has positions that are independent of
+it: the null distribution of its score against the residual of a fit without it is known
+(docs/method.md, (1)), also where one unlisted value changed much and cohorts are few.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, stdtr, stdtrit
+
+from decoder.errors import ConvergenceError
+from decoder.estimation.estimate import Observed
+from decoder.estimation.least_squares import (
+    Balance,
+    CandidateSolver,
+    centred_columns,
+    null_variance,
+    unexplained,
+)
+from decoder.model.null_distribution import null_tail
+from decoder.typing import Floats
+
+LOUDER = 3  # steps of the repetition that the noise of a difference shows
+WORTH_TESTING = 0.1  # p-value by Student's t, above which the null distribution is not asked
+LEAST_DEVIATE = 1e-3  # of a test: below it an error would be without bound
+
+
+class Differences(NamedTuple):
+    """Second window less first: differences and standard errors, (D,), and degrees of freedom."""
+
+    shares: Floats
+    std_errors: Floats
+    freedom: float
+
+
+class _Fitted(NamedTuple):
+    """Posterior means e and covariance H of the differences, V_-i^-1 z_i (n, D), the balance."""
+
+    means: Floats
+    covariance: Floats
+    directions: Floats
+    columns: Floats
+    balance: Balance
+
+
+def fit_differences(first: Observed, second: Observed) -> Differences:
+    """Least squares on the difference of the bit shares of two windows of the same cohorts.
+
+    Each difference has a belief N(0, 1), so that values which the cohorts cannot tell apart have
+    wide errors instead of none. Where the residual is noisier than the windows' repetition says,
+    reports are taken to repeat more: that widens the errors of heavy values, whose sampling
+    repeats, more than those of the others. Errors reach as far as the null distribution says.
+
+    Raises ConvergenceError where the values leave nothing of the rows over.
+    """
+    fitted = _fit(first, second)
+    for _ in range(LOUDER):
+        if fitted.balance.ratio <= 1:
+            break
+        repeats = first.noise.repetition_of(fitted.balance.ratio)
+        first, second = first.repeated(repeats), second.repeated(repeats)
+        fitted = _fit(first, second)
+    cohorts, num_bits = first.bit_shares.shape
+    freedom = float(max(cohorts * (num_bits - 1) - len(first.positions), 1))
+    without = 1 - np.diag(fitted.covariance)  # the belief of each taken out of its posterior
+    shares = fitted.means / without
+    errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance) / without)
+    return Differences(shares, _widened(fitted, first, shares, errors, freedom), freedom)
+
+
+def noise_of_shares(observed: Observed) -> Floats:
+    """Covariance of the noise at the shares of a first, unweighted fit: (m, k, k)."""
+    columns = centred_columns(observed.positions, observed.noise.random)
+    shares = np.linalg.lstsq(columns, observed.centred.ravel(), rcond=None)[0]
+    return observed.noise_of(np.asarray(shares, dtype=np.float64))
+
+
+def _fit(first: Observed, second: Observed) -> _Fitted:
+    noise = noise_of_shares(first) + noise_of_shares(second)
+    target, random = second.bit_shares - first.bit_shares, first.noise.random
+    columns = centred_columns(first.positions, random)
+    values, freedom = columns.shape[1], target.size - len(target)
+    if values >= freedom:
+        raise ConvergenceError(
+            f"the changes of {values:,} values are to be told apart by {freedom:,} numbers (the "
+            "bits of each cohort but one), which leaves nothing to read the noise from; compare "
+            "fewer values, or collect from more cohorts"
+        )
+    solver = CandidateSolver(noise, target, columns, np.ones(values), random)
+    balance = unexplained(solver(0.0), 0.0, random)
+    _, F, _, H = solver.factors(0.0)
+    means = H @ (F.T @ target.ravel())
+    return _Fitted(means, H, (F @ H) / np.diag(H), columns, balance)
+
+
+def _widened(
+    fitted: _Fitted, observed: Observed, shares: Floats, errors: Floats, freedom: float
+) -> Floats:
+    """Errors with which Student's t is no surer of a change than the null distribution, (D,)."""
+    errors, random = errors.copy(), observed.noise.random
+    p = 2 * stdtr(freedom, -np.abs(shares / errors))
+    for i in np.flatnonzero(p < WORTH_TESTING):
+        sign = np.sign(fitted.means[i])
+        without = (
+            fitted.balance.solution.residual.ravel() + fitted.means[i] * (fitted.directions[:, i])
+        )
+        residual = sign * without.reshape(observed.bit_shares.shape)
+        score = fitted.columns[:, i] @ residual.ravel()
+        z = score / np.sqrt(null_variance(residual, random))
+        exact = 2 * float(ndtr(-null_tail(residual, random).deviate(np.array([z]))[0]))
+        if exact > p[i]:
+            deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
+            errors[i] = abs(shares[i]) / max(deviate, LEAST_DEVIATE)
+    return errors

@@ -1,0 +1,198 @@
+"""What a device spends, over metrics, slots, levels and versions, stays within every bound.
+
+Devices record whatever they can of all metrics. Reports without a second round are the permanent
+responses themselves, so that each distinct one that leaves is counted, at its price. Bounds are
+the budget of the file, the person's own where the file has none, and the budget that a device
+began with where a later version of the app declares a larger one or none.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+from typing import Final, NamedTuple
+
+from client_sdk.privacy_level import PrivacyLevel
+from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.lives import Event, Seen, Value, WholeLife
+from privacy_audit.black_box.power import one_of
+from privacy_audit.black_box.scenario import start_days
+from privacy_audit.black_box.scenarios import values_of
+from privacy_audit.black_box.sdk_client import SdkClient, next_version
+from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
+from privacy_audit.black_box.trials import Source
+from privacy_audit.errors import client_errors
+from rappor_core.calendar import MEAN_DAYS, period_number
+from rappor_core.metrics.compiled import compiled_text
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+BOX: Final = "budgets"
+FILES = 5  # budgets that are tried
+DEVICES = 5  # of each
+PERIODS = 16
+VALUES = 12  # of each metric, among which a device draws
+SHARES = (0.1, 0.95)  # of what all metrics may cost, between which budgets are drawn
+ROUNDING = 1 + 1e-9
+NAMES = {
+    "file": "all metrics together stay within the budget of the file",
+    "person": "all metrics together stay within the person's budget, where the file has none",
+    "versions": "all metrics together stay within the budget that the device began with, "
+                "through versions of the app that declare more or none",
+}  # fmt: skip
+
+
+class Spent(NamedTuple):
+    """Of one device. nats: at least what its reports cost.  budget: that holds.  wrong: other
+    bounds that it broke, in words.
+    """
+
+    nats: float
+    budget: float
+    wrong: tuple[str, ...]
+
+
+def budget_checks(source: Source, names: tuple[str, ...], *, upkeep: bool) -> Iterator[Check]:
+    """All bounds, of the metrics of those names together. Raises ClientError."""
+    file = source.file()
+    own = [
+        m for m in file.metrics.values() if m.base_name in names and _recordable(m, upkeep=upkeep)
+    ]
+    if not own:
+        return
+    shown = exchanged(MetricsFile({m.name: m for m in own}), without_second_round)
+    draw = Random(os.urandom(16))
+    whole = sum(m.lifetime_epsilon for m in shown.declared if math.isfinite(m.lifetime_epsilon))
+    for kind, text in NAMES.items():
+        if kind != "file" and not upkeep:
+            continue
+        found: list[Spent] = []
+        for _ in range(FILES):
+            budget = whole * (draw.uniform(*SHARES) if source.command is None else 2.0)
+            found += _run(source, shown, kind, budget, draw)
+        if source.command is None:  # no file is read whose budget is below its metrics' caps
+            yield _together(text, found)
+        yield _each(kind, found)
+
+
+def _recordable(metric: Metric, *, upkeep: bool) -> bool:
+    if metric.location is not None:
+        return upkeep and not metric.location.pairs and metric.location.grid.box is not None
+    return upkeep or not metric.rules.collected
+
+
+def _run(source: Source, shown: MetricsFile, kind: str, budget: float, draw: Random) -> list[Spent]:
+    """Devices under one budget."""
+    first = shown if kind == "person" else shown.replace(budget=budget)
+    versions: tuple[MetricsFile, ...] = ()
+    if kind == "versions":
+        later = shown
+        for metric in shown.declared:
+            if metric.location is None and not metric.rules.collected:
+                later = next_version(later, metric.name)
+        versions = (later, shown.replace(budget=2 * budget), later.replace(budget=1e5))
+    lives = [
+        WholeLife(os.urandom(32), tuple(_events(shown, draw, 1 + len(versions))))
+        for _ in range(DEVICES)
+    ]
+    if source.command is None:
+        level = PrivacyLevel(max_epsilon=budget) if kind == "person" else None
+        with client_errors():
+            seen = SdkClient(first, level).live(lives, versions)
+    else:
+        client = Source(compiled_text(first), source.command).open()
+        try:
+            with client_errors():
+                seen = client.live(lives)
+        finally:
+            client.close()
+    return [_spent(shown, reports, budget) for reports in seen]
+
+
+def _events(file: MetricsFile, draw: Random, versions: int) -> Iterator[Event]:
+    """Every period all metrics in an order by lot, most of them twice, values by lot."""
+    pools = {metric.base_name: _pool(metric) for metric in file.declared}
+    for number in range(PERIODS):
+        version = min(versions - 1, number * versions // PERIODS)
+        order = list(file.declared)
+        draw.shuffle(order)
+        for metric in order:
+            day = start_days(metric, PERIODS)[number]
+            value = draw.choice(pools[metric.base_name])
+            for _ in range(draw.choice((1, 2))):
+                yield Event(metric.base_name, day, value, version)
+
+
+def _pool(metric: Metric) -> list[Value]:
+    if metric.location is not None:
+        grid = metric.location.grid
+        return [grid.centre(cell) for cell in grid.cells(grid.finest)[:VALUES]]
+    if metric.kind == "number" and metric.details.of_period == "count":
+        return [1.0]
+    return list(values_of(metric))[:VALUES]
+
+
+def _spent(file: MetricsFile, reports: list[Seen], budget: float) -> Spent:
+    """At least: two answers whose responses are alike are counted as one."""
+    by_line: dict[str, list[Seen]] = defaultdict(list)
+    for report in reports:
+        by_line[report.metric.partition("/")[0]].append(report)
+    total, wrong = 0.0, []
+    for metric in file.declared:
+        own = by_line[metric.base_name]
+        responses = len({report.bits for report in own})
+        by_values = responses * metric.params.epsilon_infinity if responses else 0.0
+        by_reports = math.inf if metric.max_reports is None else len(own) * metric.epsilon_one
+        cost = min(by_values, by_reports)
+        total += cost if math.isfinite(cost) else 0.0
+        if (
+            responses > metric.max_permanent_responses
+            and metric.params.mechanism.has_permanent_round
+        ):
+            most = metric.max_permanent_responses
+            wrong.append(f"{metric.base_name}: {responses} responses, at most {most}")
+        if metric.max_reports is not None and len(own) > metric.max_reports:
+            wrong.append(
+                f"{metric.base_name}: {len(own)} reports for life, at most {metric.max_reports}"
+            )
+        wrong += _too_often(metric, own)
+    return Spent(total, budget, tuple(wrong))
+
+
+def _too_often(metric: Metric, own: list[Seen]) -> Iterator[str]:
+    """Of a window less than one period's tolerance is allowed: months differ."""
+    place = metric.location
+    if place is not None and place.mode == "window":
+        blocks = getattr(place, "turn", "fixed") == "fresh"
+        days = sorted(report.day for report in own)
+        least = 0 if blocks else int((place.window - 0.5) * MEAN_DAYS[metric.period])
+        if any(b - a < least for a, b in pairwise(days)):
+            yield f"{metric.base_name}: two reports within a window"
+        return
+    most = Counter((report.metric, period_number(metric.period, report.day)) for report in own)
+    if most and max(most.values()) > metric.max_reports_per_period:
+        yield f"{metric.base_name}: {max(most.values())} reports in a period"
+
+
+def _together(text: str, found: list[Spent]) -> Check:
+    over = [one for one in found if one.nats > one.budget * ROUNDING]
+    worst = max(found, key=lambda one: one.nats / one.budget)
+    return exact(
+        "", text, BOX,
+        f"{len(over)} of {len(found)} devices spent more: {worst.nats:.2f} of {worst.budget:.2f}"
+        if over else "",
+        one_of(len(found), f"devices, that spent up to {worst.nats / worst.budget:.0%} of it"),
+    )  # fmt: skip
+
+
+def _each(kind: str, found: list[Spent]) -> Check:
+    """Bounds of single metrics."""
+    wrong = [text for one in found for text in one.wrong]
+    return exact(
+        "", f"each metric stays within its own bounds on responses and reports ({kind})", BOX,
+        f"{wrong[0]} ({len(wrong)} times)" if wrong else "", one_of(len(found), "devices"),
+    )  # fmt: skip

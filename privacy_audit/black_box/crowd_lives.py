@@ -1,0 +1,135 @@
+"""The lives of a crowd of whole installations: all metrics of a file, over some weeks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from privacy_audit.black_box.environment import Machine
+from privacy_audit.black_box.lives import Value
+from privacy_audit.black_box.number_scenarios import MOST_RECORDED
+from privacy_audit.black_box.observables import Crowd
+from privacy_audit.black_box.scenarios import free, values_of
+from privacy_audit.black_box.witness import Asked, Recorded, Sitting, Witnessed
+from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+DEVICES = 8  # of each condition
+MEAN_DELAY = 5.0 * SECONDS_A_DAY
+PAD_TO = 256
+BATCH_REPORTS = 3
+DELIVERY = (("mean_delay", MEAN_DELAY), ("pad_to", PAD_TO), ("batch_reports", BATCH_REPORTS))
+OFTEN = "audit-often"  # a metric of which several reports of one day travel together
+TIMES = 3
+HERE, THERE = Machine("audit-host-one", "first", 0.0), Machine("audit-host-two", "second", 4e7 + 11)
+
+
+def crowd_file(file: MetricsFile) -> MetricsFile:
+    """The metrics, and one more with several reports a day, where a kind allows it."""
+    metrics = {m.name: m for m in file.metrics.values() if not (m.location and m.location.pairs)}
+    for metric in file.declared:
+        if metric.kind in ("string", "category", "boolean") and metric.max_reports is None:
+            often = metric.replace(
+                name=OFTEN, max_reports_per_period=TIMES, cohort_with=None, no_data=None
+            )
+            return file.replace(metrics={**metrics, OFTEN: often})
+    return file.replace(metrics=metrics)
+
+
+def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
+    """A life A, a life B with other values, and one whose values change whenever they can."""
+    declared = [metric for metric in file.declared if _pool(metric)]
+    start = min(day_of(metric.expires) for metric in declared) - 120
+    unit = max(PERIOD_DAYS[metric.period] for metric in declared)
+    patterns = ((0, 0, 1), (2, 2, 3), (0, 1, 2))
+    linked = {name for one in file.associations for name in one.of}
+    alone = _single([metric for metric in declared if metric.name not in linked])
+    return tuple(tuple(_life(declared, start, unit, pattern, alone)) for pattern in patterns)
+
+
+def _life(
+    declared: list[Metric], start: int, unit: int, pattern: tuple[int, ...], alone: str
+) -> Iterator[Sitting]:
+    """Sittings that are sent and some that are not, a silence, and three with one value alone."""
+    some = [_recorded(declared, which) for which in (*pattern, pattern[2], pattern[0])]
+    single = [recorded for recorded in some[0] if recorded[0] == alone][:1]
+    days = [0, 1, 2, 3, 4]
+    for number, recorded in enumerate(some):
+        now = _at(start + unit * days[number])
+        yield Sitting(now, tuple(recorded), sent=number in (0, 2, 4))
+    for number in range(3):
+        now = _at(start + unit * (8 + 2 * number) + 30)
+        yield Sitting(now, tuple(single), alone=bool(single), looked=number == 2)
+
+
+def _at(day: int) -> float:
+    return float(day * SECONDS_A_DAY + SECONDS_A_DAY // 2)
+
+
+def _single(declared: list[Metric]) -> str:
+    """A metric of which one report makes one batch, and no other."""
+    for metric in declared:
+        if (
+            metric.location is None
+            and not metric.rules.collected
+            and metric.max_reports is None
+            and not metric.cohort_with
+        ):
+            return metric.name
+    return ""
+
+
+def _recorded(declared: list[Metric], which: int) -> list[Recorded]:
+    found: list[Recorded] = []
+    for metric in declared:
+        pool = _pool(metric)
+        value = pool[which % len(pool)]
+        times = TIMES if metric.name == OFTEN else 1
+        found += [
+            (metric.base_name, pool[(which + i) % len(pool)] if times > 1 else value)
+            for i in range(times)
+        ]
+    return found
+
+
+def _pool(metric: Metric) -> list[Value]:
+    if metric.location is not None:
+        grid = metric.location.grid
+        cells = grid.cells(grid.finest)
+        return [grid.centre(cells[place * (len(cells) - 1) // 3]) for place in range(4)]
+    pool = list(free(metric, values_of(metric)))
+    if metric.kind == "number" and metric.details.of_period == "count":
+        return [1.0]
+    if metric.kind == "number":
+        some: list[Value] = [value for value in pool if value]
+        return some[:4] or pool
+    return pool[:4] if len(pool) > MOST_RECORDED else pool
+
+
+def run_crowd(
+    metrics: str,
+    root: Path,
+    run: Callable[[list[Asked]], list[Witnessed]],
+    file: MetricsFile,
+    devices: int,
+) -> Crowd:
+    """All conditions, of so many devices each.
+
+    metrics: compiled.  run: does each task in a process of its own.
+    """
+    a, b, changing = lives(file)
+    seeds = os.urandom(32), os.urandom(32), os.urandom(32)
+    few = max(1, devices // 2)
+    conditions = (
+        (a, devices, seeds[0], HERE, "here"), (a, devices, seeds[0], THERE, "a/longer/path"),
+        (b, devices, seeds[0], HERE, "b"), (changing, few, seeds[0], HERE, "c"),
+        (a, devices, seeds[1], HERE, "here"), (b, devices, seeds[2], HERE, "b"),
+    )  # fmt: skip
+    asked = [
+        Asked(metrics, str(root / where), seed, machine, (life,) * number, DELIVERY)
+        for life, number, seed, machine, where in conditions
+    ]
+    first, second = run(asked[:4]), run(asked[4:])  # the same paths again
+    return Crowd(first[0], first[1], first[2], first[3], second[0], second[1])

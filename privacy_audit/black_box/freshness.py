@@ -1,0 +1,110 @@
+"""The second round is fresh, and has all its entropy: how often reports of one device are equal.
+
+Reports of one value of one device differ by fresh noise alone. Two of them, or two pieces of them,
+are equal by chance as often as the declared law says; noise from a generator with s possible seeds
+makes n^2 / 2s more equal pairs of n reports. It holds for reports of one opened device as for those
+of one that is opened anew, where a seed of the time would be the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from privacy_audit.black_box.checks import Check, test
+from privacy_audit.black_box.derivations import a_day
+from privacy_audit.black_box.lives import Life, Seen
+from privacy_audit.black_box.power import all_of
+from privacy_audit.black_box.scenarios import disjoint, values_of
+from privacy_audit.black_box.trials import Source
+from privacy_audit.errors import client_errors
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.metric import Metric
+
+BOX: Final = "freshness"
+REPORTS = 240_000  # of one device
+OPENED = 6_000  # of them with a device opened anew for each
+LIFE = 2_000  # reports of one life
+PIECE = 32  # bits of a report that are compared by themselves
+LEAST = 12.0  # bits of entropy of a piece: below, reports are equal in any case
+FOUND = 3.0  # equal pairs expected of a fault that is found with probability .95
+
+
+def left_out(metric: Metric) -> str:
+    """Why a metric's reports are not compared; "" where they are."""
+    m = metric.params.mechanism
+    if metric.params.scheme.symbols or metric.params.num_bits < LEAST:
+        return f"its reports have fewer than {LEAST:g} bits of noise, and are equal in any case"
+    return "" if 0 < m.q2 < PROBABILITY_SCALE else "it has no second round"
+
+
+def freshness_checks(source: Source, metric: Metric, reports: int) -> Iterator[Check]:
+    """Equal reports and pieces of them. reports: of one opened device. Raises ClientError."""
+    value = disjoint(metric, values_of(metric))[0]
+    secret, day = os.urandom(32), a_day(metric)
+    client = source.open()
+    try:
+        with client_errors():
+            (known,) = client.derive(metric.name, [(secret, value)])
+            for number, together, how in (
+                (reports, LIFE, "one after the other"),
+                (min(reports, OPENED), 1, "by a device opened anew"),
+            ):
+                length = min(LIFE, number)
+                life = Life(secret, ((day, value),) * length)
+                seen = client.encode(metric.name, [life] * (number // length), together)
+                yield _equal(metric, known.permanent_bits, seen, how)
+    finally:
+        client.close()
+
+
+def _equal(metric: Metric, permanent: int, seen: list[list[Seen]], how: str) -> Check:
+    """Pairs of equal pieces, of the piece with the smallest p-value. permanent: B'."""
+    width, n = metric.params.report_bytes, sum(map(len, seen))
+    raw = np.frombuffer(b"".join(r.bits for some in seen for r in some), dtype=np.uint8)
+    table = raw.reshape(n, width)
+    step = PIECE // 8
+    pieces = [slice(0, width), *(slice(i, min(i + step, width)) for i in range(0, width, step))]
+    p_values, told, seeds = [], [], 0.0
+    for piece in dict.fromkeys((one.start, one.stop) for one in pieces):
+        alike = chance_alike(metric, permanent, 8 * piece[0], 8 * piece[1])
+        if alike > 2**-LEAST:
+            continue
+        expected = n * (n - 1) / 2 * alike
+        found = equal_pairs(table[:, piece[0] : piece[1]])
+        p_values.append(float(stats.poisson.sf(found - 1, expected)) if found else 1.0)
+        bits = f"bits {8 * piece[0]} to {8 * piece[1]}"
+        told.append(f"{found:,} equal pairs of {bits}, {expected:.3g} expected")
+        more = FOUND + 4 * np.sqrt(expected + 1)
+        seeds = max(seeds, np.log2(n * (n - 1) / 2 / more))
+    if not p_values:
+        return test(
+            metric.name, f"reports {how} are equal only by chance", BOX, 1.0, "nothing to compare"
+        )
+    worst = int(np.argmin(p_values))
+    return test(
+        metric.name, f"reports {how} are equal only by chance", BOX,
+        p_values[worst] * len(p_values), f"{told[worst]}, among {n:,} reports",
+        all_of(f"noise, or {PIECE} bits of it, from 2^{seeds:.0f} seeds or fewer"),
+    )  # fmt: skip
+
+
+def chance_alike(metric: Metric, permanent: int, start: int, end: int) -> float:
+    """That bits `start` to `end` of two reports are equal, given their permanent response."""
+    m = metric.params.mechanism
+    p2, q2 = m.p2 / PROBABILITY_SCALE, m.q2 / PROBABILITY_SCALE
+    places = range(start, min(end, metric.params.num_bits))
+    ones = sum(permanent >> place & 1 for place in places)
+    return float((p2**2 + (1 - p2) ** 2) ** ones * (q2**2 + (1 - q2) ** 2) ** (len(places) - ones))
+
+
+def equal_pairs(table: NDArray[np.uint8]) -> int:
+    """Pairs of equal rows."""
+    rows = np.ascontiguousarray(table).view(np.dtype((np.void, table.shape[1]))).ravel()
+    _, counts = np.unique(rows, return_counts=True)
+    return int((counts * (counts - 1) // 2).sum())

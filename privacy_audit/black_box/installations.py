@@ -1,0 +1,198 @@
+"""Whole installations under audit: `Client`, SQLite, queue, batches, HTTP on the loopback address.
+
+One crowd has all metrics of the file, as a device has. Each condition of the crowd is a controlled
+process (`environment`); what is asked of it is in `observables`, `state_files` and here.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from client_sdk.delivery.batches import read_body
+from privacy_audit.black_box import crowd_lives
+from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.crowd_lives import OFTEN
+from privacy_audit.black_box.expected_answers import expected
+from privacy_audit.black_box.lives import NOTHING, Seen, Step
+from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
+from privacy_audit.black_box.observables import Crowd, influence_checks, observable_checks
+from privacy_audit.black_box.power import one_of, shifted
+from privacy_audit.black_box.shown_metrics import exchanged, looks_another, nearly_clear
+from privacy_audit.black_box.state_files import file_checks
+from privacy_audit.black_box.witness import (
+    Asked,
+    Device,
+    Influence,
+    Sitting,
+    Witnessed,
+    influences,
+    witness,
+)
+from rappor_core.calendar import SECONDS_A_DAY, day_of
+from rappor_core.metrics.compiled import compiled_text
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+BOX: Final = "installations"
+_Seen = TypeVar("_Seen")
+
+NOON = 12  # the hour of all sittings
+
+
+class Found(NamedTuple):
+    """What all processes of a crowd saw. clear: lives with next to no noise."""
+
+    crowd: Crowd
+    clear: Witnessed
+    influences: list[Influence]
+
+
+def installation_checks(declared: MetricsFile, processes: int, devices: int) -> Iterator[Check]:
+    """All that is asked of a crowd. devices: of each condition. Raises ClientError."""
+    file = crowd_lives.crowd_file(declared)
+    clear = exchanged(file, nearly_clear)
+    with tempfile.TemporaryDirectory(prefix="rappor-audit-") as root:
+        found = _run(file, clear, Path(root), processes, devices)
+    crowd = found.crowd
+    yield from influence_checks(found.influences)
+    yield from observable_checks(crowd, crowd_lives.MEAN_DELAY, crowd_lives.PAD_TO)
+    files = [
+        [device.files[-1] for one in some for device in one.devices]
+        for some in ((crowd.usual, crowd.anew), (crowd.others, crowd.others_anew))
+    ]
+    yield from file_checks(files[0], files[1])
+    yield from _answers(clear, crowd_lives.lives(clear)[2], found.clear.devices)
+    yield from _apart(file, [*crowd.usual.devices, *crowd.anew.devices])
+
+
+def _run(file: MetricsFile, clear: MetricsFile, root: Path, processes: int, devices: int) -> Found:
+    def run(tasks: list[Asked]) -> list[Witnessed]:
+        return _each_alone(witness, tasks, processes)
+
+    crowd = crowd_lives.run_crowd(compiled_text(file), root, run, file, devices)
+    changing = crowd_lives.lives(clear)[2]
+    asked = Asked(compiled_text(clear), str(root / "clear"), os.urandom(32), crowd_lives.HERE,
+                  (changing,) * devices, crowd_lives.DELIVERY)  # fmt: skip
+    (shown,) = run([asked])
+    (told,) = _each_alone(influences, [replace(asked, metrics=compiled_text(file))], 1)
+    return Found(crowd, shown, told)
+
+
+def _each_alone(do: Callable[[Asked], _Seen], tasks: list[Asked], processes: int) -> list[_Seen]:
+    """Each task in a process that has done nothing yet, so many at a time.
+
+    A pool a task: one pool that exchanges its workers (`max_tasks_per_child`) may wait for ever.
+    """
+    found: list[_Seen] = []
+    for start in range(0, len(tasks), max(processes, 1)):
+        with ExitStack() as pools:
+            some = [
+                pools.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+                for _ in tasks[start : start + max(processes, 1)]
+            ]
+            asked = zip(some, tasks[start:], strict=False)
+            waiting = [pool.submit(do, task) for pool, task in asked]
+            found += [one.result() for one in waiting]
+    return found
+
+
+def seen_of(device: Device) -> dict[str, list[Seen]]:
+    """A device's reports by declared name, in order of days."""
+    found: dict[str, list[Seen]] = {}
+    for some in device.requests:
+        for request in some:
+            kind = dict(request.headers).get("Content-Type", "")
+            for group in read_body(request.body, json="json" in kind).groups:
+                own = found.setdefault(group.metric.partition("/")[0], [])
+                own += [Seen(group.metric, c, day_of(group.day), bits) for c, bits in group.rows]
+    return {name: sorted(own, key=lambda one: one.day) for name, own in found.items()}
+
+
+def _answers(
+    clear: MetricsFile, life: tuple[Sitting, ...], devices: list[Device]
+) -> Iterator[Check]:
+    """Reports of whole installations are the answers that the declaration asks for."""
+    for metric in clear.declared:
+        if metric.name == OFTEN or not clear.parts(metric.base_name):
+            continue
+        steps = _steps(metric, life)
+        another = off = total = 0
+        for device in devices:
+            reports = seen_of(device).get(metric.base_name, [])
+            wrong, lost, number = _compared(clear.parts(metric.base_name), steps, reports)
+            another, off, total = another + wrong, off + lost, total + number
+        yield exact(
+            metric.base_name, "installations: each report is the answer that values ask for", BOX,
+            f"{another:,} of {total:,} gave another answer, {off:,} are missing or too many"
+            if another > 1 or off else "",
+            one_of(total, "reports", 1e-6),
+        )  # fmt: skip
+
+
+def _steps(metric: Metric, life: tuple[Sitting, ...]) -> tuple[Step, ...]:
+    """What a metric takes on which day, and looks at the clock on all others."""
+    found: list[Step] = []
+    for sitting in life:
+        day = int(sitting.now // SECONDS_A_DAY)
+        values = [value for name, value in sitting.recorded if name == metric.base_name]
+        found.append((day, values[0] if values else NOTHING))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def _compared(
+    parts: tuple[Metric, ...], steps: tuple[Step, ...], reports: list[Seen]
+) -> tuple[int, int, int]:
+    """How many reports gave another answer, how many are missing or too many, and of how many."""
+    if not reports:
+        return 0, 0 if parts[0].rules.collected or parts[0].location else len(steps), 0
+    shown = next(metric for metric in parts if metric.name == reports[0].metric)
+    wanted = {
+        (one.metric, one.day): one for one in expected(parts, shown, reports[0].cohort, steps, NOON)
+    }
+    found = {(one.metric, one.day): one for one in reports}
+    off = len(reports) - len(found) + len(found.keys() - wanted.keys())
+    some_only = (shown.location is not None and shown.location.mode != "memo") or (
+        shown.kind == "number" and shown.details.mode == "once"
+    )
+    off += 0 if some_only else len(wanted.keys() - found.keys())
+    another = 0
+    for key in found.keys() & wanted.keys():
+        bits = wanted[key].bits
+        another += bits is not None and looks_another(shown, found[key].bits, bits)
+    return another, off, len(found)
+
+
+def _apart(file: MetricsFile, devices: list[Device]) -> Iterator[Check]:
+    """Two metrics that take one value on one day: their noise is drawn apart."""
+    if OFTEN not in file.metrics:
+        return
+    often = file.metrics[OFTEN]
+    twin = next(m for m in file.declared if m.params == often.params)
+    life = crowd_lives.lives(file)[0]
+    day, value = int(life[0].now // SECONDS_A_DAY), dict(reversed(life[0].recorded))[twin.name]
+    tables = []
+    for metric in (twin, often):
+        firsts = []
+        for device in devices:
+            own = [one for one in seen_of(device).get(metric.name, []) if one.day == day]
+            firsts += own[:1]
+        if len(firsts) < len(devices):
+            return
+        raw = [int.from_bytes(one.bits, "little") for one in firsts]
+        held = [metric.value_bits(value, one.cohort) for one in firsts]
+        shown, own_bits = (permanent_table(x, metric.params.num_bits) for x in (raw, held))
+        tables.append(residuals(metric.params, shown, own_bits, permanent=False))
+    z, p_value = product_test(often.params, tables[0], tables[1], permanent=False)
+    yield test(
+        twin.name, "the noise of two metrics is independent", BOX, p_value,
+        f"reports of {len(devices):,} devices correlate with those of a second metric, z = {z:.2f}",
+        shifted(1 / (len(devices) * often.params.num_bits) ** 0.5, "of correlation"),
+    )  # fmt: skip

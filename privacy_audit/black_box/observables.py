@@ -1,0 +1,378 @@
+"""Everything but the bits of reports: what a device sends, when, in which order, and what it keeps.
+
+Whole clients run in processes whose randomness is the audit's (`environment`). With the same
+randomness two lives must show the same but for the bits of their reports, and one life the same on
+another machine; with other randomness, on the same machine, nothing that is drawn may come again.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from client_sdk.delivery.batches import GZIP, read_body
+from client_sdk.randomisation.key_derivation import SECRET_BYTES
+from privacy_audit.black_box import bounds
+from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.power import one_of, shifted
+from privacy_audit.black_box.witness import Device, Influence, Request, Witnessed
+from privacy_audit.black_box.witnessed_client import CERTAIN_BITS
+from rappor_core.wire.report import GroupedBatch
+
+BOX: Final = "installations"
+GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # no time, no system, one extra field
+TICKS = 100  # of a mean delay
+FEWEST_BITS = 32.0  # of a report's noise, from which on single bits of randomness are looked at
+
+
+class Crowd(NamedTuple):
+    """The same devices under several conditions.
+
+    usual: lives A, machine a.  elsewhere: lives A with the same randomness, machine b.
+    others: lives B with the same randomness, machine a.  changing: lives whose values change, with
+    the same randomness.  anew, others_anew: lives A and B with other randomness, machine a.
+    """
+
+    usual: Witnessed
+    elsewhere: Witnessed
+    others: Witnessed
+    changing: Witnessed
+    anew: Witnessed
+    others_anew: Witnessed
+
+
+def observable_checks(crowd: Crowd, mean_delay: float, pad_to: int) -> Iterator[Check]:
+    """All of them. mean_delay, pad_to: of the delivery."""
+    yield from _of_the_machine(crowd)
+    yield from _of_the_values(crowd)
+    yield from _of_randomness(crowd)
+    independent = [*crowd.usual.devices, *crowd.anew.devices, *crowd.others_anew.devices]
+    yield from _of_batches(independent, pad_to)
+    yield from _of_order(independent)
+    yield _of_delays(independent, mean_delay)
+
+
+def _of_the_machine(crowd: Crowd) -> Iterator[Check]:
+    """Secrets, reports and all that is sent follow from the system's randomness alone."""
+    pairs = _comparable(crowd.usual.devices, crowd.elsewhere.devices)
+    for what, same in (
+        ("the secret", [a.secret == b.secret for a, b in pairs]),
+        ("all that is sent", [_sent(a) == _sent(b) for a, b in pairs]),
+    ):
+        other = same.count(False)
+        yield exact(
+            "", f"{what} does not depend on host, path, user, process or time", BOX,
+            f"{other} of {len(pairs)} devices had another with the same randomness elsewhere"
+            if other else "",
+            one_of(len(pairs), "devices"),
+        )  # fmt: skip
+    read = sorted({name for one in crowd for name in one.read})
+    yield exact(
+        "", "files that tell of the machine are not read", BOX, ", ".join(read),
+        one_of(sum(len(one.devices) for one in crowd), "devices"),
+    )  # fmt: skip
+
+
+def _comparable(one: list[Device], other: list[Device]) -> list[tuple[Device, Device]]:
+    """Devices that took the same draws: none of the two was disturbed."""
+    return [(a, b) for a, b in zip(one, other, strict=False) if not (a.disturbed or b.disturbed)]
+
+
+def _sent(device: Device) -> list[list[Request]]:
+    """Without the numbers of connections, which count on over devices."""
+    return [[one._replace(connection=0) for one in some] for some in device.requests]
+
+
+def _of_the_values(crowd: Crowd) -> Iterator[Check]:
+    """What stands around the bits, for two lives with the same randomness."""
+    n = len(crowd.usual.devices)
+    pairs = [
+        (a, b)
+        for other in (crowd.others, crowd.changing)
+        for a, b in _comparable(crowd.usual.devices, other.devices)
+    ]
+    for what, seen in (
+        ("number and order of requests, and the days and metrics in them", _contents),
+        ("headers and sizes of requests, Content-Length among them", _heads),
+        ("ids of batches", _ids),
+        ("planned times of sending", lambda device: device.delays),
+        ("what leaves before its time", lambda device: device.early),
+        ("connections", _connections),
+    ):
+        differ = sum(seen(a) != seen(b) for a, b in pairs)
+        yield exact(
+            "", f"values do not show in {what}", BOX,
+            f"{differ} of {len(pairs)} pairs of lives differ in it, with the same randomness"
+            if differ else "",
+            one_of(len(pairs), "pairs of lives"),
+        )  # fmt: skip
+    early = sum(device.early for one in crowd for device in one.devices)
+    yield exact(
+        "", "nothing leaves before its random time", BOX, f"{early} requests did" if early else "",
+        one_of(n * len(crowd), "devices"),
+    )  # fmt: skip
+
+
+def _contents(device: Device) -> list[list[object]]:
+    return [[_structure(one) for one in some] for some in device.requests]
+
+
+def _structure(request: Request) -> object:
+    return [
+        (group.metric, group.params_id, group.day, [cohort for cohort, _ in group.rows])
+        for group in _batch(request).groups
+    ]
+
+
+def _batch(request: Request) -> GroupedBatch:
+    kind = dict(request.headers).get("Content-Type", "")
+    return read_body(request.body, json="json" in kind)
+
+
+def _heads(device: Device) -> list[list[object]]:
+    return [[(one.line, one.headers, len(one.body)) for one in some] for some in device.requests]
+
+
+def _ids(device: Device) -> list[list[str]]:
+    return [[_batch(one).batch_id for one in some] for some in device.requests]
+
+
+def _connections(device: Device) -> list[list[int]]:
+    """How many requests each connection of a sitting had."""
+    return [sorted(Counter(one.connection for one in some).values()) for some in device.requests]
+
+
+def _of_randomness(crowd: Crowd) -> Iterator[Check]:
+    """On one machine, at one path: nothing that is drawn comes again."""
+    devices = [*crowd.usual.devices, *crowd.anew.devices, *crowd.others_anew.devices]
+    again = len(devices) - len({device.secret for device in devices})
+    yield exact(
+        "", "the same machine makes another secret each time", BOX,
+        f"{again} of {len(devices)} secrets came again" if again else "",
+        one_of(len(devices), "secrets"),
+    )  # fmt: skip
+    secrets = [device.secret for device in devices]
+    yield secret_check("", secrets)
+    ids = [name for device in devices for some in _ids(device) for name in some]
+    repeated = len(ids) - len(set(ids))
+    yield exact(
+        "", "every batch has an id of its own", BOX,
+        f"{repeated:,} of {len(ids):,} ids came again" if repeated else "",
+        one_of(len(ids), "batches"),
+    )  # fmt: skip
+    table = np.array([list(bytes.fromhex(name)) for name in ids], dtype=np.uint8)
+    bits = np.unpackbits(table, axis=1)
+    each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], len(bits)), 0.5)
+    yield test(
+        "", "batch ids are random", BOX, float(each.min()) * bits.shape[1],
+        f"bit {int(each.argmin())} is 1 in {int(bits[:, each.argmin()].sum()):,} of {len(bits):,}",
+        shifted(0.5 / math.sqrt(len(bits)), "of a bit's chance"),
+    )  # fmt: skip
+    owners = [i for i, device in enumerate(devices) for some in _ids(device) for _ in some]
+    yield _ids_of_one_device(table, np.array(owners))
+
+
+def _ids_of_one_device(table: np.ndarray, owners: np.ndarray) -> Check:
+    """Bytes that successive ids of a device share, at one place or moved by a step."""
+    same = owners[1:] == owners[:-1]
+    pairs = table[1:][same], table[:-1][same]
+    steps = (pairs[0].astype(int) - pairs[1].astype(int)) % 256
+    counts = np.bincount(steps.ravel(), minlength=256)
+    total = int(counts.sum())
+    each = bounds.two_sided(counts, np.full(256, total), 1 / 256)
+    return test(
+        "", "successive batch ids of a device have nothing in common", BOX, float(each.min()) * 256,
+        f"bytes {int(each.argmin())} apart {int(counts[each.argmin()])} times in {total:,}",
+        one_of(total, "bytes of ids that follow from the one before", 1 / 256),
+    )  # fmt: skip
+
+
+def secret_check(metric: str, secrets: Sequence[bytes]) -> Check:
+    """Bytes of one secret, and those at one place of all secrets, are of many kinds.
+
+    A bound, for any number of installations: n random bytes are of d kinds or fewer with
+    probability C(256, d) (d / 256)^n at most.
+    """
+    short = sum(len(secret) < SECRET_BYTES for secret in secrets)
+    if short:
+        told = f"{short:,} of {len(secrets):,} have fewer than {SECRET_BYTES} bytes"
+        return exact(metric, "secrets are random", BOX, told)
+    table = np.array([list(secret[:SECRET_BYTES]) for secret in secrets], dtype=np.uint8)
+    fewest, bounds_of = [], []
+    for rows in (table, table.T):
+        kinds = min(len(set(row.tolist())) for row in rows)
+        log = math.lgamma(257) - math.lgamma(kinds + 1) - math.lgamma(257 - kinds)
+        log += rows.shape[1] * math.log(kinds / 256) + math.log(len(rows))
+        bounds_of.append(math.exp(min(log, 0.0)))
+        fewest.append(kinds)
+    return test(
+        metric, "secrets are random", BOX, 2 * min(bounds_of),
+        f"{fewest[0]} kinds of bytes or more in each of {len(secrets):,} secrets, {fewest[1]} or "
+        "more at each place",
+        one_of(len(secrets), "secrets of few random bytes"),
+    )  # fmt: skip
+
+
+def influence_checks(found: list[Influence]) -> Iterator[Check]:
+    """Secrets and reports take, and use, as much randomness as they have to have."""
+    for one in found:
+        if one.what.startswith("secret"):
+            wrong = "" if one.what == "secret" else "the same randomness gave two secrets"
+            if one.drawn < SECRET_BYTES or one.bits < SECRET_BYTES // 2:
+                wrong = f"{one.drawn} bytes are drawn, and {one.bits} of them show"
+            yield exact(
+                "", f"a secret has {SECRET_BYTES} bytes of the system's randomness", BOX, wrong,
+                one_of(1_000_000, "secrets"),
+            )  # fmt: skip
+            continue
+        wrong = ""
+        needed = min(one.entropy, CERTAIN_BITS)
+        if 8 * one.drawn < needed:
+            wrong = f"{8 * one.drawn} bits are drawn for noise that has {one.entropy:.0f}"
+        elif one.entropy >= FEWEST_BITS and one.bits < needed / 2:
+            wrong = f"{one.bits} bits of randomness show in noise that has {one.entropy:.0f}"
+        yield exact(
+            one.metric, "a report draws as many random bits as its noise has, and they show", BOX,
+            wrong, one_of(1_000_000, "reports"),
+        )  # fmt: skip
+
+
+def _of_batches(devices: list[Device], pad_to: int) -> Iterator[Check]:
+    """Each body and head by itself."""
+    every = [one for device in devices for some in device.requests for one in some]
+    batches = [_batch(one) for one in every]
+    linked = 2
+    mixed = sum(len({group.metric for group in one.groups}) > linked for one in batches)
+    unlinked = sum(
+        len({group.metric for group in one.groups}) == linked
+        and one.num_reports > linked * len(one.groups)
+        for one in batches
+    )
+    yield exact(
+        "", "a batch holds one metric, or two that are linked", BOX,
+        f"{mixed + unlinked:,} batches held several: their cohorts are a fingerprint"
+        if mixed + unlinked else "",
+        one_of(len(every), "batches"),
+    )  # fmt: skip
+    heads = {tuple(pair for pair in one.headers if pair[0] != "Content-Length") for one in every}
+    yield exact(
+        "", "requests of all devices have the same headers, in one order", BOX,
+        f"{len(heads)} kinds of headers" if len(heads) > 1 else "", one_of(len(every), "requests"),
+    )  # fmt: skip
+    odd = sum(len(one.body) % pad_to != 0 for one in every)
+    told = sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
+    yield exact(
+        "", f"bodies are filled up to {pad_to} bytes, and Content-Length says so", BOX,
+        f"{odd + told:,} of {len(every):,} were not" if odd + told else "",
+        one_of(len(every), "requests"),
+    )  # fmt: skip
+    strays = sum(not holds_reports_alone(one.body) for one in every)
+    yield exact(
+        "", "bodies hold reports and zeros alone", BOX,
+        f"{strays:,} of {len(every):,} bodies held something else" if strays else "",
+        one_of(len(every), "bodies"),
+    )  # fmt: skip
+    unsorted = sum(not _in_order(one) for one in batches)
+    yield exact(
+        "", "the order of reports in a batch says no more than their contents", BOX,
+        f"{unsorted:,} of {len(batches):,} batches were in another order" if unsorted else "",
+        one_of(len(batches), "batches"),
+    )  # fmt: skip
+    shared = sum(count - 1 for device in devices for some in _connections(device) for count in some)
+    yield exact(
+        "", "each batch has a connection of its own", BOX,
+        f"{shared:,} requests came over the connection of another" if shared else "",
+        one_of(len(every), "requests"),
+    )  # fmt: skip
+
+
+def _in_order(batch: GroupedBatch) -> bool:
+    """Whether groups and reports stand by metric, parameters, day, cohort and bits."""
+    groups = [(group.metric, group.params_id, group.day) for group in batch.groups]
+    if len({metric for metric, _, _ in groups}) > 1:
+        return True  # linked: the order of pairs tells which belong together
+    return groups == sorted(groups) and all(
+        list(group.rows) == sorted(group.rows) for group in batch.groups
+    )
+
+
+def holds_reports_alone(body: bytes) -> bool:
+    """Whether a gzipped body has a header that says nothing, zeros to fill it up, and one stream.
+
+    What the stream holds is read by the wire's own rules, which refuse anything beside reports.
+    """
+    size = int.from_bytes(body[10:12], "little")
+    stream = zlib.decompressobj(GZIP)
+    try:
+        stream.decompress(body)
+    except zlib.error:
+        return False
+    said = body[:10] != GZIP_HEADER or body[12:14] != b"RP" or any(body[16 : 12 + size])
+    return not said and stream.eof and not stream.unused_data
+
+
+def _of_order(devices: list[Device]) -> Iterator[Check]:
+    """Batches leave in random order: by metric, and one after another."""
+    rounds = [
+        [min(group.metric for group in _batch(one).groups) for one in some]
+        for device in devices
+        for some in device.requests
+    ]
+    ranks: dict[str, list[float]] = {}
+    before: Counter[tuple[str, str]] = Counter()
+    expected: Counter[tuple[str, str]] = Counter()
+    for names in rounds:
+        if len(names) < 3 or len(set(names)) < len(names):
+            continue
+        for place, name in enumerate(names):
+            centre = (len(names) - 1) / 2
+            spread = math.sqrt((len(names) ** 2 - 1) / 12)
+            ranks.setdefault(name, []).append((place - centre) / spread)
+        before.update(pairwise(names))
+        expected.update({(a, b): 1 / len(names) for a in names for b in names if a != b})
+    if not ranks:
+        return
+    found = {name: sum(some) / math.sqrt(len(some)) for name, some in ranks.items()}
+    worst = max(found, key=lambda name: abs(found[name]))
+    fewest = min(len(some) for some in ranks.values())
+    yield test(
+        "", "batches leave in random order", BOX,
+        bounds.normal_p_value(found[worst]) * len(found),
+        f"batches of {worst} stand {found[worst] / math.sqrt(len(ranks[worst])):+.2f} standard "
+        f"deviations from the middle of {len(ranks[worst])} rounds",
+        shifted(1 / math.sqrt(fewest), "standard deviations of a batch's place"),
+    )  # fmt: skip
+    follows = {pair: float(stats.poisson.sf(before[pair] - 1, expected[pair])) for pair in before}
+    pair = min(follows, key=lambda one: follows[one])
+    yield test(
+        "", "no batch leaves after another more often than by chance", BOX,
+        follows[pair] * len(expected),
+        f"{pair[1]} follows {pair[0]} {before[pair]} times, {expected[pair]:.1f} expected",
+        shifted(math.sqrt(expected[pair]), "times that one batch follows another"),
+    )  # fmt: skip
+
+
+def _of_delays(devices: list[Device], mean: float) -> Check:
+    """Planned delays of one batch alone are geometric: the times of sending tell none of use."""
+    delays = np.array([one for device in devices for one in device.delays])
+    ticks = np.round(delays[np.isfinite(delays)] / mean * TICKS)
+    lost = len(delays) - len(ticks)
+    keep = 1 - 1 / TICKS
+    edges = np.ceil(np.log(1 - np.arange(1, 5) / 5) / math.log(keep))
+    cells = np.array([(ticks <= edge).sum() for edge in edges] + [len(ticks)])
+    counts = np.diff(np.concatenate([[0], cells]))
+    law = np.diff(np.concatenate([[0], 1 - keep**edges, [1]]))
+    p_value = float(stats.chisquare(counts, law * max(len(ticks), 1)).pvalue) if len(ticks) else 0.0
+    return test(
+        "", "the delay of a batch has the declared law", BOX, 0.0 if lost else p_value,
+        f"mean {ticks.mean() / TICKS if len(ticks) else 0:.2f} of the declared one over "
+        f"{len(ticks)} delays" + (f", {lost} batches had none" if lost else ""),
+        shifted(1 / math.sqrt(max(len(ticks), 1)), "of the mean delay"),
+    )  # fmt: skip

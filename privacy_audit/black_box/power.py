@@ -1,0 +1,87 @@
+"""The smallest fault that a check of this size finds with probability `POWER`: stated beside it.
+
+A claim that held says nothing without it. `level` is that of each test, known once an audit has
+all its tests.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+POWER = 0.95
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """What a check finds: a share of `number` observations, or a shift of a mean.
+
+    what: the observations, or what is shifted.  number: of independent observations; 0: the
+        check has none.  chance: of what a fault shows in an honest client.  spread: standard error
+        of the mean that a fault shifts; None for a share.  among: tests, of which the worst counts.
+    """
+
+    what: str
+    number: float = 0
+    chance: float = 0.0
+    spread: float | None = None
+    among: int = 1
+
+    def text(self, level: float) -> str:
+        """In words. level: of a two-sided test."""
+        level /= self.among
+        if self.spread is not None:
+            return f"{shift(self.spread, level):.2g} {self.what}"
+        if not self.number:
+            return self.what
+        rate = share(int(self.number), self.chance, level)
+        if rate >= 1:
+            return ""
+        return f"a fault in 1 of {1 / rate:,.0f} {self.what}"
+
+
+def all_of(what: str) -> Smallest:
+    """A check that goes through everything there is: any fault in it is found."""
+    return Smallest(what)
+
+
+def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
+    """A check that counts faulty ones among so many; of none, it finds nothing."""
+    return Smallest(what, number, chance) if number >= 1 else Smallest("")
+
+
+def shifted(spread: float, what: str, among: int = 1) -> Smallest:
+    """A test of a mean with this standard error, the worst of several."""
+    return Smallest(what, spread=float(spread), among=among)
+
+
+def chance_off(chance: float, number: float, what: str = "of a chance", among: int = 1) -> Smallest:
+    """A test of a chance over so many observations; of none, it finds nothing."""
+    if number < 1:
+        return Smallest("")
+    return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
+
+
+def correlated(number: float, among: int = 1) -> Smallest:
+    """A test of a correlation over so many pairs; of none, it finds nothing."""
+    return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else Smallest("")
+
+
+def shift(spread: float, level: float) -> float:
+    """By how much a mean must be off, of a normal two-sided test."""
+    return spread * float(stats.norm.isf(level / 2) + stats.norm.isf(1 - POWER))
+
+
+def share(number: int, chance: float, level: float) -> float:
+    """Which share of so many must show a fault that an honest client shows by `chance`; 1: none."""
+    if number < 1:
+        return 1.0
+    needed = 1 if not chance else int(stats.binom.isf(level / 2, number, chance)) + 1
+    if needed > number:
+        return 1.0
+    rates = np.geomspace(1e-9, 1.0, 2_000)
+    found = np.asarray(stats.binom.sf(needed - 1, number, chance + (1 - chance) * rates) >= POWER)
+    return float(rates[int(np.argmax(found))]) if found.any() else 1.0

@@ -1,0 +1,104 @@
+"""What a controlled process is asked, and what it saw: plain values, which import no client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import NamedTuple
+
+from privacy_audit.black_box import environment
+
+Recorded = tuple[str, object]  # a metric and its value; of places a latitude and a longitude
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """An app is opened, records, sends, and is closed. now: its clock.  alone: one value, whose
+    planned time of sending is looked at.  looked: whether the files are, afterwards.  sent: whether
+    the app asks to send.
+    """
+
+    now: float
+    recorded: tuple[Recorded, ...]
+    alone: bool = False
+    looked: bool = False
+    sent: bool = True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Devices of one controlled process. seeds: of all randomness.  lives: of each device.
+
+    metrics: compiled.  root: of the state directories.  delivery: choices of the app.
+    """
+
+    metrics: str
+    root: str
+    seed: bytes
+    machine: environment.Machine
+    lives: tuple[tuple[Sitting, ...], ...]
+    delivery: tuple[tuple[str, object], ...] = ()
+
+
+class Request(NamedTuple):
+    """One request, as bytes on the wire say. connection: its number."""
+
+    connection: int
+    line: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+@dataclass
+class Device:
+    """What was seen of one device.
+
+    requests: of each time that the app asked to send.  early: requests before that.  delays:
+    planned seconds.  files: by sitting that was looked at, all bytes of the state.  secret:
+    private.  disturbed: a thread waited for another in vain and drew again, so that its draws are
+    no other device's.
+    """
+
+    requests: list[list[Request]] = field(default_factory=list)
+    disturbed: bool = False
+    early: int = 0
+    delays: list[float] = field(default_factory=list)
+    files: list[bytes] = field(default_factory=list)
+    secret: bytes = b""
+
+
+@dataclass
+class Witnessed:
+    """devices: in order.  read: files of the system that tell of the machine.  drawn: bytes."""
+
+    devices: list[Device]
+    read: list[str]
+
+
+class Influence(NamedTuple):
+    """What of the randomness shows in something that is drawn. entropy: bits that its law has.
+
+    drawn: bytes that were asked of the system.  bits: of those, how many change it.
+    """
+
+    what: str
+    metric: str
+    entropy: float
+    drawn: int
+    bits: int
+
+
+def witness(asked: Asked) -> Witnessed:
+    """Run the devices, in a process of its own. Raises ClientError."""
+    environment.control(asked.seed, asked.machine)
+    runner = import_module("privacy_audit.black_box.witnessed_client")  # after the exchange
+    found: Witnessed = runner.run(asked)
+    return found
+
+
+def influences(asked: Asked) -> list[Influence]:
+    """What of the system's randomness shows in secrets and reports. Raises ClientError."""
+    environment.control(asked.seed, asked.machine)
+    runner = import_module("privacy_audit.black_box.witnessed_client")
+    found: list[Influence] = runner.influences(asked)
+    return found

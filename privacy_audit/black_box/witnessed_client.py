@@ -1,0 +1,298 @@
+"""Whole clients in a controlled process: `Client`, its files, and a collector that keeps all bytes.
+
+Imported once the process is controlled; see `environment`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from client_sdk import Client, Delivery
+from client_sdk.errors import StateBusyError
+from client_sdk.randomisation.encoder import Encoder
+from client_sdk.storage.directory import StateDirectory
+from client_sdk.testing import MemoryCollector
+from privacy_audit.black_box import environment
+from privacy_audit.black_box.witness import Asked, Device, Influence, Request, Sitting, Witnessed
+from privacy_audit.errors import client_errors
+from rappor_core.calendar import date_of, day_of
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.compiled_reading import read_compiled
+from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+SECONDS = 20.0  # to send what waits, at most
+PAUSE = 0.005  # seconds between two looks at another thread
+PATIENCE = 20.0  # until a time of sending is planned
+LOOKED = 256  # bytes of randomness whose bits are turned over, one at a time
+SECRET_LOOKED = 64  # bytes, of which one bit each is
+CERTAIN_BITS = 128  # more than a generator of this strength has need not show
+
+
+class WatchingCollector(MemoryCollector):
+    """A collector that keeps each request as it came, with its connection."""
+
+    def __init__(self) -> None:
+        """Listen."""
+        super().__init__()
+        self._kept: dict[int, tuple[Request, _Kept]] = {}
+        outer, connections, order = self, count(), count()
+        plain: Any = self._server.RequestHandlerClass
+
+        class Watching(plain):  # type: ignore[misc]
+            def setup(self) -> None:
+                super().setup()
+                self.number = next(connections)
+
+            def do_POST(self) -> None:  # noqa: N802 (of http.server)
+                place = next(order)  # before it is answered: the next one comes after that
+                headers = tuple((k, v) for k, v in self.headers.items() if k.lower() != "host")
+                body = _Kept(self.rfile)  # type: ignore[has-type]
+                self.rfile = body
+                request = Request(self.number, self.requestline, headers, b"")
+                outer._kept[place] = request, body
+                try:
+                    super().do_POST()
+                finally:
+                    self.rfile = body.stream
+
+        self._server.RequestHandlerClass = Watching
+
+    @property
+    def watched(self) -> list[Request]:
+        """All requests so far, in the order in which they came."""
+        kept = [self._kept[place] for place in sorted(self._kept)]
+        return [request._replace(body=bytes(body.seen)) for request, body in kept]
+
+
+class _Kept:
+    """A stream that keeps what is read of it."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.seen = stream, bytearray()
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self.stream.read(size)
+        self.seen += data
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+_WAITED: list[int] = []  # one for each time that a thread found the state held by another
+
+
+def _notice_waiting() -> None:
+    """Keep count of `StateBusyError`, which the client itself takes care of."""
+    first = StateBusyError.__init__
+
+    def noticed(self: StateBusyError, *arguments: Any, **named: Any) -> None:
+        _WAITED.append(1)
+        first(self, *arguments, **named)
+
+    StateBusyError.__init__ = noticed  # type: ignore[method-assign]
+
+
+def run(asked: Asked) -> Witnessed:
+    """All devices, one after the other. Raises ClientError."""
+    _notice_waiting()
+    file = read_compiled(asked.metrics)
+    found = []
+    environment.files_read()
+    collector = WatchingCollector()
+    with client_errors(), collector:
+        for number, life in enumerate(asked.lives):
+            directory = Path(asked.root) / str(number)
+            shutil.rmtree(directory, ignore_errors=True)
+            device, waited = Device(), len(_WAITED)
+            for place, sitting in enumerate(life):
+                environment.stream().at(f"{number}/{place}")
+                _sit(file, collector, str(directory), sitting, device, dict(asked.delivery))
+            device.disturbed = len(_WAITED) > waited
+            found.append(device)
+    return Witnessed(found, environment.files_read())
+
+
+def _sit(
+    file: MetricsFile, collector: WatchingCollector, directory: str, sitting: Sitting,
+    device: Device, delivery: dict[str, Any],
+) -> None:  # fmt: skip
+    """Open, send what is left, record, see that nothing leaves by itself, send, close."""
+    start = len(collector.watched)
+    with Client.open(
+        file, state_dir=directory, collector=collector.url, consent=True,
+        delivery=Delivery(**delivery), clock=lambda: sitting.now,
+    ) as client:  # fmt: skip
+        _wait(client, sitting.now)
+        if sitting.sent:
+            client.flush(SECONDS)
+            _wait(client, sitting.now)
+            device.requests.append(collector.watched[start:])
+        before = len(collector.watched)
+        for name, value in sitting.recorded:
+            if isinstance(value, tuple):
+                at = datetime.fromtimestamp(sitting.now, UTC)
+                client.record_location(name, value[0], value[1], at)
+            else:
+                client.record(name, value)
+            _written(client)
+        planned = _wait(client, sitting.now)
+        if sitting.alone:
+            device.delays.append(planned)
+        device.early += len(collector.watched) - before
+        if sitting.sent:
+            client.flush(SECONDS)
+    device.requests.append(collector.watched[before:])
+    if sitting.looked:
+        device.files.append(_bytes_of(Path(directory)))
+    if not device.secret:
+        device.secret = _secret(directory)
+
+
+def _wait(client: Client, now: float) -> float:
+    """Until the sending thread sleeps: seconds until what waits is sent; infinite if nothing does.
+
+    Otherwise it would draw its delay, or close a period, or not, as it happens to run.
+    """
+    session = client._life.session
+    end = time.monotonic() + PATIENCE
+    while session is not None and time.monotonic() < end:
+        worker = session.worker
+        if worker._changed._waiters and not worker._news:  # type: ignore[attr-defined]
+            with suppress(StateBusyError):
+                planned = session.state.get("send_at")
+                return math.inf if planned is None else float(planned) - now
+        time.sleep(PAUSE)
+    return math.inf
+
+
+def _written(client: Client) -> None:
+    """Until nothing waits in memory, where the sending thread would write it in its own order."""
+    session = client._life.session
+    end = time.monotonic() + PATIENCE
+    while session is not None and session.num_held and time.monotonic() < end:
+        time.sleep(PAUSE)
+
+
+def _bytes_of(directory: Path) -> bytes:
+    """Names and contents of all files."""
+    found = []
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            found += [path.name.encode(), path.read_bytes()]
+    return b"\0".join(found)
+
+
+def _secret(directory: str) -> bytes:
+    state = StateDirectory(directory).open(RLock())
+    try:
+        return state.identity().secret or b""
+    finally:
+        state.close()
+
+
+def influences(asked: Asked) -> list[Influence]:
+    """Turn over bits of what the system gives, and see which of them show. Raises ClientError."""
+    file = read_compiled(asked.metrics)
+    found = []
+    with client_errors():
+        found.append(_of_secret(file, asked.root))
+        for metric in file.declared:
+            value = _a_value(metric)
+            if value is None:
+                continue
+            device = Encoder(file.metrics, bytes(range(32)))
+            day = date_of(day_of(metric.expires) - 1)
+
+            def report(
+                device: Encoder = device,
+                metric: Metric = metric,
+                value: Any = value,
+                day: Any = day,
+            ) -> bytes:
+                return device.encode(metric.name, value, day).bits
+
+            permanent = device.metric(metric.name).permanent_bits(
+                device.metric(metric.name).value_bits(value)
+            )
+            found.append(_of_report(metric, permanent, report))
+    return found
+
+
+def _a_value(metric: Metric) -> Any:
+    if metric.location is not None:
+        return metric.location.grid.cells(metric.location.level)[0]
+    if metric.rules.collected:
+        return metric.details.edges[-1]
+    values = None if metric.num_values is None else metric.rules.all_values(metric)
+    return "audit.example.org" if values is None else next(iter(values))
+
+
+def _of_report(metric: Metric, permanent: int, report: Callable[[], bytes]) -> Influence:
+    """The bits that one report asks for, and how many of them show."""
+    stream, base = environment.stream(), os.urandom(LOOKED)
+    usual, drawn = _scripted(report, base)
+    changing = sum(
+        _scripted(report, _turned(base, bit))[0] != usual for bit in range(8 * min(drawn, LOOKED))
+    )
+    stream.script = None
+    return Influence("report", metric.base_name, _entropy(metric, permanent), drawn, changing)
+
+
+def _of_secret(file: MetricsFile, root: str) -> Influence:
+    """How many bytes of the system's randomness show in a secret."""
+
+    def make() -> bytes:
+        directory = Path(root) / "secret"
+        shutil.rmtree(directory, ignore_errors=True)
+        Client.open(
+            file, state_dir=str(directory), collector="http://127.0.0.1:9", consent=True
+        ).close()
+        return _secret(str(directory))
+
+    base = os.urandom(LOOKED)
+    usual, drawn = _scripted(make, base)
+    again, _ = _scripted(make, base)
+    places = range(0, 8 * min(drawn, SECRET_LOOKED), 8)
+    changing = sum(_scripted(make, _turned(base, bit + bit // 8 % 8))[0] != usual for bit in places)
+    environment.stream().script = None
+    return Influence(
+        "secret" if again == usual else "secret that depends on more", "", 32.0, drawn, changing
+    )
+
+
+def _scripted(make: Callable[[], bytes], base: bytes) -> tuple[bytes, int]:
+    stream = environment.stream()
+    stream.script, before = bytearray(base), stream.drawn
+    return make(), stream.drawn - before
+
+
+def _turned(base: bytes, bit: int) -> bytes:
+    found = bytearray(base)
+    found[bit // 8] ^= 1 << bit % 8
+    return bytes(found)
+
+
+def _entropy(metric: Metric, permanent: int) -> float:
+    """Bits that a report's noise has, given its permanent response."""
+    m, k = metric.params.mechanism, metric.params.num_bits
+    p2, q2 = m.p2 / PROBABILITY_SCALE, m.q2 / PROBABILITY_SCALE
+    if metric.params.scheme.symbols:
+        return _bits(p2) + (k - 1) * _bits(q2)
+    ones = permanent.bit_count()
+    return ones * (_bits(p2) + _bits(1 - p2)) + (k - ones) * (_bits(q2) + _bits(1 - q2))
+
+
+def _bits(p: float) -> float:
+    return -p * math.log2(p) if p > 0 else 0.0

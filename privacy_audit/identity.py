@@ -1,0 +1,89 @@
+"""What was audited, where and when: name, version and digest of the code, and the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import client_sdk
+import rappor_core
+
+ENDINGS = frozenset({".py", ".mjs", ".js", ".cjs", ".json", ".wasm"})
+SKIPPED = frozenset({"node_modules", "__pycache__", ".git"})
+NAME = "rappor-telemetry"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """name, version: of the audited code.  digest: of its files.  machine: on which it ran."""
+
+    name: str
+    version: str
+    digest: str
+    files: int
+    machine: str
+
+
+def identity(command: str | None) -> Identity:
+    """Of this project's SDK, or of the program behind a command."""
+    folders = _of_command(command) if command else _of_sdk()
+    files = sorted({path for folder in folders for path in _code(folder)})
+    whole = sha256()
+    for path in files:
+        whole.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+    name, number = _named(folders, command)
+    return Identity(name, number, whole.hexdigest() if files else "", len(files), _machine())
+
+
+def _of_sdk() -> list[Path]:
+    return [Path(str(module.__file__)).parent for module in (client_sdk, rappor_core)]
+
+
+def _of_command(command: str) -> list[Path]:
+    """The packages of the files that a command names: the nearest folder with a package.json."""
+    found = []
+    for word in shlex.split(command)[1:] or shlex.split(command):
+        path = Path(word)
+        if path.is_file():
+            roots = [
+                folder for folder in path.resolve().parents if (folder / "package.json").is_file()
+            ]
+            found.append(roots[0] if roots else path.resolve())
+    return found
+
+
+def _code(folder: Path) -> list[Path]:
+    if folder.is_file():
+        return [folder]
+    found = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        found += [Path(root, name) for name in names if Path(name).suffix in ENDINGS]
+    return found
+
+
+def _named(folders: list[Path], command: str | None) -> tuple[str, str]:
+    if command is None:
+        try:
+            return f"client_sdk ({NAME})", version(NAME)
+        except PackageNotFoundError:
+            return "client_sdk", "of a source tree"
+    for folder in folders:
+        declared = folder / "package.json"
+        if declared.is_file():
+            told = json.loads(declared.read_text(encoding="utf-8"))
+            return str(told.get("name", command)), str(told.get("version", "unknown"))
+    return command, "unknown"
+
+
+def _machine() -> str:
+    return (
+        f"{platform.node()}: {platform.system()} {platform.release()}, {platform.machine()}, "
+        f"{os.cpu_count()} processors, Python {platform.python_version()}"
+    )

@@ -1,0 +1,175 @@
+"""The tables that share atoms, as one set of linear constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from publication.release.inference.atoms import bits
+from publication.release.inference.cone import Cone, Rows
+from publication.release.inference.facts import PublicTable
+
+REPORTS = -1  # in place of a row: the reports of the table
+EVERYBODY = -2  # that the cells of the table hold everybody
+NOBODY = -3  # what is no number of a table: that a value has no more persons than reports
+
+
+@dataclass
+class Component:
+    """Tables of one metric that are linked by atoms.
+
+    atoms: for each atom, the tables that it is part of, as bits.  rows: for each table and row, the
+    values that it is the sum of.  empty: atoms that are taken to hold nobody.
+    """
+
+    tables: list[PublicTable]
+    atoms: list[int]
+    rows: list[list[frozenset[str]]]
+    empty: list[bool] = field(default_factory=list)
+
+    def atoms_of(self, table: int) -> list[int]:
+        """Indices of the atoms of a table."""
+        return [i for i, mask in enumerate(self.atoms) if mask >> table & 1]
+
+    def tables_of(self, atom: int) -> Iterator[int]:
+        """Indices of the tables that an atom is part of."""
+        return bits(self.atoms[atom])
+
+    def leaf_groups(self) -> list[list[str]]:
+        """Values that are linked by a row of several, or by a table that holds everybody."""
+        parent: dict[str, str] = {}
+
+        def find(leaf: str) -> str:
+            while parent.setdefault(leaf, leaf) != leaf:
+                parent[leaf] = parent[parent[leaf]]
+                leaf = parent[leaf]
+            return leaf
+
+        for table, rows in zip(self.tables, self.rows, strict=True):
+            every: frozenset[str] = frozenset().union(*rows)
+            linked = [*rows, every] if table.complete else rows
+            for row in linked:
+                first, *others = sorted(row) or [""]
+                for leaf in others:
+                    parent[find(leaf)] = find(first)
+                if row:
+                    find(first)
+        groups: dict[str, list[str]] = {}
+        for leaf in parent:
+            groups.setdefault(find(leaf), []).append(leaf)
+        return list(groups.values())
+
+
+@dataclass
+class Model:
+    """The cone of a component, for its reports and some of the values, and where its parts stand.
+
+    owner: for each row of G the table and its row, or REPORTS, or EVERYBODY, or NOBODY.
+    """
+
+    component: Component
+    leaf_place: Mapping[str, int]
+    unit: float
+    owner: list[tuple[int, int]] = field(default_factory=list)
+    slack: list[float] = field(default_factory=list)
+    below: Rows = field(default_factory=Rows)
+    equal: Rows = field(default_factory=Rows)
+    cone: Cone = field(init=False)
+
+    @property
+    def scale(self) -> int:
+        """Column of the number 1."""
+        return len(self.component.atoms) + len(self.component.tables)
+
+    @property
+    def width(self) -> int:
+        """Number of unknowns."""
+        return self.scale + 1 + len(self.component.atoms) * len(self.leaf_place)
+
+    def reports_of(self, table: int) -> int:
+        """Column of the reports of a table."""
+        return len(self.component.atoms) + table
+
+    def persons(self, atoms: Iterable[int], leaves: Iterable[str]) -> list[int]:
+        """Columns of the persons of these values in these atoms."""
+        width, start = len(self.leaf_place), self.scale + 1
+        places = [self.leaf_place[leaf] for leaf in leaves]
+        return [start + atom * width + place for atom in atoms for place in places]
+
+    def bound(
+        self,
+        owner: tuple[int, int],
+        columns: Sequence[int],
+        base: int,
+        ends: tuple[float, float],
+        slack: float,
+    ) -> None:
+        """low * base <= the sum of the columns <= high * base. slack: of each, in reports."""
+        ones = [1.0] * len(columns)
+        self.below.add([*columns, base], [*ones, -ends[1]])
+        self.below.add([*columns, base], [*(-one for one in ones), ends[0]])
+        self.slack += [slack, slack]
+        self.owner += [owner, owner]
+
+    def suppress(self, table: int, row: int) -> list[int]:
+        """A number is not shown any more: the rows of G that held it."""
+        rows = [index for index, owner in enumerate(self.owner) if owner == (table, row)]
+        self.cone.active[rows] = False
+        return rows
+
+
+def model_of(component: Component, leaves: Sequence[str]) -> Model:
+    """The constraints of a component on the reports of its atoms and the persons of some values.
+
+    `leaves`: whole groups of `leaf_groups`, or none.
+    """
+    place = {leaf: index for index, leaf in enumerate(leaves)}
+    known = [one.reports[1] for one in component.tables if one.reports is not None]
+    model = Model(component, place, max(known, default=1.0) or 1.0)
+    for table in range(len(component.tables)):
+        _add_table(model, table)
+    for atom in range(len(component.atoms)):
+        for leaf in leaves:  # a value has as many persons as there are reports at most
+            model.below.add([*model.persons([atom], [leaf]), atom], [1.0, -1.0])
+            model.slack.append(0.0)
+            model.owner.append((0, NOBODY))
+    zero = np.zeros(model.width, dtype=bool)
+    zero[: len(component.empty)] = component.empty
+    model.cone = Cone(
+        model.below.matrix(model.width),
+        model.equal.matrix(model.width),
+        np.ones(model.below.count, dtype=bool),
+        zero,
+        model.scale,
+        model.unit,
+        np.array(model.slack),
+    )
+    return model
+
+
+def _add_table(model: Model, index: int) -> None:
+    """What a table says: its atoms, its reports, its shares, and that its cells hold everybody.
+
+    A published share s, rounded, bounds the persons x of its table by s_low n <= x <= s_high n,
+    which is linear in x and in the reports n.
+    """
+    table, rows = model.component.tables[index], model.component.rows[index]
+    atoms, own = model.component.atoms_of(index), model.reports_of(index)
+    model.equal.add([*atoms, own], [*[1.0] * len(atoms), -1.0])
+    if table.reports is None:
+        return
+    low, high = table.reports
+    ends = low / model.unit, high / model.unit
+    model.bound((index, REPORTS), [own], model.scale, ends, max(high - low, 1.0))
+    slack = max(table.step * low, 1.0)
+    for row in np.flatnonzero(~table.hidden).tolist():
+        if rows[row] and model.leaf_place.keys() >= rows[row]:
+            ends = float(table.low[row]), float(table.high[row])
+            model.bound((index, row), model.persons(atoms, rows[row]), own, ends, slack)
+    every: frozenset[str] = frozenset().union(*rows)
+    if table.complete and every and model.leaf_place.keys() >= every:
+        for atom in atoms:
+            columns = model.persons([atom], sorted(every))
+            model.bound((index, EVERYBODY), columns, atom, (1.0, 1.0), slack)

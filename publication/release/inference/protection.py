@@ -1,0 +1,280 @@
+"""Suppression until no reader can infer what is not shown more closely than the policy lets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from publication.release.inference.atoms import Atoms, bits, find_atoms
+from publication.release.inference.component import REPORTS, Component, Model, model_of
+from publication.release.inference.facts import (
+    PublicTable,
+    Version,
+    leaves_of_rows,
+    public_tables,
+)
+from publication.release.inference.intervals import Exposure, Judge
+from publication.release.inference.single import exposed_rows, protect_single
+from publication.release.inference.targets import (
+    EXACT,
+    Interval,
+    Target,
+    hidden_row,
+    hidden_shares,
+    naming_tables,
+    untabled_reports,
+    untabled_shares,
+    withheld_reports,
+)
+from publication.release.tables import TableKey
+
+_TRIED = 4  # rows that may be suppressed for a target
+_AT_ONCE = 8  # of so many targets one is acted on before all are judged again
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A number that a reader knows better than its policy promises.
+
+    table: its name, or that of the smallest table less parts of which it is.  cell: "" for numbers
+    of reports.  low, high: what the reader knows.  promised: the width that the policy asks for.
+    published: whether the table withholds it, or it is a difference that no table is of.
+    """
+
+    table: str
+    cell: str
+    low: float
+    high: float
+    promised: float
+    published: bool
+
+
+@dataclass
+class Protected:
+    """tables: by key, as they may be shown.  findings: what nothing in the draft can hide.
+
+    widened: numbers that contradicted others, and were taken less exactly.
+    """
+
+    tables: dict[TableKey, PublicTable] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    widened: int = 0
+
+
+def protect(versions: Iterable[Version]) -> Protected:
+    """Suppress rows, and withhold tables, of the draft until every target is safe.
+
+    Args:
+        versions: every table that is public or is to be, oldest release first.
+
+    Returns:
+        What may be shown, and what earlier releases give away whatever the draft hides.
+    """
+    made = Protected()
+    for component in components_of(public_tables(versions)):
+        if len(component.tables) > 1:
+            _Search(component, made).run()
+        elif component.tables[0].reports is not None:
+            component.tables[0] = protect_single(component.tables[0])
+            made.findings += _findings_of(component.tables[0])
+        made.tables |= {table.key: table for table in component.tables}
+    return made
+
+
+def _findings_of(table: PublicTable) -> Iterator[Finding]:
+    rows, low, high = exposed_rows(table)
+    for row in rows.tolist():
+        ends = float(low[row]), float(high[row])
+        yield Finding(table.name, table.cells[row], *ends, table.width, published=True)
+
+
+def components_of(tables: Iterable[PublicTable]) -> Iterator[Component]:
+    """Tables of one metric that share atoms, each set of them by itself."""
+    by_metric: dict[str, list[PublicTable]] = defaultdict(list)
+    for table in tables:
+        by_metric[table.key[0]].append(table)
+    for several in by_metric.values():
+        atoms = find_atoms([table.scope for table in several])
+        for members in atoms.components():
+            yield _component(several, atoms, members)
+
+
+def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[int]) -> Component:
+    joined = 0
+    for atom in members:
+        joined |= atoms.tables[atom]
+    own = {index: place for place, index in enumerate(bits(joined))}
+    masks = [sum(1 << own[index] for index in bits(atoms.tables[atom])) for atom in members]
+    several = [tables[index] for index in own]
+    rows = leaves_of_rows(several) if len(several) > 1 else []
+    residual = [atoms.residual[atom] for atom in members]
+    return Component(several, masks, rows, residual)
+
+
+def assume_nobody_left(component: Component) -> None:
+    """Take what is left beside parts to hold nobody, wherever the numbers of reports allow it.
+
+    A reader knows whether regions are all regions; the tables do not say. The stronger reader is
+    the one who does. `component.empty` says which atoms may be taken so, and is set to which are.
+    """
+    residual = component.empty
+    component.empty = [False] * len(residual)
+    model = model_of(component, [])
+    model.cone.widen()
+    if any(residual):
+        cost = np.zeros(model.cone.size)
+        cost[: len(residual)] = residual
+        norm = model.cone.row_of([model.cone.scale])
+        found = model.cone.minimise(cost, norm, model.cone.unit)
+        if found is not None:
+            most = found.point[: len(residual)]
+            pairs = zip(residual, most.tolist(), strict=True)
+            component.empty = [flag and one <= EXACT for flag, one in pairs]
+
+
+@dataclass
+class _Search:
+    """The search for complementary suppressions in one component.
+
+    hopeless: targets that nothing in the draft can hide, with what a reader knows of them.
+    """
+
+    component: Component
+    made: Protected
+    hopeless: dict[Target, Interval] = field(default_factory=dict)
+    widened: int = 0
+
+    def run(self) -> None:
+        """Judge reports, then values group by group, then all together, until all is safe."""
+        residual = list(self.component.empty)
+        while True:
+            self.component.empty = list(residual)
+            assume_nobody_left(self.component)
+            if not self._withholds_a_table():
+                break
+        self.made.widened += self.widened
+        self.made.findings += [self._finding(*one) for one in self.hopeless.items()]
+
+    def _withholds_a_table(self) -> bool:
+        """Suppress rows as needed; True where a table went, so that all is to be judged anew."""
+        component = self.component
+        untabled = list(untabled_reports(component))
+        reports = [*withheld_reports(component), *untabled]
+        judge = Judge(model_of(component, []))
+        judge.model.cone.widen()
+        if self._settle(judge, reports):
+            return True
+        naming = naming_tables(component)
+        targets = [
+            target
+            for table in range(len(component.tables))
+            for target in hidden_shares(component, table, naming)
+        ]
+        surely = [one for one in reports if judge.interval(one)[0].low > EXACT]
+        targets += untabled_shares(component, surely, naming)
+        groups = component.leaf_groups()
+        safe: set[Target] = set()
+        if len(groups) > 1:
+            place = {leaf: number for number, group in enumerate(groups) for leaf in group}
+            by_group: dict[int, list[Target]] = defaultdict(list)
+            for target in targets:
+                by_group[place[min(target.leaves)]].append(target)
+            for number, own in by_group.items():
+                judge = Judge(model_of(component, groups[number]))
+                judge.model.cone.widen()
+                if self._settle(judge, own):
+                    return True
+                safe |= {one for one in own if one.table is None}
+            targets = [one for own in by_group.values() for one in own if one not in safe]
+        judge = Judge(model_of(component, [leaf for group in groups for leaf in group]))
+        self.widened = judge.model.cone.widen()
+        return self._settle(judge, [*reports, *targets])
+
+    def _settle(self, judge: Judge, targets: list[Target]) -> bool:
+        """Suppress rows until the targets are safe; what is suppressed becomes one of them.
+
+        Returns whether a table was withheld: the model is then not that of what is public.
+        """
+        while True:
+            waiting = [target for target in targets if target not in self.hopeless]
+            found = judge.exposures(waiting)
+            if not found:
+                return False
+            gone: set[int] = set()
+            for one in sorted(found, key=_severity)[: 1 + len(found) // _AT_ONCE]:
+                if gone.isdisjoint(one.tight.tolist()) and not self._act(judge, one, targets, gone):
+                    return True
+
+    def _act(self, judge: Judge, exposure: Exposure, targets: list[Target], gone: set[int]) -> bool:
+        """Suppress what tells most, at the least cost. False where a table was withheld."""
+        tables = self.component.tables
+        row = self._cheapest_row(judge, exposure)
+        if row is not None:
+            index, cell = row
+            tables[index] = tables[index].suppressed([cell])
+            gone |= set(judge.model.suppress(index, cell))
+            targets.append(hidden_row(self.component, index, cell))
+            return True
+        table = self._smallest_table(judge.model, exposure)
+        if table is None:
+            self.hopeless[exposure.target] = exposure.interval
+            return True
+        tables[table] = tables[table].withheld()
+        self.component.rows[table] = []
+        return False
+
+    def _cheapest_row(self, judge: Judge, exposure: Exposure) -> tuple[int, int] | None:
+        """A loose row that holds the interval where it is, to be suppressed.
+
+        Of the few rows of fewest persons, totals last, the first without which the target is safe;
+        if there is none, the one without which its interval is widest.
+        """
+        model, tables = judge.model, self.component.tables
+        owners = {model.owner[row] for row in exposure.tight.tolist()}
+        if exposure.target.kind == "reports" and any(row == REPORTS for _, row in owners):
+            return None
+
+        def cost(owner: tuple[int, int]) -> tuple[bool, float, tuple[int, int]]:
+            table, row = tables[owner[0]], owner[1]
+            return table.kinds[row] == "total", float(table.persons[row]), owner
+
+        loose = [(i, row) for i, row in owners if row >= 0 and tables[i].loose[row]]
+        tried = sorted(loose, key=cost)[:_TRIED]
+        best, widest = None, -1.0
+        for owner in tried if len(tried) > 1 else []:
+            rows = model.suppress(*owner)
+            interval, _ = judge.interval(exposure.target)
+            model.cone.active[rows] = True
+            if exposure.target.is_safe(interval):
+                return owner
+            if interval.high - interval.low > widest:
+                best, widest = owner, interval.high - interval.low
+        return best or (tried[0] if tried else None)
+
+    def _smallest_table(self, model: Model, exposure: Exposure) -> int | None:
+        """The loose table of fewest reports that holds the interval where it is."""
+        tables = self.component.tables
+        owners = {model.owner[row][0] for row in exposure.tight.tolist()}
+        if exposure.target.table is not None:
+            owners.add(exposure.target.table)
+        loose = [index for index in owners if tables[index].is_loose]
+        return min(loose, key=lambda index: (tables[index].reports or (0.0,), index), default=None)
+
+    def _finding(self, target: Target, interval: Interval) -> Finding:
+        tables, table = self.component.tables, target.table
+        if table is None:
+            first = self.component.atoms[target.atoms[0]]
+            around = [index for index in bits(first) if tables[index].reports is not None]
+            table = min(around, key=lambda index: len(self.component.atoms_of(index)))
+        return Finding(
+            tables[table].name, target.cell, *interval, target.width, target.table is not None
+        )
+
+
+def _severity(exposure: Exposure) -> float:
+    """Narrow intervals first."""
+    low, high = exposure.interval
+    return (high - low) / exposure.target.width

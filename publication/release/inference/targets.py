@@ -1,0 +1,165 @@
+"""What must not be known: numbers that are not shown, and how wide their intervals are to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from publication.release.inference.component import Component
+
+Kind = Literal["reports", "share"]
+EXACT = 1e-6  # reports, or a part of the width: what two solvers may differ by
+
+
+class Interval(NamedTuple):
+    """The least and the largest value that agree with all that is public."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Target:
+    """Reports of some atoms, or the share of some values among them.
+
+    table: that withholds it; None for what no table is of, but a table less parts of it tells.
+    """
+
+    kind: Kind
+    atoms: tuple[int, ...]
+    leaves: frozenset[str]
+    table: int | None
+    row: int
+    cell: str
+    width: float
+    shown_from: float
+
+    def is_safe(self, found: Interval) -> bool:
+        """Whether an interval is as wide as promised.
+
+        Reports of a withheld table: from 0 to the floor at least, so that a reader who takes its
+        symbol for few reports learns nothing else; or surely as many as the floor, as a table has
+        that was withheld for another one.  Reports that no table is of: there may be nobody, or as
+        many as the floor.  A share: the width; or, where no table shows the others of it, a lower
+        end that the policy would show.
+        """
+        low, high = found
+        if self.kind == "reports":
+            none, enough = low <= EXACT, high >= self.width - EXACT
+            if self.table is None:
+                return none or enough
+            return (none and enough) or low >= self.width - EXACT
+        wide = high - low >= self.width - EXACT
+        return wide or (self.table is None and low >= self.shown_from - EXACT)
+
+
+def withheld_reports(component: Component) -> Iterator[Target]:
+    """Reports of tables that are withheld."""
+    for index, table in enumerate(component.tables):
+        if table.reports is None:
+            atoms = tuple(component.atoms_of(index))
+            yield Target("reports", atoms, frozenset(), index, -1, "", table.floor, 0.0)
+
+
+def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -> Iterator[Target]:
+    """Shares of a table that it hides: its rows without a number, and values that others name.
+
+    naming: for each value, the tables that show it by itself, as bits.
+    """
+    one, rows = component.tables[table], component.rows[table]
+    if one.reports is None:
+        return
+    atoms = tuple(component.atoms_of(table))
+    for row in np.flatnonzero(one.hidden).tolist():
+        if not (one.complete and one.kinds[row] == "total"):
+            yield hidden_row(component, table, row)
+    beside = 0
+    for atom in atoms:
+        beside |= component.atoms[atom]
+    own = {next(iter(row)) for row in rows if len(row) == 1}
+    for leaf, mask in naming.items():
+        if mask & beside and leaf not in own:
+            yield Target("share", atoms, frozenset([leaf]), table, -1, leaf, one.width, 0.0)
+
+
+def hidden_row(component: Component, table: int, row: int) -> Target:
+    """The share of a row without a number."""
+    one = component.tables[table]
+    atoms, held = tuple(component.atoms_of(table)), component.rows[table][row]
+    return Target("share", atoms, held, table, row, one.cells[row], one.width, 0.0)
+
+
+def naming_tables(component: Component) -> dict[str, int]:
+    """For each value, the tables that show it by itself, as bits."""
+    found: dict[str, int] = {}
+    for index, table in enumerate(component.tables):
+        for row in np.flatnonzero(~table.hidden).tolist():
+            if table.kinds[row] == "cell":
+                cell = table.cells[row]
+                found[cell] = found.get(cell, 0) | 1 << index
+    return found
+
+
+def untabled_unions(component: Component) -> list[tuple[int, ...]]:
+    """Atoms, and what is left of a table without its parts, where no table is of them.
+
+    Parts of a table are those with the same further strata, and as many windows of it as do not
+    share days.
+    """
+    shown = [one.reports is not None for one in component.tables]
+    of_tables = [frozenset(component.atoms_of(index)) for index in range(len(shown))]
+    known = set(of_tables)
+    unions: dict[frozenset[int], None] = {}
+    for atom, is_empty in enumerate(component.empty):
+        if not is_empty:
+            unions[frozenset([atom])] = None
+    full = {atom for atom, is_empty in enumerate(component.empty) if not is_empty}
+    for whole, atoms in enumerate(of_tables):
+        if not shown[whole]:
+            continue
+        for taken in _parts_of(component, whole, of_tables, shown):
+            left = (atoms - taken) & full
+            if left:
+                unions[frozenset(left)] = None
+    occupied = {frozenset(atoms & full) for atoms in known}
+    return [tuple(sorted(union)) for union in unions if union not in occupied]
+
+
+def _parts_of(
+    component: Component, whole: int, of_tables: Sequence[frozenset[int]], shown: Sequence[bool]
+) -> Iterator[frozenset[int]]:
+    """For each way to split a table, the atoms of the shown parts."""
+    by_names: dict[tuple[str, ...], list[int]] = {}
+    for index, atoms in enumerate(of_tables):
+        if shown[index] and atoms < of_tables[whole]:
+            names = tuple(sorted(component.tables[index].scope.strata))
+            by_names.setdefault(names, []).append(index)
+    for parts in by_names.values():
+        taken: frozenset[int] = frozenset()
+        for index in sorted(parts, key=lambda part: -len(of_tables[part])):
+            if not of_tables[index] & taken:
+                taken |= of_tables[index]
+        yield taken
+
+
+def untabled_reports(component: Component) -> Iterator[Target]:
+    """Reports of atoms and of complements."""
+    floor = min(table.floor for table in component.tables)
+    for atoms in untabled_unions(component):
+        yield Target("reports", atoms, frozenset(), None, -1, "", floor, 0.0)
+
+
+def untabled_shares(
+    component: Component, reports: Sequence[Target], naming: Mapping[str, int]
+) -> Iterator[Target]:
+    """Shares of every value that is shown by itself, among those that surely are some."""
+    width = min(table.width for table in component.tables)
+    least = min(table.min_low for table in component.tables)
+    for leaf, mask in naming.items():
+        for one in reports:
+            if any(component.atoms[atom] & mask for atom in one.atoms):
+                held = frozenset([leaf])
+                yield Target("share", one.atoms, held, None, -1, leaf, width, least)

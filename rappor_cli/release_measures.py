@@ -1,0 +1,208 @@
+"""`rappor release measure`, `series` and `merge-places`: tables that their holder has in clear."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from publication.aggregation import merge_by_floor, merge_by_significance
+from publication.disclosure_risk import read_columns
+from publication.errors import TableError
+from publication.k_anonymity import specialise_column
+from publication.mechanisms import (
+    Charge,
+    bound_contributions,
+    open_ledger,
+    perturb_by_dct_gaussian,
+    perturb_by_fourier_laplace,
+)
+from publication.release.columns import safe_text
+from publication.typing import Floats
+from publication.utility import compare, radar_picture, to_csv, to_html
+from rappor_cli.progress import spinner
+from rappor_cli.release_build import trees_of
+from rappor_cli.store import JsonOption
+from rappor_cli.text_columns import print_columns
+from rappor_core.whole_files import write_whole
+
+_WRITERS = {".csv": to_csv, ".svg": radar_picture}  # and .html
+
+
+def measure(
+    original: Annotated[Path, typer.Argument(help="The rows as they were: CSV with a header.")],
+    published: Annotated[Path, typer.Argument(help="The rows as they are published, likewise.")],
+    columns: Annotated[str, typer.Option(help="Columns to compare, separated by commas.")],
+    numbers: Annotated[str, typer.Option(help="Those of them that are numbers.")] = "",
+    hierarchy: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=FILE: its tree; what was generalised is spread over its leaves."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of queries, folds and spread values.")] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A file to write: .csv, .html, or .svg (a radar)."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what PUBLISHED keeps of ORIGINAL, and what it tells of its persons.
+
+    Distances, counting queries, rows equal to an original, the origin test, the missing person and
+    record linkage: docs/publication.md, "Measures".
+    """
+    if output is not None and output.suffix not in (".html", *_WRITERS):
+        raise typer.BadParameter(f"--output {output}: a file .csv, .html or .svg")
+    names = columns.split(",")
+    trees = trees_of(hierarchy, names)
+    before, after = (
+        dict(zip(names, read_columns(file, names), strict=True)) for file in (original, published)
+    )
+    rng = np.random.default_rng(seed)
+    for name, tree in trees.items():
+        after[name] = specialise_column(after[name], tree, rng)
+    numeric = [name for name in numbers.split(",") if name]
+    with spinner("measuring"):
+        found = compare(before, after, seed=seed, numeric=numeric)
+    if output is not None:
+        write = _WRITERS.get(output.suffix, partial(to_html, title=published.name))
+        write_whole(output, write(found))
+    if as_json:
+        print(json.dumps([asdict(one) for one in found]))
+        return
+    rows = [(one.name, one.column, f"{one.value:.4g}", one.reading) for one in found]
+    print_columns(("measure", "column", "value", "reading"), rows)
+
+
+def series(
+    visits: Annotated[Path, typer.Argument(help="CSV, a row an event: who, and in which slot.")],
+    slots: Annotated[int, typer.Option(min=1, help="Slots of the series, from 0.")],
+    most: Annotated[int, typer.Option(min=1, help="Slots that one person counts in at most.")],
+    kept: Annotated[int, typer.Option(min=1, help="Coefficients to keep; not by looking at it.")],
+    epsilon: Annotated[float, typer.Option(help="What the series may tell of one, in nats.")],
+    ledger: Annotated[Path, typer.Option(help="Of the data set: rappor release ledger.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    delta: Annotated[
+        float, typer.Option(help="Above 0: Gaussian noise on a cosine transform; 0: Laplace.")
+    ] = 0.0,
+    person: Annotated[str, typer.Option(help="Column of the person.")] = "person",
+    slot: Annotated[str, typer.Option(help="Column of the slot, from 0 to --slots - 1.")] = "slot",
+) -> None:
+    """Publish how many persons were there in each slot, with differential privacy.
+
+    Each person counts in --most slots, drawn at random. The charge is in the ledger before noise is
+    drawn.
+    """
+    who, when = read_columns(visits, [person, slot])
+    persons = np.unique(np.array(who), return_inverse=True)[1].ravel()
+    at = _whole_numbers(visits, slot, when)
+    rng = np.random.default_rng()
+    try:
+        counts, l2 = bound_contributions(persons, at, slots, most, rng)
+    except TableError as error:
+        raise TableError(f"{visits}: {error}") from None
+    charge = Charge(epsilon, delta)
+    if kept > slots:
+        raise typer.BadParameter(f"--kept {kept} of {slots} coefficients")
+    with open_ledger(ledger) as budget:
+        budget.spend(f"series of {slots} slots", charge)
+        left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
+    given = counts.astype(float)
+    if delta:
+        noisy = perturb_by_dct_gaussian(given, kept, l2, charge, rng)
+    else:
+        noisy = perturb_by_fourier_laplace(given, kept, l2, epsilon, rng)
+    rows = [(place, f"{value:.1f}") for place, value in enumerate(noisy.tolist())]
+    write_whole(output, _csv_text(("slot", "persons"), rows))
+    print(f"{slots} slots in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")
+
+
+def merge_places(
+    table: Annotated[
+        Path, typer.Argument(help="CSV: place, x, y, then a column of counts for each slot.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    floor: Annotated[
+        float | None, typer.Option(help="Merge until each count is this or more; counts in clear.")
+    ] = None,
+    errors: Annotated[
+        Path | None, typer.Option(help="CSV of the same form: standard errors of estimates.")
+    ] = None,
+    ratio: Annotated[
+        float, typer.Option(help="With --errors: merge until estimates are so many errors.")
+    ] = 3.0,
+    groups: Annotated[int, typer.Option(min=1, help="Where merging stops.")] = 1,
+) -> None:
+    """Merge places with their nearest until their counts are large enough to show.
+
+    x and y are of a plane. What is still below --floor in the end is raised to it, and the sum of
+    that is printed; what is below --ratio is marked.
+    """
+    if (floor is None) == (errors is None):
+        raise typer.BadParameter("give --floor for counts in clear, or --errors for estimates")
+    names, slots, places, values = _places(table)
+    if errors is None:
+        made = merge_by_floor(values, places, floor or 0.0, min_groups=groups)
+    else:
+        own, own_slots, _, spread = _places(errors)
+        if (own, own_slots) != (names, slots):
+            raise TableError(f"{errors}: other places or slots than {table}")
+        made = merge_by_significance(values, spread, places, ratio, min_groups=groups)
+    members: dict[int, list[str]] = {}
+    for name, group in zip(names, made.of_place.tolist(), strict=True):
+        members.setdefault(group, []).append(name)
+    rows = [
+        (" | ".join(map(safe_text, members[group])), *(f"{value:.10g}" for value in own_values))
+        for group, own_values in enumerate(made.values.tolist())
+    ]
+    write_whole(output, _csv_text(("places", *map(safe_text, slots)), rows))
+    print(f"{len(names)} places in {len(rows)} groups: {output}")
+    small = int(made.unreached.sum())
+    if small and errors is None:
+        print(
+            f"{small} counts were raised to the floor, by {made.raised:g} in all", file=sys.stderr
+        )
+    elif small:
+        print(f"{small} estimates stay below {ratio:g} standard errors", file=sys.stderr)
+
+
+def _places(file: Path) -> tuple[list[str], list[str], Floats, Floats]:
+    """Names, slots, (places, 2) coordinates and (places, slots) values of a CSV file."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            header = next(csv.reader(lines), [])
+    except (csv.Error, UnicodeDecodeError, OSError) as error:
+        raise TableError(f"{file}: not CSV in UTF-8") from error
+    if len(header) < 4 or header[:3] != ["place", "x", "y"]:
+        raise TableError(f"{file}: its header is to be place,x,y and the slots, not {header[:4]}")
+    names, *columns = read_columns(file, header)
+    try:
+        numbers = np.array([[float(one) for one in column] for column in columns]).T
+    except ValueError as error:
+        raise TableError(f"{file}: {error}") from None
+    if not np.isfinite(numbers).all():
+        raise TableError(f"{file}: a number that is none")
+    return names, header[3:], numbers[:, :2], numbers[:, 2:]
+
+
+def _whole_numbers(file: Path, column: str, values: Sequence[str]) -> np.ndarray:
+    try:
+        return np.array([int(value) for value in values], dtype=np.int64)
+    except (ValueError, OverflowError):
+        raise TableError(f"{file}: column {column!r} holds what is no whole number") from None
+
+
+def _csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

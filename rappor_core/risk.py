@@ -1,0 +1,78 @@
+"""What reports can tell of the person whose device sends them: the answer that every page gives.
+
+An epsilon bounds how far anybody's odds between two answers move; Bayes' rule says what that does
+to a suspicion. The dictionary, the planner, `rappor metrics check`, the audit and `inspect` take
+their figures from here, by what the ledger of a device lets it send in its whole life.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from rappor_core.metrics.validation import APP, WEB
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metric import Metric
+
+PRIOR = 0.01  # of the example: how likely somebody thought an answer before
+THOUGHT = f"Who thinks it {100 * PRIOR:g} % likely that an answer is yours believes it"
+
+
+class Risk(NamedTuple):
+    """What a device can tell about a metric, in nats.
+
+    report: by one report.  life: by all that an installation ever sends, as its ledger bounds it;
+    of a metric for browsers alone, by all the `lives` of a browser's storage.
+    web: by those lives where it runs in an app, too; otherwise 0.  lives: how many; otherwise 0.
+    """
+
+    report: float
+    life: float
+    web: float = 0.0
+    lives: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The bounds in words, for somebody whose answer was thought `PRIOR` likely."""
+        once, ever = percent_up(believed(self.report)), percent_up(believed(self.life))
+        lives = f", in a browser over {self.lives:,} lives of its storage" if self.lives else ""
+        if self.web:
+            lives = f"; {percent_up(believed(self.web))}{lives.removeprefix(',')}"
+        return (
+            f"{THOUGHT} at most {once} after one report, and at most {ever} after all that your "
+            f"device ever sends about it{lives}."
+        )
+
+
+def risk_of(*metrics: Metric) -> Risk:
+    """What the reports of some metrics tell together, which is the sum of what each tells.
+
+    Of a location any slot and level stands for the whole: its parts share one line of the ledger.
+    """
+    app = all(APP in metric.platforms for metric in metrics)
+    web = any(WEB in metric.platforms for metric in metrics)
+    over_lives = sum(metric.lifetime_epsilon_on(WEB) for metric in metrics) if web else 0.0
+    return Risk(
+        sum(metric.epsilon_one for metric in metrics),
+        sum(metric.lifetime_epsilon for metric in metrics) if app else over_lives,
+        over_lives if app else 0.0,
+        max(metric.lives or 0 for metric in metrics),
+    )
+
+
+def believed(epsilon: float, prior: float = PRIOR) -> float:
+    """The most that a suspicion can become, by Bayes' rule.
+
+    Args:
+        epsilon: nats by which what was seen is bounded, 0 or more; infinite gives 1.
+        prior: how likely it was thought before, in (0, 1).
+    """
+    return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
+
+
+def percent_up(share: float) -> str:
+    """A share in per cent, rounded up: it is said to be a bound."""
+    digits = 2 if share < 0.1 else 1
+    factor = 10**digits
+    return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"

@@ -1,0 +1,194 @@
+"""What a whole sequence of answers tells: where, whether, when, and whether there was data.
+
+A budget for life is the sum of what each memoised answer costs, and compares lives whose answers
+change at the same times. Here two lives may differ in everything. One fresh report at a time is
+bounded by their number all the same; memoised answers are bounded by nothing, since the times of
+changes show in reports that repeat them. For those the exact figure of one pair of lives is given,
+a lower bound: one life always has the same value, the other has another one in some periods, and
+what is seen is what the second most likely sends.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.risk import percent_up, risk_of
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metric import Metric
+    from rappor_core.params import RapporParams
+
+PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
+
+
+class SequenceRisk(NamedTuple):
+    """Nats between any two lives of a device, by all that it sends about one metric.
+
+    epsilon: the bound of a life; where there is none, what `periods` reports tell at least.
+    bounded: whether it is a bound.  periods: of the lower bound, else 0.  unit: of a period.
+    block: nats of each block of periods (`window`) with a bound of its own, else 0.
+    """
+
+    epsilon: float
+    bounded: bool
+    periods: int = 0
+    unit: str = "day"
+    block: float = 0.0
+    window: int = 0
+    most_in_window: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; None for infinite."""
+        epsilon = self.epsilon if math.isfinite(self.epsilon) else None
+        return {"epsilon": epsilon, "bounded": self.bounded, "periods": self.periods}
+
+    @property
+    def sentence(self) -> str:
+        """One sentence, for who decides on a metric."""
+        if not self.bounded:
+            return (
+                "No bound holds for the whole sequence of answers: memoised answers hide which "
+                "value, not when it changed or whether there was one. Two lives differ by epsilon "
+                f"{self.epsilon:.0f} or more after {self.periods:,} {self.unit}s."
+            )
+        said = (
+            f"Epsilon {self.epsilon:.2f} covers the whole sequence of answers: which value, "
+            "whether and when it changed, and whether there was one."
+        )
+        if not self.block:
+            return said
+        what = f"{self.window:,} {self.unit}s"
+        if self.most_in_window > 1:
+            twice = self.most_in_window * self.block
+            return (
+                f"{said} Epsilon {self.block:.2f} covers each block of {what}, and {twice:.2f} any "
+                f"{what} in a row, which can touch two blocks."
+            )
+        return f"{said} Epsilon {self.block:.2f} covers any {what} in a row."
+
+
+def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
+    """What all reports of a metric tell of a life.
+
+    Args:
+        metric: of a location any slot and level; each slot's reports are a sequence of their own.
+        periods: for the lower bound of memoised answers; a year where None. 1 or more.
+    """
+    if not metric.params.mechanism.has_permanent_round or metric.max_permanent_responses < 2:
+        return SequenceRisk(metric.lifetime_epsilon, bounded=True, **_window_of(metric))
+    asked = periods or PERIODS_A_YEAR[metric.period]
+    sent = asked * metric.max_reports_per_period
+    if metric.max_reports is not None:
+        sent = min(sent, metric.max_reports)
+    return SequenceRisk(memoised_nats(metric.params, sent), False, asked, metric.period)
+
+
+def _window_of(metric: Metric) -> dict[str, Any]:
+    location = metric.location
+    if location is None or location.mode != "window":
+        return {}
+    row = {"unit": metric.period, "block": metric.epsilon_one}
+    if location.turn == "fresh":
+        return row | {"window": location.window, "most_in_window": 2}
+    return row | {"window": location.window - location.hold}
+
+
+def first_guess(epsilon: float, crowd: int) -> float:
+    """The chance, at most, of finding a device among `crowd` by its answers at first guess.
+
+    All were as likely before; whatever else is known of each. epsilon: nats, of all the answers.
+    Of a crowd of n the likeliest has e^epsilon against n - 1 times 1, at most.
+    """
+    return 1 / (1 + (max(crowd, 1) - 1) * math.exp(-epsilon))
+
+
+def guess_sentence(metric: Metric, crowd: int) -> str:
+    """What the whole sequence tells of whose it is, among the devices of a cohort."""
+    risk = sequence_risk(metric)
+    if not risk.bounded:
+        return (
+            f"Nothing bounds how often a device is found among {crowd:,} of its cohort by the "
+            "times at which its answers change."
+        )
+    most = percent_up(first_guess(risk.epsilon, crowd))
+    return (
+        f"Who has every answer of a device (epsilon {risk.epsilon:.2f}) finds it among {crowd:,} "
+        f"of its cohort at first guess in {most} of cases at most, whatever else is known of all."
+    )
+
+
+def risk_text(metric: Metric, crowd: int | None = None) -> str:
+    """What an answer, a life and the whole sequence tell: the sentences of every page.
+
+    crowd: devices of a cohort, for a sentence on whose the sequence is.
+    """
+    said = f"{risk_of(metric).sentence} {sequence_risk(metric).sentence}"
+    return said if crowd is None else f"{said} {guess_sentence(metric, crowd)}"
+
+
+def memoised_nats(params: RapporParams, reports: int) -> float:
+    """Nats between two lives of so many memoised reports, at least (see the module).
+
+    For j reports of the other value, 1 <= j < reports, the largest; 0 for fewer than two reports,
+    infinite where the second round never lies.
+    """
+    if {params.mechanism.p2, params.mechanism.q2} & {0, PROBABILITY_SCALE}:
+        return math.inf if reports > 1 else 0.0
+    pair = _symbols_apart if params.scheme.symbols else _bits_apart
+    return max((pair(params, reports - j, j) for j in range(1, reports)), default=0.0)
+
+
+def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
+    """Two values of different symbols; each report shows the symbol of its value."""
+    p1, q1, p2, q2 = _probabilities(params)
+    second = _log_sum((p1, same * math.log(p2)), (1 - p1, same * math.log(q2)))
+    second += _log_sum((p1, other * math.log(p2)), (1 - p1, other * math.log(q2)))
+    first = _log_sum(
+        (p1, same * math.log(p2) + other * math.log(q2)),
+        (q1, same * math.log(q2) + other * math.log(p2)),
+        (max(0.0, 1 - p1 - q1), (same + other) * math.log(q2)),
+    )
+    return second - first
+
+
+def _bits_apart(params: RapporParams, same: int, other: int) -> float:
+    """Two values with no bit in common; bits are independent, and each shows what tells most."""
+    p1, q1, *_ = _probabilities(params)
+    lost, won = (_bit_apart(params, same, other, *ones) for ones in ((p1, q1), (q1, p1)))
+    if params.scheme.single_bit:
+        return max(lost, won)
+    of_value = min(params.num_hashes, params.num_bits // 2)
+    neither = params.num_bits - 2 * of_value
+    return of_value * (lost + won) + neither * _bit_apart(params, same, other, q1, q1)
+
+
+def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
+    """Of one bit with chances of a permanent 1 for both values; shown alike for each value."""
+    *_, p2, q2 = _probabilities(params)
+    shown = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
+    return max(
+        _log_sum((was, same * x[1]), (1 - was, same * x[0]))
+        + _log_sum((became, other * y[1]), (1 - became, other * y[0]))
+        - _log_sum(
+            (was, same * x[1] + other * y[1]),
+            (1 - was, same * x[0] + other * y[0]),
+        )
+        for x in shown
+        for y in shown
+    )
+
+
+def _probabilities(params: RapporParams) -> tuple[float, float, float, float]:
+    mechanism = params.mechanism
+    names = ("p1", "q1", "p2", "q2")
+    p1, q1, p2, q2 = (getattr(mechanism, name) / PROBABILITY_SCALE for name in names)
+    return p1, q1, p2, q2
+
+
+def _log_sum(*terms: tuple[float, float]) -> float:
+    """ln of a sum of weight * e^exponent, without underflow."""
+    logs = [math.log(weight) + exponent for weight, exponent in terms if weight > 0]
+    largest = max(logs)
+    return largest + math.log(sum(math.exp(one - largest) for one in logs))

@@ -1,0 +1,256 @@
+"""Worlds in which people move together: are changes of a map found, of the right sign and size?
+
+A city of square cells is asked in six weeks; every week a fifth of the people are elsewhere, at
+random. From the fourth week on a part of all may be in one district, or in one cell for that week
+alone (a festival), or go to the district one after the other (drift), or nothing happens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder.density.cells import places_of
+from decoder.density.map_series import WindowMap, map_windows
+from decoder.density.modes import SECOND_DIAL
+from decoder.numerics.simplex import project_simplex
+from decoder.numerics.threads import one_thread
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.metric import Metric
+from simulations.location.allocations import square_metric
+from simulations.location.draws import capped
+from simulations.location.series import cell_distance, draw_windows, true_shares
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+World = Literal["district", "festival", "drift", "none"]
+
+WEEKS, STEP = 6, 3
+TOP = 20  # of the most changed cells
+STRONG = 3.0  # standard errors
+_AWAY, _OTHER, _DISTRICT = 0.2, 0.1, 0.23  # the last: of the side of the city
+_REACH, _ROUGH, _SLOPE = 0.35, 1.0, 0.8
+_Z95 = 1.959964
+_MEMO = 'mode = "memo"\nepsilon_infinity = {each}\nepsilon_one = {one}\n'
+MODES = {
+    "window": 'mode = "window"\nwindow = 6\nmax_reports = 1\nepsilon = {budget}\nnum_bits = 32\n',
+    "2 symbols": _MEMO + 'encoding = "symbol"\nnum_symbols = 2\n',
+    "L-OSUE, cap 2": _MEMO + 'mechanism = "l-osue"\nmax_memoized_values = 2\nnum_bits = 32\n',
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One world. side: cells of a side.  moved: share of the people.  budget: epsilon of a week in
+    mode `window`, for life in the others.
+    """
+
+    mode: str
+    side: int
+    devices: int
+    world: World
+    moved: float
+    budget: float = 4.0
+
+    def metric(self) -> Metric:
+        """What is declared."""
+        each = self.budget / 2
+        keys = MODES[self.mode].format(budget=self.budget, each=each, one=SECOND_DIAL * each)
+        return square_metric(self.side, 'period = "week"\nnum_cohorts = 64\n' + keys)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one drawn series.
+
+    covered: part of the 20 most changed cells whose interval of 95 % holds the change, in the last
+    week (of a festival, its own); covered_all: of all cells.  told, wrong: cells and weeks with a
+    change, and with one of the wrong sign.  strong, right: cells that differ in a week by three
+    standard errors or more, and those of them that are told.  event: whether the festival's cell
+    is told in its week.  distance: total variation of the maps over cells, mean of the weeks.
+    rivals: of the last week, by name.  seconds: of processor time.
+    """
+
+    covered: float
+    covered_all: float
+    told: int
+    wrong: int
+    strong: int
+    right: int
+    event: bool
+    distance: float
+    rivals: dict[str, float]
+    seconds: float
+
+
+def draw_moves(setting: Setting, rng: np.random.Generator) -> Integers:
+    """Cells of the people, or `other`, in each week: (devices, 6), indices."""
+    side, devices = setting.side, setting.devices
+    size, city = side * side, _city(side, rng)
+    home = rng.choice(size, devices, p=city)
+    values = np.repeat(home[:, None], WEEKS, axis=1)
+    away = rng.random(values.shape) < _AWAY
+    values[away] = rng.choice(size, int(away.sum()), p=city)
+    width = max(2, round(side * _DISTRICT))
+    row, column = rng.integers(side - width + 1, size=2)
+    where = rng.choice(width * width, devices)
+    there = (row + where // width) * side + column + where % width
+    moved = rng.random(devices) < setting.moved
+    begins = rng.integers(1, WEEKS, size=devices)
+    for week in range(WEEKS):
+        if setting.world == "district" and week >= STEP:
+            values[moved, week] = there[moved]
+        elif setting.world == "drift":
+            gone = moved & (begins <= week)
+            values[gone, week] = there[gone]
+        elif setting.world == "festival" and week == STEP:
+            values[moved, week] = int(np.argmin(city))
+    values[rng.random(values.shape) < _OTHER] = size
+    return values
+
+
+def one_series(setting: Setting, rng: np.random.Generator) -> Found:
+    """Draw and map one world."""
+    metric = setting.metric()
+    assert metric.location is not None  # noqa: S101 (`square_metric`)
+    places, values = places_of([metric.location]), draw_moves(setting, rng)
+    size = setting.side**2
+    if metric.location.mode == "memo" and not metric.params.scheme.symbols:
+        values = capped(values, metric.max_memoized_values, size)  # what is sent is judged
+    windows, true = draw_windows(metric, places, values, rng), true_shares(values, size + 1)
+    start = time.process_time()
+    with one_thread():
+        maps = map_windows(windows, places, None, None)
+    seconds = time.process_time() - start
+    cells = true[:, :-1] / true[:, :-1].sum(axis=1, keepdims=True)
+    change = cells - (cells.sum(axis=0) - cells) / (WEEKS - 1)
+    return _judged(setting, maps, change, true, seconds, rng)
+
+
+def _judged(
+    setting: Setting,
+    maps: Sequence[WindowMap],
+    change: Floats,
+    true: Floats,
+    seconds: float,
+    rng: np.random.Generator,
+) -> Found:
+    """change: true, (6, n).  true: shares, (6, n + 1)."""
+    parts = [one.changes for one in maps if one.changes is not None]
+    found, errors = (np.stack([one.from_others[i] for one in parts]) for i in (0, 1))
+    told = np.stack([one.told for one in parts])
+    week = STEP if setting.world == "festival" else WEEKS - 1
+    inside = np.abs(found - change)[week] < _Z95 * errors[week]
+    top = np.argsort(-np.abs(change[week]))[:TOP]
+    right_sign = told & (np.sign(found) == np.sign(change))
+    strong = (np.abs(change) > STRONG * errors).any(axis=0)
+    return Found(
+        covered=float(inside[top].mean()),
+        covered_all=float(inside.mean()),
+        told=int(told.sum()),
+        wrong=int((told & ~right_sign).sum()),
+        strong=int(strong.sum()),
+        right=int((strong & right_sign.any(axis=0)).sum()),
+        event=bool(told[week, top[0]]),
+        distance=float(
+            np.mean([cell_distance(m.shares, t) for m, t in zip(maps, true, strict=True)])
+        ),
+        rivals=rivals(setting, true[-1], rng),
+        seconds=seconds,
+    )
+
+
+def rivals(setting: Setting, true: Floats, rng: np.random.Generator) -> dict[str, float]:
+    """Distances of published protocols, one position a cell, from the shares (n + 1,) of a week.
+
+    With the same budget for life, each for two values (what the others cost above two is not
+    charged), or split over the weeks; then the projection on the simplex.
+    """
+    life = setting.budget * (WEEKS if setting.mode == "window" else 1)
+    each, one = life / 2, SECOND_DIAL * life / 2
+    mechanisms = {
+        "L-OSUE": TwoRoundMechanism.optimised(each, one),
+        "BiLOLOHA": TwoRoundMechanism.symbols(2, each, one),
+        "OUE": TwoRoundMechanism.one_shot(life / WEEKS),
+    }
+    holders = rng.multinomial(setting.devices, true / true.sum())
+    found = {}
+    for name, mechanism in mechanisms.items():
+        keep, lie = mechanism.q_star, mechanism.p_star
+        if name == "BiLOLOHA":  # each device has a hash of its own: half of the others support
+            lie = 0.5
+        shown = rng.binomial(holders, keep) + rng.binomial(setting.devices - holders, lie)
+        shares = project_simplex((shown / setting.devices - lie) / (keep - lie))
+        found[name] = cell_distance(shares, true)
+    return found
+
+
+def summary(setting: Setting, series: Sequence[Found]) -> dict[str, Any]:
+    """Means over series, with those of the worst; counts are sums."""
+    covered = [one.covered for one in series]
+    return {
+        "mode": setting.mode,
+        "cells": setting.side**2,
+        "devices": setting.devices,
+        "world": setting.world,
+        "moved": setting.moved,
+        "series": len(series),
+        "covered": float(np.mean(covered)),
+        "covered_worst": min(covered),
+        "covered_all": float(np.mean([one.covered_all for one in series])),
+        "told": sum(one.told for one in series),
+        "series_told": sum(one.told > 0 for one in series),
+        "wrong": sum(one.wrong for one in series),
+        "strong": sum(one.strong for one in series),
+        "right": sum(one.right for one in series),
+        "events": sum(one.event for one in series),
+        "distance": float(np.mean([one.distance for one in series])),
+        **{name: float(np.mean([one.rivals[name] for one in series])) for name in series[0].rivals},
+        "seconds": float(np.mean([one.seconds for one in series])),
+    }
+
+
+def settings_of(
+    modes: Sequence[str], sides: Sequence[int], devices: Sequence[int], moved: Sequence[float]
+) -> list[Setting]:
+    """Every world: a district of each size, a festival and a drift of the least, and nothing."""
+    worlds: list[tuple[World, float]] = [("district", one) for one in moved]
+    worlds += [("festival", min(moved)), ("drift", max(moved)), ("none", 0.0)]
+    return [
+        Setting(mode, side, number, world, part)
+        for mode, side, number, (world, part) in product(modes, sides, devices, worlds)
+    ]
+
+
+def moving_worlds(
+    settings: Sequence[Setting],
+    series: int,
+    rng: np.random.Generator,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[dict[str, Any]]:
+    """One row a setting, of so many series each."""
+    rows = []
+    for setting in settings:
+        found = []
+        for _ in range(series):
+            found.append(one_series(setting, rng))
+            advance(1)
+        rows.append(summary(setting, found))
+    return rows
+
+
+def _city(side: int, rng: np.random.Generator) -> Floats:
+    """Shares (side^2,) of a city whose neighbouring cells are alike."""
+    one = np.linspace(-1.7, 1.7, side)
+    where = np.array([(x, y) for x in one for y in one])
+    apart = ((where[:, None] - where) ** 2).sum(axis=2)
+    alike = np.exp(-apart / (2 * _REACH**2)) + 1e-6 * np.eye(len(where))
+    field = _ROUGH * np.linalg.cholesky(alike) @ rng.standard_normal(len(where))
+    weights = np.exp(field - _SLOPE * (where**2).sum(axis=1))
+    return np.asarray(weights / weights.sum())

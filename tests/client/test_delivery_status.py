@@ -1,0 +1,111 @@
+"""`status` and `flush` say whether reports arrive, since when they do not, and why."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Delivery
+from client_sdk.testing import MemoryCollector
+from rappor_core.wire.report import Batch
+
+WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05)
+SINCE = "not delivered since 2026-11-21T12:00:00Z, because "
+DOWN = "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        (DOWN, "no exchange with 127.0.0.1:9: ConnectionRefusedError"),
+        ("http://collector.invalid", "no exchange with collector.invalid: OSError: [Errno"),
+    ],
+)
+def test_a_collector_that_is_not_there_shows(
+    open_client: Any, clock: Any, caplog: pytest.LogCaptureFixture, address: str, why: str
+) -> None:
+    client = open_client(collector=address, delivery=WHEN_FLUSHED)
+    assert client.status.condition == "active"
+    assert client.record("homepage", "a")
+    for _ in range(3):
+        assert not client.flush(0.3)
+        clock.now += 60
+    assert client.status.condition == "not_delivered"
+    assert client.status.sentence.startswith(f"Values are recorded and wait: {SINCE}{why}")
+    warned = [row for row in caplog.records if row.levelno >= logging.WARNING]
+    assert [row.name for row in warned] == ["client_sdk"]
+    assert SINCE in warned[0].getMessage()
+
+
+def test_an_address_without_a_collector_shows_until_it_has_one(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    collector.answer = lambda _: (404, {"Content-Type": "text/html"}, b"<h1>Not found</h1>")
+    client = open_client(delivery=WHEN_FLUSHED)
+    assert client.record("homepage", "a")
+    assert not client.flush(0.3)
+    assert client.status.condition == "not_delivered"
+    assert "answered 404" in client.status.sentence
+    collector.answer = None
+    assert client.flush(20)
+    assert client.status.condition == "active"
+    assert client.last_error == ""
+
+
+def test_since_when_outlives_the_app(open_client: Any, clock: Any, tmp_path: Path) -> None:
+    with open_client(collector=DOWN, delivery=WHEN_FLUSHED) as client:
+        assert client.record("homepage", "a")
+        assert not client.flush(0.3)
+    clock.now += 86_400
+    with open_client(delivery=WHEN_FLUSHED, collector=DOWN) as client:
+        assert not client.flush(0.3)
+        assert SINCE in client.status.sentence
+    with open_client(delivery=WHEN_FLUSHED) as client:
+        assert client.flush(20)
+    with open_client(delivery=WHEN_FLUSHED, collector=DOWN) as client:
+        assert client.record("homepage", "b")
+        assert not client.flush(0.3)
+        assert "since 2026-11-22T12:00:00Z" in client.status.sentence
+
+
+def refusing(batch: Batch) -> tuple[int, dict[str, str], bytes]:
+    results = [{"status": "refused", "reason": "day_closed"} for _ in batch.reports]
+    answer = {"version": 1, "batch_id": batch.batch_id, "results": results}
+    return 200, {"Content-Type": "application/json"}, json.dumps(answer).encode()
+
+
+def test_a_report_of_a_closed_day_is_not_delivered(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    collector.answer = refusing
+    client = open_client(delivery=WHEN_FLUSHED)
+    assert client.record("homepage", "a")
+    assert not client.flush(20)
+    assert client.last_error == "refused:homepage:day_closed"
+    assert client.status.condition == "active"
+    collector.answer = None
+    assert client.record("homepage", "b")
+    assert client.flush(20)
+    assert client.last_error == ""
+
+
+def test_what_the_queue_has_no_room_for_is_not_delivered(open_client: Any) -> None:
+    client = open_client(delivery=Delivery(mean_delay=3600.0, max_queued=2))
+    for value in "abc":
+        assert client.record("homepage", value)
+    assert not client.flush(20)
+    assert client.inspect()["counters"]["dropped:queue_full"] == 1
+
+
+def test_a_withdrawal_forgets_since_when(open_client: Any) -> None:
+    client = open_client(collector=DOWN, delivery=WHEN_FLUSHED)
+    assert client.record("homepage", "a")
+    assert not client.flush(0.3)
+    assert client.set_consent(False)
+    assert client.status.condition == "no_consent"
+    assert client.set_consent(True)
+    assert client.status.condition == "active"

@@ -1,0 +1,221 @@
+"""What was kept of a period leaves every byte of the files when the period closes."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Client, Delivery
+from client_sdk.delivery import thread
+from client_sdk.location.recorder import LocationRecorder
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.directory import StateDirectory, ensure_secret
+from client_sdk.storage.state_file import StateFile
+from client_sdk.storage.traces import leave_trace, scrub_traces
+from client_sdk.testing import FixedRandomness
+from rappor_core.metrics.file import parse_metrics
+from tests.client.location_support import START, declared
+
+DAY = 86_400.0
+NIGHT, NOON = START + timedelta(hours=2), START + timedelta(hours=12)
+PLACE = b'["night",'  # of the time spent in a cell, as a note has it
+COUNTED = """
+[metrics.length]
+kind = "number"
+description = "Pages of a day"
+owner = "x"
+expires = 2099-06-30
+unit = "pages"
+of_period = "max"
+edges = [1, 5]
+none = "zero"
+mode = "memo"
+epsilon_infinity = 2.0
+epsilon_one = 1.0
+"""
+
+
+class Device:
+    """A client with a clock; its reports wait for 100 minutes and more."""
+
+    def __init__(self, folder: Path, text: str = "") -> None:
+        self.folder, self.now = folder, NIGHT.timestamp()
+        self.file = parse_metrics(text) if text else declared("memo")
+
+    def open(self) -> Client:
+        return Client.open(
+            self.file, state_dir=self.folder, collector="http://127.0.0.1:9", consent=True,
+            clock=lambda: self.now, delivery=Delivery(mean_delay=100_000),
+        )  # fmt: skip
+
+    @property
+    def bytes(self) -> bytes:
+        return b"".join(path.read_bytes() for path in sorted(self.folder.iterdir()))
+
+    def spend_a_night(self, client: Client) -> None:
+        assert client.record_location("density", 1.5, 1.5, at=NIGHT)
+        session = client._life.session
+        assert session is not None
+        session.places.save()
+        assert PLACE in self.bytes
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Device:
+    return Device(tmp_path)
+
+
+def until(holds: Callable[[], bool], seconds: float = 20) -> bool:
+    """Look again and again; the thread that is looked at says nothing when it is done."""
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
+
+
+def test_a_fix_that_closes_a_period_scrubs_while_reports_wait(device: Device) -> None:
+    """The sending thread would sleep for a delay of days before it looked again."""
+    with device.open() as client:
+        device.spend_a_night(client)
+        for day in (1, 2):
+            device.now += DAY
+            at = NOON + timedelta(days=day)
+            assert client.record_location("density", 1.5, 1.5, at=at)
+            assert until(lambda: PLACE not in device.bytes)
+        assert client.inspect()["queued"]
+
+
+def test_a_number_that_closes_a_period_scrubs(tmp_path: Path) -> None:
+    device = Device(tmp_path, COUNTED)
+    with device.open() as client:
+        assert client.record("length", 4)
+        session = client._life.session
+        assert session is not None
+        before = (session.state.note("numbers:length") or "").encode()
+        assert before in device.bytes
+        device.now += DAY
+        assert client.record("length", 0)
+        assert until(lambda: before not in device.bytes)
+
+
+def test_a_period_that_no_fix_closes_is_looked_at_beside_what_waits(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread, "LOOK_SECONDS", 0.05)
+    with device.open() as client:
+        device.spend_a_night(client)
+        device.now += DAY
+        assert until(lambda: PLACE not in device.bytes)
+        device.now += DAY
+        assert until(lambda: len(client.inspect()["queued"]) > 0)
+
+
+def test_a_look_is_due_when_a_day_begins_in_every_zone(device: Device) -> None:
+    """Nepal's midnight is a quarter past an hour of UTC."""
+    with device.open() as client:
+        session = client._life.session
+        assert session is not None
+        midnight = 1_793_577_600.0 - (5 * 60 + 45) * 60
+        device.now = midnight - 70
+        assert session.worker._until_look() == 70
+        device.now = midnight + 1
+        assert session.worker._until_look() == thread.LOOK_SECONDS - 1
+
+
+def test_a_scrub_that_a_reader_hinders_is_tried_again(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread, "SCRUB_PAUSE", 0.05)
+    scrub, tried = StateFile.scrub, list[bool]()
+    monkeypatch.setattr(StateFile, "scrub", lambda self: tried.append(scrub(self)) or tried[-1])
+    with device.open() as client:
+        device.spend_a_night(client)
+        with closing(sqlite3.connect(device.folder / "state.sqlite")) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM notes").fetchall()
+            device.now += DAY
+            assert client.record_location("density", 1.5, 1.5, at=NOON + timedelta(days=1))
+            assert until(lambda: False in tried)
+            assert PLACE in device.bytes
+            reader.execute("ROLLBACK")
+            assert until(lambda: PLACE not in device.bytes)
+
+
+KILLED = """
+import os, sys
+from datetime import timedelta
+from pathlib import Path
+from tests.client.test_scrubbing import Device, NIGHT, NOON, DAY
+from client_sdk.storage import state_file
+state_file.StateFile.scrub = lambda self: False  # another process reads, to the end
+device = Device(Path(sys.argv[1]))
+client = device.open()
+device.spend_a_night(client)
+device.now += DAY
+assert client.record_location("density", 1.5, 1.5, at=NOON + timedelta(days=1))
+os._exit(0)
+"""
+
+
+def test_a_process_that_ended_before_the_scrub_leaves_it_to_the_next(device: Device) -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", KILLED, str(device.folder)]
+    subprocess.run(command, check=True, cwd=root)
+    assert PLACE in device.bytes
+    device.now += DAY + 60
+    with device.open():
+        assert until(lambda: PLACE not in device.bytes)
+
+
+def test_a_clock_that_goes_back_leaves_no_trace_either(device: Device) -> None:
+    with device.open() as client:
+        device.spend_a_night(client)
+        session = client._life.session
+        assert session is not None
+        device.now -= 3 * DAY
+        session.worker.keep_house()
+        assert until(lambda: PLACE not in device.bytes)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Any]:
+    with closing(StateDirectory(tmp_path).open(threading.RLock())) as opened:
+        ensure_secret(opened, FixedRandomness(1))
+        yield opened
+
+
+def test_what_another_process_deletes_during_a_scrub_is_not_forgotten(
+    state: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_trace(state)
+    scrub = state.scrub
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(state, "scrub", lambda: [leave_trace(state)] and scrub())
+        assert scrub_traces(state)
+    assert state.get("unscrubbed") is not None
+    assert scrub_traces(state)
+    assert state.get("unscrubbed") is None
+
+
+def test_a_period_that_ends_with_an_error_later_on_is_scrubbed(
+    state: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark is of the transaction that deletes, so no caller can lose it."""
+    file = declared("memo")
+    places = LocationRecorder(file, state, Recorder(file.metrics, state), lambda: 0.0)
+    places.fix("density", 1.5, 1.5, NIGHT)
+    places.save()
+    assert state.get("unscrubbed") is None
+    monkeypatch.setattr(state, "count", lambda *_: None)
+    places.fix("density", 1.5, 1.5, NOON + timedelta(days=1))
+    assert state.get("unscrubbed") is not None

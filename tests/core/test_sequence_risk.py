@@ -1,0 +1,157 @@
+"""Epsilon of a whole sequence: enumerated, and against published figures."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from itertools import product
+
+import numpy as np
+import pytest
+
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.review import check_metrics
+from rappor_core.params import RapporParams
+from rappor_core.sequence_risk import first_guess, memoised_nats, risk_text, sequence_risk
+from tests.metric_texts import declaration
+
+PLACES = {"grid": "square", "box": [0, 0, 4, 4], "rows": 2, "columns": 2, "levels": [0]}
+WEEKS = {"mode": "window", "window": 52, "period": "week", "num_bits": 32, "num_cohorts": 64}
+
+
+def symbols(number: int, lasting: float, once: float) -> RapporParams:
+    mechanism = TwoRoundMechanism.symbols(number, lasting, once)
+    return RapporParams(number, 1, 64, mechanism, "symbol")
+
+
+def bits(number: int) -> RapporParams:
+    return RapporParams(number, 1, 64, TwoRoundMechanism.optimised(1.0, 0.8))
+
+
+def chance(params: RapporParams, life: tuple[int, ...], seen: tuple[int, ...]) -> float:
+    """P(seen) of a life: values 0 and 1, which set bit (or symbol) 0 and 1; over all responses."""
+    m = params.mechanism
+    p1, q1, p2, q2 = (x / 65_536 for x in (m.p1, m.q1, m.p2, m.q2))
+    total = 1.0
+    for value in set(life):
+        shown = [word for word, of in zip(seen, life, strict=True) if of == value]
+        if params.scheme.symbols:
+            total *= sum(
+                (p1 if kept == value else q1)
+                * math.prod(p2 if word == kept else q2 for word in shown)
+                for kept in range(params.num_bits)
+            )
+            continue
+        for bit in range(params.num_bits):
+            a = p1 if bit == value else q1
+            ones = [word >> bit & 1 for word in shown]
+            kept = math.prod(p2 if one else 1 - p2 for one in ones)
+            lost = math.prod(q2 if one else 1 - q2 for one in ones)
+            total *= a * kept + (1 - a) * lost
+    return total
+
+
+@pytest.mark.parametrize(
+    ("params", "reports"),
+    [(symbols(2, 2.0, 1.8), 5), (symbols(3, 1.0, 0.9), 4), (bits(3), 3), (bits(2), 4)],
+    ids=["two symbols", "three symbols", "three bits", "two bits"],
+)
+def test_the_pair_of_lives_is_as_far_apart_as_said(params: RapporParams, reports: int) -> None:
+    """The largest log odds over every output, of a life that stays and one that does not."""
+    words = range(params.num_bits if params.scheme.symbols else 1 << params.num_bits)
+    found = []
+    for other in range(1, reports):
+        moved = (0,) * (reports - other) + (1,) * other
+        found.append(
+            max(
+                math.log(chance(params, moved, seen) / chance(params, (0,) * reports, seen))
+                for seen in product(words, repeat=reports)
+            )
+        )
+    assert memoised_nats(params, reports) == pytest.approx(max(found))
+
+
+@pytest.mark.parametrize(
+    ("lasting", "once", "weeks", "nats"),
+    [(2, 1.8, 8, 13.69), (2, 1.8, 12, 20.7), (2, 1.8, 45, 78.3), (2, 1.4, 45, 48.8),
+     (2, 1.0, 45, 31.8), (1, 0.9, 45, 68.6)],
+)  # fmt: skip
+def test_two_symbols_by_the_published_figures(
+    lasting: float, once: float, weeks: int, nats: float
+) -> None:
+    assert memoised_nats(symbols(2, lasting, once), weeks) == pytest.approx(nats, abs=0.06)
+
+
+def test_a_year_of_memoised_places_has_no_bound() -> None:
+    memo = {"mode": "memo", "encoding": "symbol", "num_symbols": 2, "num_cohorts": 64}
+    dials = {"epsilon_infinity": 2.0, "epsilon_one": 1.8}
+    text = declaration("m", "location", **PLACES, **memo, **dials, period="week")
+    metric = parse_metrics(text).declared[0]
+    risk = sequence_risk(metric, 45)
+    assert (risk.bounded, round(risk.epsilon)) == (False, 78)
+    assert sequence_risk(metric).epsilon > 20 * metric.lifetime_epsilon
+    assert "No bound holds" in risk.sentence
+    assert "78 or more after 45 weeks" in risk.sentence
+    assert "Nothing bounds how often" in risk_text(metric, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [({"turn": "fresh", "hold": 4}, "each block of 52 weeks, and 4.00 any 52 weeks in a row"),
+     ({}, "covers any 52 weeks in a row"), ({"hold": 4}, "covers any 48 weeks in a row")],
+    ids=["fresh", "fixed", "fixed, held"],
+)  # fmt: skip
+def test_one_answer_a_window_is_bounded_by_its_answers(keys: dict[str, object], said: str) -> None:
+    text = declaration("m", "location", **PLACES, **WEEKS, epsilon=2.0, max_reports=2, **keys)
+    metric = parse_metrics(text).declared[0]
+    risk = sequence_risk(metric)
+    assert risk.bounded
+    assert risk.epsilon == metric.lifetime_epsilon
+    assert said in risk.sentence
+    assert "finds it among 1,000 of its cohort at first guess in 5.19 % of" in risk_text(
+        metric, 1_000
+    )
+
+
+def test_memoised_answers_of_other_kinds_have_none_either() -> None:
+    """A change of value shows there, too."""
+    dials = {"epsilon_infinity": 2.0, "epsilon_one": 1.8}
+    boolean = declaration("m", "boolean", **dials, max_memoized_values=2)
+    strings = declaration(
+        "m", "string", num_bits=16, num_hashes=2, num_cohorts=4, **dials, fallback="other",
+        max_memoized_values=4,
+    )  # fmt: skip
+    for text in (boolean, strings):
+        metric = parse_metrics(text).declared[0]
+        assert not sequence_risk(metric).bounded
+        assert sequence_risk(metric, 90).epsilon > metric.lifetime_epsilon
+
+
+def test_the_bound_of_a_first_guess_is_reached() -> None:
+    """By the best attacker on k-ary randomised response over as many values as the crowd has."""
+    epsilon, crowd = 1.3, 7
+    keep = math.exp(epsilon) / (math.exp(epsilon) + crowd - 1)
+    law = np.full((crowd, crowd), (1 - keep) / (crowd - 1)) + np.eye(crowd) * (
+        keep - (1 - keep) / (crowd - 1)
+    )
+    assert law.max(axis=0).sum() / crowd == pytest.approx(first_guess(epsilon, crowd))
+    assert [round(100 * first_guess(e, 1_000), 1) for e in (math.log(3), 2, 4)] == [0.3, 0.7, 5.2]
+    assert first_guess(2.0, 1) == 1.0
+
+
+def test_check_says_what_a_mode_leaves_open() -> None:
+    """A file of mode `memo` goes on and is warned; `hold` makes it no guarantee for a sequence."""
+    memo = {"mode": "memo", "encoding": "symbol", "num_symbols": 2, "num_cohorts": 64}
+    memo |= {"epsilon_infinity": 2.0, "epsilon_one": 1.8, "period": "week"}
+    window = WEEKS | {"turn": "fresh", "hold": 4, "epsilon": 2.0, "max_reports": 2}
+
+    def told(level: str, **keys: object) -> str:
+        file = parse_metrics(declaration("m", "location", **PLACES, **keys))
+        found = check_metrics(file, today=date(2026, 11, 22))
+        return " ".join(one.message for one in found if one.level == level)
+
+    assert "is none, 90 nats or more after a year; without hold" in told("warning", **memo)
+    assert "no guarantee for a sequence" in told("warning", **memo, hold=4)
+    assert "nothing of time" not in told("warning", **window)
+    assert "last seen, within 4 weeks of the answer" in told("note", **window)

@@ -1,0 +1,164 @@
+"""What a device can tell of a person is one figure, on every page and command that shows it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from client_sdk.inspection import inspect_state, render
+from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.recording.ledger import Ledger
+from client_sdk.recording.ledger_check import check_ledger
+from client_sdk.storage.directory import StateDirectory
+from decoder.planning.plan import Labels, Plan, Trust, make_plan
+from decoder.planning.population import given_population
+from decoder.planning.request import Request
+from decoder.reports.dictionary import entries_of, write_site
+from decoder.reports.plan_html import render_plan
+from privacy_audit.audit import AuditOptions, AuditResult
+from privacy_audit.report import page, to_dict
+from rappor_cli.main import main
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.kinds import kind_names
+from rappor_core.metrics.metric import Metric
+from rappor_core.risk import Risk, believed, percent_up, risk_of
+from rappor_core.sequence_risk import sequence_risk
+from tests.metric_texts import declaration
+
+MEMO = {"epsilon_infinity": 2.0, "epsilon_one": 1.0}
+SHAPE = {"num_bits": 16, "num_hashes": 2, "num_cohorts": 4}
+PLACES = {
+    "grid": "square", "box": [40.6, -74.1, 40.9, -73.8], "rows": 4, "columns": 4, "levels": [0],
+    "slots": ["night 22-6", "day 6-22"],
+}  # fmt: skip
+WEB = {"platforms": ["web"], "max_reports": 2, "lives": 5}
+CASES = {
+    "four values": declaration(
+        "m", "string", **SHAPE, **MEMO, fallback="other", max_memoized_values=4
+    ),
+    "one time": declaration(
+        "m", "string", **SHAPE, prob_f=0.0, prob_p=0.5, prob_q=0.75, fallback="other",
+        max_memoized_values=3, max_reports=3,
+    ),
+    "category": declaration("m", "category", categories=["a", "b"], **MEMO, max_memoized_values=2),
+    "boolean": declaration("m", "boolean", **MEMO, max_memoized_values=2),
+    "symbols, few reports": declaration(
+        "m", "location", **PLACES, mode="memo", encoding="symbol", num_symbols=64, num_cohorts=8,
+        epsilon_infinity=2.0, epsilon_one=0.14, max_reports=4,
+    ),
+    "window": declaration(
+        "m", "location", **PLACES, mode="window", window=4, num_bits=16, num_cohorts=8,
+        epsilon=1.0, max_reports=5,
+    ),
+    "number": declaration(
+        "m", "number", unit="min", of_period="sum", edges=[1, 5], none="zero", mode="memo", **MEMO
+    ),
+    "discover": declaration(
+        "m", "discover", epsilon_infinity=4.0, max_reports=1, max_memoized_values=2,
+        fallback="other",
+    ),
+    "pair": declaration(
+        "m", "pair", of=["a", "b"], values={"a": ["x", "y"], "b": [False, True]}, **MEMO,
+        max_memoized_values=4,
+    ),
+    "app and web": declaration(
+        "m", "boolean", **MEMO, max_memoized_values=2, **WEB | {"platforms": ["app", "web"]}
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def some_plan() -> Plan:
+    """Of another metric: a test puts its own in."""
+    labels = Labels("m", "d", "o@example.org", date(2099, 6, 30))
+    shares = given_population(np.array([0.3, 0.2]))
+    return make_plan(Request(devices=1e6, epsilon_life=6), shares, labels, Trust())
+
+
+def account_of_a_device(text: str, folder: Path) -> tuple[str, float | None]:
+    """What `inspect` says of a device that has just begun, and its epsilon for life."""
+    file = parse_metrics(text)
+    state = StateDirectory(folder).open(threading.RLock(), check_ledger)
+    try:
+        assert Ledger(state, None, PrivacyLevel()).agree(file.declared[0], "m") == ""
+        account = inspect_state(state)
+    finally:
+        state.close()
+    return render(account), account["metrics"][0]["epsilon_worst_case"]
+
+
+def plans(metric: Metric) -> bool:
+    """Whether it is of RAPPOR's rounds, which the planner's page describes."""
+    return metric.params.mechanism.p1 + metric.params.mechanism.q1 == PROBABILITY_SCALE
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_five_places_say_the_same_of_a_metric(
+    case: str, some_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(CASES[case])
+    file = parse_metrics(CASES[case])
+    metric = file.declared[0]
+    risk = risk_of(metric)
+    plan = replace(some_plan, metric=metric)
+    audited = AuditResult("x", tuple(file.declared), AuditOptions(), 0.01, (), ())
+    assert main(["metrics", "check", str(path)]) == 0
+    entries = entries_of(file.declared, date(2026, 11, 22))
+    said = {
+        "dictionary": write_site(entries, tmp_path, "").read_text(),
+        "planner": render_plan(plan) if plans(metric) else plan.in_words,
+        "check": capsys.readouterr().out,
+        "audit": page(audited, date(2026, 11, 22)),
+    }
+    for place, text in said.items():
+        assert risk.sentence in text, place
+        sequence = sequence_risk(metric).sentence
+        assert sequence in text, place
+    inspected, for_life = account_of_a_device(CASES[case], tmp_path / "state")
+    bound = percent_up(believed(risk.life))
+    assert f"at most {bound} (epsilon {risk.life:.2f}) after all that your device" in inspected
+    assert f"at most {bound} after all that your device" in risk.sentence
+    told = json.loads(json.dumps(to_dict(audited, date(2026, 11, 22))))["metrics"][0]
+    lives = [for_life, entries[0].life, plan.risk.life, told["lifetime_epsilon"]]
+    assert lives == [pytest.approx(risk.life)] * 4
+
+
+def test_the_files_are_of_every_kind_and_of_ten() -> None:
+    kinds = {parse_metrics(text).declared[0].kind for text in CASES.values()}
+    assert kinds == set(kind_names())
+    assert len(CASES) == 10
+
+
+def test_a_metric_of_four_values_tells_what_four_tell() -> None:
+    """A page that gave the figure of one value, 6.9 %, promised more than the ledger holds."""
+    metric = parse_metrics(CASES["four values"]).declared[0]
+    assert metric.lifetime_epsilon == pytest.approx(8.0, abs=0.01)
+    assert 96 < float(re.findall(r"at most ([\d.]+) %", risk_of(metric).sentence)[1]) < 97
+
+
+def test_a_browser_is_counted_by_its_lives() -> None:
+    alone = parse_metrics(declaration("m", "boolean", **MEMO, max_memoized_values=2, **WEB))
+    both = parse_metrics(CASES["app and web"])
+    only, app = risk_of(alone.declared[0]), risk_of(both.declared[0])
+    assert only.life == app.web == 5 * app.life
+    assert "in a browser over 5 lives of its storage" in only.sentence
+    assert f"; {percent_up(believed(app.web))} in a browser over 5 lives" in app.sentence
+
+
+def test_metrics_together_tell_what_each_tells() -> None:
+    metrics = [parse_metrics(CASES[case]).declared[0] for case in ("four values", "number")]
+    each = [risk_of(metric) for metric in metrics]
+    together = risk_of(*metrics)
+    assert together == Risk(sum(r.report for r in each), sum(r.life for r in each))
+    odds = math.exp(together.life) / 99
+    assert believed(together.life) == pytest.approx(odds / (1 + odds))

@@ -1,0 +1,34 @@
+"""Lives at places in mode `window`: one block each, so that a device answers once in each."""
+
+import pytest
+
+from privacy_audit.black_box.lives import Life
+from privacy_audit.black_box.place_scenarios import place_scenarios
+from privacy_audit.black_box.sdk_client import SdkClient
+from rappor_core.calendar import period_number
+from rappor_core.metrics.file import parse_metrics
+from tests.metric_texts import declaration
+
+PLACES = {"grid": "square", "box": [0, 0, 4, 4], "rows": 4, "columns": 4, "levels": [0]}
+
+
+@pytest.mark.parametrize("turn", ["fresh", "fixed"])
+@pytest.mark.parametrize("hold", [0, 2])
+def test_each_life_is_one_answer_with_a_fix_or_without(turn: str, hold: int) -> None:
+    text = declaration(
+        "m", "location", **PLACES, slots=["night 22-6", "day 6-22"], mode="window", window=4,
+        turn=turn, hold=hold, num_bits=8, num_cohorts=2, epsilon=2.0, max_reports=3,
+    )  # fmt: skip
+    file = parse_metrics(text)
+    scenarios = list(place_scenarios(file.declared[0]))
+    assert [one.name for one in scenarios] == [
+        "two places, 1 report", "a place, or no fix, 1 report",
+    ]  # fmt: skip
+    for one in scenarios:
+        assert one.claim == file.declared[0].epsilon_one
+        for steps in one.worlds:
+            days = [day for day, _ in steps]
+            if turn == "fresh":
+                assert period_number("day", days[0]) % 4 == 0
+            lives = [Life(bytes([seed]) * 32, steps) for seed in range(8)]
+            assert [len(seen) for seen in SdkClient(file).record("m", lives)] == [1] * 8

@@ -1,0 +1,56 @@
+"""Worlds that move: what a change of a map shows, on the smallest city that tells right from wrong.
+
+Half of 50,000 people go to one district of 64 cells. Of the 20 most changed cells in two series 32
+or more of 40 intervals of 95 % hold: fewer happen less than once in a million, were cells
+independent. A change shrunk to nothing, as the slope of a score within a smooth field is, fails.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from rappor_cli.main import main
+from simulations.location.moves import MODES, Setting, draw_moves, one_series, rivals
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mode", ["window", "2 symbols"])
+def test_heavy_changes_are_neither_shrunk_nor_of_the_wrong_sign(mode: str) -> None:
+    rng = np.random.default_rng(3)
+    setting = Setting(mode, 8, 50_000, "district", 0.5)
+    found = [one_series(setting, rng) for _ in range(2)]
+    assert sum(one.covered for one in found) >= 32 / 20
+    assert sum(one.wrong for one in found) == 0
+    assert sum(one.right for one in found) * 2 >= sum(one.strong for one in found) > 0
+
+
+def test_people_move_as_the_world_says() -> None:
+    rng = np.random.default_rng(1)
+    values = draw_moves(Setting("window", 8, 20_000, "district", 0.5), rng)
+    counts = np.stack([np.bincount(week, minlength=65)[:64] for week in values.T])
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    moved = np.abs(shares[5] - shares[0]).sum() / 2
+    assert 0.3 < moved < 0.5
+    assert np.abs(shares[2] - shares[0]).sum() / 2 < 0.05
+    still = draw_moves(Setting("window", 8, 20_000, "none", 0.0), rng)
+    assert np.mean(still[:, 0] == still[:, 5]) > 0.4
+
+
+def test_the_published_protocols_are_near_where_noise_is_little() -> None:
+    shares = np.append(np.full(16, 0.9 / 16), 0.1)
+    near = rivals(Setting("window", 4, 10**7, "none", 0.0, budget=2.0), shares,
+                  np.random.default_rng(2))  # fmt: skip
+    assert set(near) == {"L-OSUE", "BiLOLOHA", "OUE"}
+    assert max(near.values()) < 0.02
+
+
+def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["simulate", "location-moves", "--mode", "2 symbols", "--side", "4", "--devices",
+               "2000", "--moved", "0.5", "--series", "1", "--seed", "1"]  # fmt: skip
+    assert main([*command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["world"] for row in rows] == ["district", "festival", "drift", "none"]
+    assert set(MODES) > {row["mode"] for row in rows}
+    assert main([*command, "--markdown"]) == 0
+    assert capsys.readouterr().out.count("\n") == 6
