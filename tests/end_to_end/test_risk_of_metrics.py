@@ -24,6 +24,7 @@ from decoder.planning.request import Request
 from decoder.reports.dictionary import entries_of, write_site
 from decoder.reports.plan_html import render_plan
 from privacy_audit.audit import AuditOptions, AuditResult
+from privacy_audit.identity import identity
 from privacy_audit.report import page, to_dict
 from rappor_cli.main import main
 from rappor_core.mechanism import PROBABILITY_SCALE
@@ -111,14 +112,15 @@ def test_five_places_say_the_same_of_a_metric(
     metric = file.declared[0]
     risk = risk_of(metric)
     plan = replace(some_plan, metric=metric)
+    day, sdk = date(2026, 11, 22), identity(None)
     audited = AuditResult("x", tuple(file.declared), AuditOptions(), 0.01, (), ())
     assert main(["metrics", "check", str(path)]) == 0
-    entries = entries_of(file.declared, date(2026, 11, 22))
+    entries = entries_of(file.declared, day)
     said = {
         "dictionary": write_site(entries, tmp_path, "").read_text(),
         "planner": render_plan(plan) if plans(metric) else plan.in_words,
         "check": capsys.readouterr().out,
-        "audit": page(audited, date(2026, 11, 22)),
+        "audit": page(audited, day, sdk),
     }
     for place, text in said.items():
         assert risk.sentence in text, place
@@ -128,7 +130,7 @@ def test_five_places_say_the_same_of_a_metric(
     bound = percent_up(believed(risk.life))
     assert f"at most {bound} (epsilon {risk.life:.2f}) after all that your device" in inspected
     assert f"at most {bound} after all that your device" in risk.sentence
-    told = json.loads(json.dumps(to_dict(audited, date(2026, 11, 22))))["metrics"][0]
+    told = json.loads(json.dumps(to_dict(audited, day, sdk)))["metrics"][0]
     lives = [for_life, entries[0].life, plan.risk.life, told["lifetime_epsilon"]]
     assert lives == [pytest.approx(risk.life)] * 4
 
