@@ -14,11 +14,11 @@ from secrets import randbits
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from rappor_cli.decode import MethodName
 from rappor_cli.progress import progress_bar
+from rappor_cli.text import wide_console
 from simulations.experiments.calibration import RULES, Cell, RunScore, cells, run_cell
 from simulations.experiments.calibration_priors import PriorName
 from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
@@ -129,7 +129,7 @@ def _print(rows: Sequence[Row], seed: int, method: MethodName, prior: PriorName)
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*_cells(row))
-    Console(width=320).print(table)
+    wide_console().print(table)
 
 
 def _markdown(rows: Sequence[Row]) -> list[str]:

@@ -14,13 +14,12 @@ from secrets import randbits
 from typing import Any, TypeVar
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from decoder.files import make_folder, probe_folder
 from rappor_cli.progress import progress_bar
+from rappor_cli.text import wide_console
 
-WIDTH = 180  # of a table
 T = TypeVar("T")
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
@@ -92,7 +91,7 @@ def show(outcome: Outcome, seed: int, output: Path, *, as_json: bool) -> None:
         table.add_column(heading, justify="left" if form == "s" else "right")
     for row in outcome.rows:
         table.add_row(*(_cell(row[key], form) for _, key, form in outcome.columns))
-    console = Console(width=max(Console().width, WIDTH))  # figures are not to be cut
+    console = wide_console()
     console.print(table)
     for note in outcome.notes:
         console.print(note)

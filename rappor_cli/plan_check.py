@@ -9,10 +9,10 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from rappor_cli.progress import progress_bar
+from rappor_cli.text import wide_console
 from simulations.experiments.plan_check import (
     BAR,
     Check,
@@ -75,7 +75,7 @@ def _print(seed: int, rows: list[Check], told: dict[str, float]) -> None:
             row.name, f"{row.share:.4f}", f"{row.predicted:.3f}", f"{row.simulated:.3f}",
             f"{row.noise:.3f}", f"{row.found:.1f} / {row.expected:.1f}", f"{row.inside:.2f}",
         )  # fmt: skip
-    console = Console(width=180)
+    console = wide_console()
     console.print(table)
     console.print(
         f"{told['settings']} settings: predicted and simulated differ by {told['mean']:.3f} on "

@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from decoder import Candidates, DecodeOptions
@@ -23,6 +22,7 @@ from rappor_cli.days import read_day
 from rappor_cli.decode import CorrectionName
 from rappor_cli.progress import progress_bar
 from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers, pool_of
+from rappor_cli.text import wide_console
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import load_metrics
 from rappor_core.params import RapporParams
@@ -166,7 +166,7 @@ def _print(rows: list[Row], title: str) -> None:
             f"{row.held:,}", f"{row.found:,}", f"{row.false_found:,}", _share(row.smallest),
             _share(row.visible), f"{row.seconds:.2f}",
         )  # fmt: skip
-    Console(width=130).print(table)
+    wide_console().print(table)
 
 
 def _share(value: float | None) -> str:

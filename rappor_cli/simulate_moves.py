@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from rappor_cli.progress import progress_bar
+from rappor_cli.text import wide_console
 from simulations.location.moves import MODES, TOP, moving_worlds, settings_of
 
 HEADINGS = ("mode", "cells", "devices", "world", "moved", f"top {TOP} covered", "worst", "all",
@@ -58,7 +58,7 @@ def location_moves(
         table.add_column(heading, justify="right")
     for line in lines:
         table.add_row(*line)
-    Console().print(table)
+    wide_console().print(table)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
