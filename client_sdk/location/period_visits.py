@@ -122,12 +122,15 @@ class Visits:
     def look(self, clock: Moment) -> bool:
         """As `roll`, without a fix: fixes may come with another time zone than the clock has.
 
-        An earlier date is then no clock that went back, unless it is before the last fix.
+        An earlier date is then no clock that went back, unless it is before the last fix. Within
+        the period nothing is credited: fixes of the time since the last one may still come.
         """
         last, before = self._last, self._period
-        behind = before is not None and period_number(self._metric.period, clock.day) < before
-        if behind and last is not None and last[0].at <= clock.at:
-            self._credit(clock)
+        period = period_number(self._metric.period, clock.day)
+        if before is not None and period == before:
+            self._today = clock.day
+            return False
+        if before is not None and period < before and last is not None and last[0].at <= clock.at:
             return False
         return self.roll(clock)
 

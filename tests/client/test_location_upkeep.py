@@ -146,10 +146,20 @@ def test_a_fix_may_come_with_another_zone_than_the_clock_has() -> None:
     assert not visits.look(moment_of((evening + timedelta(minutes=10)).astimezone(west)))
     after = json.loads(visits.to_json())
     assert after["period"] == before["period"]
-    assert after["dwell"][0][2] == pytest.approx(before["dwell"][0][2] + 600)
+    assert after == before  # fixes of these ten minutes may still come
     visits.look(moment_of((evening - timedelta(hours=3)).astimezone(west)))  # it did go back
     assert json.loads(visits.to_json())["dwell"] == []
     assert not sent
+
+
+def test_a_look_between_fixes_changes_no_time_spent() -> None:
+    """Fixes that come in a batch are of the time before the device looked at its clock."""
+    looked, plain = visits_of(declared("memo"))[0], visits_of(declared("memo"))[0]
+    for minutes in range(0, 60, 10):
+        for visits in (looked, plain):
+            visits.fix(1.5, 1.5 + (minutes >= 30), moment_of(START + timedelta(minutes=minutes)))
+        assert not looked.look(moment_of(START + timedelta(minutes=50)))
+    assert looked.to_json() == plain.to_json()
 
 
 @pytest.mark.parametrize("at", ["2026-11-02T12:00:00Z", 1_793_620_800.0, 0, date(2026, 11, 2)])

@@ -15,6 +15,7 @@ from client_sdk.location.recorder import SAVE_SECONDS
 from client_sdk.recording.overflow import MOST_HELD
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.state_file import PATIENCE
+from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import DECLARED
 from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
@@ -28,9 +29,9 @@ START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # what the clock of the tests sh
 
 @pytest.fixture
 def open_phone(open_client: Any) -> Any:
-    def open_(extra: str = "") -> Client:
+    def open_(extra: str = "", **changes: Any) -> Client:
         file = parse_metrics(DECLARED + DAILY + extra)
-        client: Client = open_client(metrics=file, delivery=QUIET, development=False)
+        client: Client = open_client(metrics=file, delivery=QUIET, development=False, **changes)
         return client
 
     return open_
@@ -52,7 +53,7 @@ def fixes(client: Client, hours: list[float], latitude: float = 3.5) -> list[boo
 
 def test_a_fix_that_ends_a_period_waits_and_is_counted(open_phone: Any, tmp_path: Path) -> None:
     """Its reports cannot be queued now: it waits, and all after it, in the order of their times."""
-    phone, twin = open_phone(), open_phone()
+    phone = open_phone(randomness=FixedRandomness(1))
     assert all(fixes(phone, [0, 0.1]))
     tomorrow = [24 + step / 10 for step in range(6)]
     with held(tmp_path / "state"):
@@ -66,7 +67,8 @@ def test_a_fix_that_ends_a_period_waits_and_is_counted(open_phone: Any, tmp_path
         assert "waits in memory" in phone.last_refusal
     account = until_nothing_is_held(phone)
     assert sum(account["queued"].values()) == 2  # a report of each slot of the day before
-    assert all(fixes(twin, tomorrow, 6.5))  # a device that nothing held, with the same secret
+    twin = open_phone(state_dir=tmp_path / "twin", randomness=FixedRandomness(1))  # so its secret
+    assert all(fixes(twin, tomorrow, 6.5))  # nothing held it
     assert dwell(phone) == dwell(twin) != {}
     assert all(fixes(phone, [24.7], 6.5))
 

@@ -109,12 +109,13 @@ export class Visits {
     return period < Math.min(present, begun ?? present) ? "late" : "";
   }
 
-  /** As `roll`, without a fix: an earlier date is no clock that went back, unless before the fix. */
+  /** As `roll`, without a fix: an earlier date is no clock that went back, unless before the fix.
+   *  Within the period nothing is credited: fixes of the time since the last one may still come. */
   look(clock: Moment): void {
     const { last, period } = this.saved;
-    const behind = period !== null && periodNumber(this.definition.period, clock.day) < period;
-    if (behind && last && last[0].at <= clock.at) this.credit(clock);
-    else this.roll(clock);
+    const present = periodNumber(this.definition.period, clock.day);
+    if (present === period || (period !== null && present < period && last && last[0].at <= clock.at)) return;
+    this.roll(clock);
   }
 
   /** Credit the time since the last fix, and close the period where it is over. */
