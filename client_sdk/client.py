@@ -11,6 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import fork_hooks as forks
@@ -121,8 +122,10 @@ class Client:
         known = {**self._setup.metrics.metrics, **self._by_name()}
         if not reason:
             return ""
-        session = self._life.session
-        budget = None if session is None else session.recorder.budget
+        session, budget = self._life.session, None
+        if session is not None and reason.startswith("closed:"):
+            with suppress(StateError, sqlite3.Error, OSError):  # held: said without the number
+                budget = session.recorder.budget
         return sentence(reason, known, self._setup.level, detail, budget)
 
     def record(self, name: str, value: object) -> bool:

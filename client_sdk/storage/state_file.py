@@ -223,6 +223,8 @@ class StateFile:
         with self._checkpointing:  # as above
             if self._open is None:
                 return False
+            # the latter keeps writers out: the former has waited for the disk before, without that
+            self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             ((busy, _, _),) = self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return not busy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,30 @@ def test_in_production_nothing_is_logged(
     assert not client.record("nosuch", 1)
     assert "'nosuch' is not declared" in client.last_refusal
     assert not caplog.records
+
+
+def test_it_is_said_while_a_thread_holds_the_state(open_client: Any) -> None:
+    """Also in development, where `record` itself logs the sentence: nothing raises."""
+    client = open_client()
+    assert client.record("homepage", "a")
+    taken, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with client._life.session.state.lock:
+            taken.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert taken.wait(20)
+    try:
+        assert not client.record("homepage", "a")
+        assert "the value waits in memory" in client.last_refusal
+        client._refused = "closed:homepage:nothing_left", ""
+        assert "is closed on this device" in client.last_refusal
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_reasons_of_the_device_are_sentences(open_client: Any, clock: Any) -> None:

@@ -207,6 +207,25 @@ def test_what_another_process_deletes_during_a_scrub_is_not_forgotten(
     assert state.get("unscrubbed") is None
 
 
+def test_a_scrub_waits_for_the_disk_without_keeping_writers_out(state: Any) -> None:
+    """Where a sync takes 150 ms, a short session lost what it recorded after a period's end."""
+    state.put_note("x", kept := "what is still in the log")
+    database, in_file = state._open, []
+
+    class Seeing:
+        def execute(self, text: str) -> Any:
+            if "TRUNCATE" in text:  # which locks the file, and has nothing left to copy
+                in_file.append(kept.encode() in Path(state.path).read_bytes())
+            return database.execute(text)
+
+    state._open = Seeing()
+    try:
+        assert state.scrub()
+    finally:
+        state._open = database
+    assert in_file == [True]
+
+
 def test_a_period_that_ends_with_an_error_later_on_is_scrubbed(
     state: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
