@@ -100,7 +100,8 @@ WeightsFile = Annotated[
     typer.Option(help="CSV of value,weight, declared before the data; `,1`: others.", exists=True),
 ]
 EachOption = Annotated[
-    Each | None, typer.Option(help="A series by day or week: --from, --to, or several files.")
+    Each | None,
+    typer.Option(help="A series by day or week: of the days that are served, or several files."),
 ]
 AllMetrics = Annotated[
     bool, typer.Option("--all-metrics", help="Each window of each metric, with --each and -o.")
@@ -243,13 +244,11 @@ def _source(
     last: str | None,
     each: Each | None,
 ) -> AggregateSource:
-    """Files, or the window of a collector; of a series both ends of the window."""
+    """Files, or the window of a collector; without days all that it serves."""
     if not collector:
         if not paths:
             raise typer.BadParameter(_NO_SERIES_SOURCE if each else _NO_SOURCE)
         return AggregateFiles(tuple(paths))
-    if each and not (metric and first and last):
-        raise typer.BadParameter("--each with --collector needs --metric, --from and --to")
     if not metric:
         raise typer.BadParameter("--collector needs --metric NAME")
     return CollectorWindow(collector, metric, read_day(first), read_day(last))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from rappor_core.errors import AggregateError, WireFormatError, shown
 from rappor_core.metrics.metric import Metric
@@ -26,6 +26,22 @@ _FIELDS = {
     "reports_per_cohort",
     "bit_counts",
 }
+
+
+class Dated(Protocol):
+    """Counts of a metric over days: an aggregate, or what is known of one before it is read."""
+
+    @property
+    def metric(self) -> str:
+        """Its name."""
+
+    @property
+    def first_day(self) -> date | None:
+        """The first day of the window."""
+
+    @property
+    def last_day(self) -> date | None:
+        """The last day, inclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +108,7 @@ class Aggregate:
                 f"{self.metric!r} ({self.params_id}) and {other.metric!r} ({other.params_id}) "
                 "have different meanings and cannot be added"
             )
-        if not (_dated(self) and _dated(other)):
-            raise AggregateError(
-                f"{self.metric!r}: a window is not known, so the same reports might count twice"
-            )
-        if _overlap(self, other):
-            raise AggregateError(
-                f"the windows {self.first_day} to {self.last_day} and {other.first_day} to "
-                f"{other.last_day} overlap: reports would count twice"
-            )
+        check_apart(self, other)
         days = [d for a in (self, other) for d in (a.first_day, a.last_day) if d is not None]
         return replace(
             self,
@@ -197,14 +205,17 @@ def _check_definition(aggregate: Aggregate) -> None:
             raise AggregateError(f"{name} = {shown(here)}, but the definition says {shown(there)}")
 
 
-def _dated(aggregate: Aggregate) -> bool:
-    return aggregate.first_day is not None and aggregate.last_day is not None
-
-
-def _overlap(one: Aggregate, other: Aggregate) -> bool:
+def check_apart(one: Dated, other: Dated) -> None:
+    """Raises AggregateError for windows that overlap, or of which one is not known."""
     if not (one.first_day and one.last_day and other.first_day and other.last_day):
-        return False
-    return one.first_day <= other.last_day and other.first_day <= one.last_day
+        raise AggregateError(
+            f"{one.metric!r}: a window is not known, so the same reports might count twice"
+        )
+    if one.first_day <= other.last_day and other.first_day <= one.last_day:
+        raise AggregateError(
+            f"the windows {one.first_day} to {one.last_day} and {other.first_day} to "
+            f"{other.last_day} overlap: reports would count twice"
+        )
 
 
 def _added(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:

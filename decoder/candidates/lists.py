@@ -195,11 +195,7 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
     CandidatesError for a metric of strings: they are not listed anywhere.
     """
     params, definition = aggregate.params, aggregate.definition
-    names: Sequence[str] = params.scheme.value_names
-    if not names and definition:
-        names = _kind_of(definition).names(definition)
-    if not names:
-        names = params.scheme.names_of_bits(params)
+    names = own_names(params, definition)
     if names:
         reserved = _kind_of(definition).reserved if definition else ()
         return replace(_listed(names), reserved=sum(name in reserved for name in names))
@@ -213,6 +209,17 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
         f"metric {aggregate.metric!r} holds strings, which must be guessed to be found: "
         "give a list of candidates"
     )
+
+
+def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
+    """Names of the values that a metric has by its definition; none where they must be guessed.
+
+    definition: `Metric.to_dict`, empty where it is not known. Raises RapporError for a damaged one.
+    """
+    names: Sequence[str] = params.scheme.value_names
+    if not names and definition:
+        names = _kind_of(definition).names(definition)
+    return names or params.scheme.names_of_bits(params)
 
 
 def _kind_of(definition: Mapping[str, Any]) -> Kind:

@@ -67,9 +67,9 @@ _OF_ONE_KIND = {Kind.NUMBER: "number", Kind.PAIR: "pair", Kind.DISCOVER: "discov
 
 
 def decodes(kind: Kind, metric_kind: str | None) -> bool:
-    """Whether jobs of a kind decode metrics of a kind; of an unknown one all may."""
-    if metric_kind is None or kind in _OF_ONE_KIND:
-        return metric_kind in (None, _OF_ONE_KIND.get(kind))
+    """Whether jobs of a kind decode metrics of a kind, None where that is not known."""
+    if kind in _OF_ONE_KIND:
+        return metric_kind == _OF_ONE_KIND[kind]
     own = {Kind.SERIES: {"number"}}.get(kind, set())
     return metric_kind not in set(_OF_ONE_KIND.values()) - own
 

@@ -64,9 +64,7 @@ class CollectorWindow:
         return fetch_aggregate(self.collector, self.metric, first=self.first, last=self.last)
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """As `windows_of_collector`. Raises DecodeError without a first and a last day."""
-        if self.first is None or self.last is None:
-            raise DecodeError(f"a series of {self.metric!r} needs a first and a last day")
+        """As `windows_of_collector`."""
         return windows_of_collector(self.collector, self.metric, each, self.first, self.last, note)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import reduce
@@ -38,21 +38,38 @@ def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggreg
                 "place in a series; fetch it by rappor aggregate --from DAY --to DAY"
             )
     ordered = sorted(aggregates, key=_start)
-    groups = groupby(ordered, key=lambda aggregate: _end(_start(aggregate), each, date.max))
+    groups = groupby(ordered, key=lambda aggregate: window_end(_start(aggregate), each))
     return [reduce(Aggregate.merge, group) for _, group in groups]
 
 
+def sum_of(aggregates: Iterable[Aggregate]) -> Aggregate:
+    """Their sum, in whatever order they come. Raises AggregateError if they do not fit."""
+    return reduce(Aggregate.merge, sorted(aggregates, key=_start))
+
+
 def windows_of_collector(
-    collector: str, metric: str, each: Each, first: date, last: date, note: Note = quiet
+    collector: str,
+    metric: str,
+    each: Each,
+    first: date | None,
+    last: date | None,
+    note: Note = quiet,
 ) -> Iterator[Aggregate]:
     """Ask for each window, oldest first; one without reports is left out.
+
+    first, last: None for the first or the last day that is served.
 
     A collector refuses to cut days that it has merged for having few reports: a window that ends
     in such days is made longer. What cannot be served is told to `note`. Raises RemoteError for
     any other refusal, and where no window is served.
     """
+    if first is None or last is None:
+        whole = fetch_aggregate(collector, metric)
+        first, last = first or whole.first_day, last or whole.last_day
+    if first is None or last is None:
+        raise RemoteError(f"the collector does not say which days of metric {metric!r} it serves")
     served = False
-    start, end = first, _end(first, each, last)
+    start, end = first, window_end(first, each, last)
     while start <= last:
         try:
             yield fetch_aggregate(collector, metric, first=start, last=end)
@@ -62,10 +79,10 @@ def windows_of_collector(
             if cut and cut[0][0] < start:
                 note(_left_out(start, cut[0][1], refusal))
                 start = cut[0][1] + _DAY
-                end = max(end, _end(start, each, last))
+                end = max(end, window_end(start, each, last))
                 continue
             if cut and end < cut[-1][1] <= last:
-                end = _end(cut[-1][1], each, last)
+                end = window_end(cut[-1][1], each, last)
                 continue
             if cut or reason in _NOT_YET:
                 note(_left_out(start, last, refusal))
@@ -73,7 +90,7 @@ def windows_of_collector(
             if reason != "no_reports":
                 raise
         start = end + _DAY
-        end = _end(start, each, last)
+        end = window_end(start, each, last)
     if not served:
         raise RemoteError(f"no window of metric {metric!r} is served from {first} to {last}")
 
@@ -94,7 +111,7 @@ def _start(aggregate: Aggregate) -> date:
     return aggregate.first_day or date.min
 
 
-def _end(start: date, each: Each, last: date) -> date:
-    """The day, or the Sunday of its week, but not past `last`."""
+def window_end(start: date, each: Each, last: date = date.max) -> date:
+    """The last day of the window of a series that begins on a day, but not past `last`."""
     days = 6 - start.weekday() if each is Each.WEEK else 0
-    return min(start + timedelta(days=days), last)
+    return last if (last - start).days <= days else start + timedelta(days=days)

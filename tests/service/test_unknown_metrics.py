@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import pytest
 from decoder.errors import RemoteError
 from decoder.remote import Service
 from tests.service.in_process import do_jobs
-from tests.service.live_collector import LiveCollector
+from tests.service.live_collector import MONDAY, LiveCollector
 from tests.service.support import STRINGS, Running, running, upload
 from tests.service.test_pages import signed_in
 from tests.service.test_standing import SCHEDULE, as_listed, post, set_metrics
 
 UNKNOWN = "the collector has no metric 'hompage'; it has 'homepage'"
+DAY = timedelta(days=1)
 TYPED = {"collector": {"metric": "hompage"}}
 
 
@@ -46,8 +48,11 @@ def count_jobs(service: Running) -> int:
 
 
 def job(kind: str, metric: str = "hompage") -> dict[str, Any]:
-    source = {"collector": {"metric": metric}}
-    return {"kind": kind, "source": source, **({"before": source} if kind == "compare" else {})}
+    days = {"first": str(MONDAY + DAY)} if kind == "compare" else {}
+    spec = {"kind": kind, "source": {"collector": {"metric": metric, **days}}}
+    if kind == "compare":
+        spec["before"] = {"collector": {"metric": metric, "last": str(MONDAY)}}
+    return spec
 
 
 KINDS = ["decode", "series", "compare", "density", "number", "pair", "discover"]
@@ -149,7 +154,10 @@ def test_a_metric_of_another_kind_is_refused(
 ) -> None:
     definition = as_listed(served)[0]["definition"]
     set_metrics(served, as_listed(served, definition={**definition, "kind": of}))
-    status, said = post(served, "/v1/jobs", job(kind, "homepage"))
+    asked = job(kind, "homepage")
+    if of == "category":
+        asked["candidates"] = {"numbers": [0, 9]}
+    status, said = post(served, "/v1/jobs", asked)
     assert status == (422 if words else 202), said
     if words:
         assert f"metric 'homepage' is of kind '{of}', and a job of kind {kind}" in said["detail"]

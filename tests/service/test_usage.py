@@ -143,7 +143,8 @@ def test_an_older_database_counts_what_it_has(database_url: str, tmp_path: Path)
             connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
             connection.execute(text("DROP TABLE identities"))
             connection.execute(text("ALTER TABLE results DROP COLUMN stored"))
-            connection.execute(text("ALTER TABLE aggregates DROP COLUMN kind"))
+            for column in ("kind", "num_cohorts", "own_values"):
+                connection.execute(text(f"ALTER TABLE aggregates DROP COLUMN {column}"))
             connection.execute(text("UPDATE alembic_version SET version_num = '0003_released_by'"))
         migrate(served.service.database)
         assert ana.get("/v1/usage").json()["result_bytes"]["held"] == held

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 
 from decoder.errors import DecodeError
@@ -13,7 +12,7 @@ from decoder.progress import Note, quiet
 from decoder.service.specs import JobSpec, Kind, Window
 from decoder.sources.aggregates import CollectorWindow
 from decoder.sources.density_windows import LocationWindows
-from decoder.sources.windows import Each, windows_of_files
+from decoder.sources.windows import Each, sum_of, windows_of_files
 from rappor_core.aggregate import Aggregate
 
 
@@ -30,7 +29,7 @@ class Counts:
     def read(self, metric: str = "", note: Note = quiet) -> Aggregate:
         """Their sum. Raises AggregateError if they do not fit."""
         del metric, note
-        return reduce(Aggregate.merge, self.aggregates)
+        return sum_of(self.aggregates)
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
         """Each a window, oldest first."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from hashlib import sha256
 from typing import Any
 
@@ -30,7 +29,7 @@ from decoder.service.jobs.outputs import (
 )
 from decoder.service.jobs.task import Finished, Keyed, Task
 from decoder.service.specs import CandidateSpec, JobSpec, Kind, digest
-from decoder.sources.windows import Each
+from decoder.sources.windows import Each, sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
 from decoder.workflows.discovery import DiscoverJob, run_discovery
 from decoder.workflows.kinds import Answer, run_own
@@ -157,7 +156,7 @@ def _series(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
 
 def _compare(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
     _refuse_own_kind(inputs)
-    before, after = (reduce(Aggregate.merge, group) for group in inputs.groups)
+    before, after = map(sum_of, inputs.groups)
     if (before.params_id, before.params) != (after.params_id, after.params):
         raise DecodeError(
             f"the windows have params_id {before.params_id!a} and {after.params_id!a}: their "

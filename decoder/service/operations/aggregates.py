@@ -9,6 +9,7 @@ from decoder.service.clock import Clock
 from decoder.service.errors import NotFoundError, QuotaError
 from decoder.service.jobs.uploads import Reader
 from decoder.service.operations.access import Access
+from decoder.service.operations.known_counts import shape_of
 from decoder.service.operations.permissions import Act, Person, require, visible_aggregates
 from decoder.service.store import aggregates as rows
 from decoder.service.store.aggregates import AggregateRow
@@ -71,6 +72,7 @@ def described(content: bytes | str, at: float) -> tuple[AggregateRow, bytes]:
     except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition
         raise AggregateError(str(error)) from error
     text = one.to_json().encode()
+    num_cohorts, own_values = shape_of(one.definition, one.params)
     row = AggregateRow(
         sha256=sha256(text).hexdigest(),
         metric=one.metric,
@@ -80,5 +82,7 @@ def described(content: bytes | str, at: float) -> tuple[AggregateRow, bytes]:
         num_reports=one.num_reports,
         created=at,
         kind=str(one.definition["kind"])[:32] if "kind" in one.definition else None,
+        num_cohorts=num_cohorts,
+        own_values=own_values,
     )
     return row, text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, true
 from decoder.service.clock import Clock
 from decoder.service.errors import NotFoundError, QuotaError, RequestError, UnavailableError
 from decoder.service.operations.access import Access
+from decoder.service.operations.known_counts import counts_of_row
 from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.permissions import (
     Act,
@@ -22,7 +23,12 @@ from decoder.service.operations.permissions import (
     visible_jobs,
 )
 from decoder.service.operations.pinned import Pinned, pinned_lists
-from decoder.service.operations.spec_checks import check_metric, check_spec
+from decoder.service.operations.spec_checks import (
+    Known,
+    check_job,
+    check_spec,
+    counts_of_source,
+)
 from decoder.service.operations.usage import Limits, check_room
 from decoder.service.specs import JobSpec, Source, digest
 from decoder.service.store import jobs as rows
@@ -74,20 +80,31 @@ class Jobs:
         """
         require(person, Act.ANALYSE)
         check_spec(spec)
-        self._check_metrics(spec)  # asks the collector, which no transaction waits for
+        served = self._served(spec)  # asks the collector, which no transaction waits for
         with self.database.change() as connection:
-            return self.submit_in(connection, person, spec, priority)
+            return self.submit_in(connection, person, spec, priority, served)
 
     def submit_in(
-        self, connection: Connection, person: Person, spec: JobSpec, priority: int = 0
+        self,
+        connection: Connection,
+        person: Person,
+        spec: JobSpec,
+        priority: int = 0,
+        served: Sequence[Known | None] | None = None,
     ) -> JobRow:
-        """As `submit`, in a transaction that does more. Raises as `submit`."""
+        """As `submit`, in a transaction that does more. Raises as `submit`.
+
+        served: what is known of the collector's window of each source, None where that is nothing.
+        """
         require(person, Act.ANALYSE)
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
         check_spec(spec)
         check_room(connection, self.limits.of_person, person.id, person.role)
         pinned = self.pinned(connection, person, spec)
+        uploaded = [_uploaded(connection, source) for source in spec.sources]
+        counts = zip(uploaded, served or [None] * len(uploaded), strict=True)
+        check_job(spec, [known or window for known, window in counts])
         question = digest(pinned.spec.to_json(), *pinned.digests, self.limits.version)
         row = self._new(person, pinned.spec, question, priority=priority)
         return self._queue(connection, person, row, "submit-job")
@@ -157,11 +174,24 @@ class Jobs:
             self._check_source(connection, person, source)
         return pinned_lists(connection, person, spec)
 
-    def _check_metrics(self, spec: JobSpec) -> None:
-        """Raises RequestError for a metric that the collector has not, or of another kind."""
-        windows = [one.collector for one in spec.sources if one.collector is not None]
-        for name in dict.fromkeys(one.metric for one in windows if self.limits.has_collector):
-            check_metric(self.metrics, name, spec.kind)
+    def _served(self, spec: JobSpec) -> list[Known | None]:
+        """What the collector serves of each source. Raises RequestError where that will not do.
+
+        Before a job is refused the collector is asked anew: a day may have been closed just now.
+        """
+        if not self.limits.has_collector:
+            return [None] * len(spec.sources)
+        try:
+            return self._checked_windows(spec, fresh=False)
+        except RequestError:
+            return self._checked_windows(spec, fresh=True)
+
+    def _checked_windows(self, spec: JobSpec, *, fresh: bool) -> list[Known | None]:
+        found = [
+            counts_of_source(self.metrics, spec, source, fresh=fresh) for source in spec.sources
+        ]
+        check_job(spec, found)
+        return found
 
     def _check_source(self, connection: Connection, person: Person, source: Source) -> None:
         if source.collector is not None and not self.limits.has_collector:
@@ -230,6 +260,15 @@ class Jobs:
 def spec_of(manifest: str) -> str:
     """The specification in a result's manifest, as JSON."""
     return json.dumps(json.loads(manifest)["spec"])
+
+
+def _uploaded(connection: Connection, source: Source) -> Known | None:
+    """What is known of the aggregates that a source names; None where it names none."""
+    if not source.aggregates:
+        return None
+    which = aggregates.c.sha256.in_(source.aggregates)
+    rows = load_aggregates(connection, which, len(source.aggregates))
+    return [counts_of_row(row) for row in rows]
 
 
 def check_page(limit: int, offset: int) -> None:

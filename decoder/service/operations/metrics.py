@@ -129,11 +129,12 @@ class Metrics:
         return Declared(_current(listed), _current(linked), told)
 
     def versions_of(
-        self, name: str, *, of_places: bool = False
+        self, name: str, *, of_places: bool = False, fresh: bool = False
     ) -> tuple[list[dict[str, Any]], list[str], str]:
         """Versions of a metric as the collector lists them, or none.
 
-        of_places: `name` is that of a whole location, of all its slots and levels.
+        of_places: `name` is that of a whole location, of all its slots and levels.  fresh: whether
+        the collector is asked now, as it is of a metric that it has not; not twice in a second.
 
         Returns:
             The versions; where there are none, the names of all metrics; why the collector's answer
@@ -143,7 +144,7 @@ class Metrics:
         def called(row: dict[str, Any]) -> str:
             return str(row["name"]).partition("/")[0] if of_places else str(row["name"])
 
-        listed, problem = self._listed()
+        listed, problem = self._listed(fresh=fresh)
         if all(called(row) != name for row in listed):
             listed, problem = self._listed(fresh=True)  # it may have been declared just now
         found = [row for row in listed if called(row) == name]

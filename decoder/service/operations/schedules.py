@@ -15,12 +15,13 @@ from decoder.service.errors import NotFoundError, QuotaError, RequestError
 from decoder.service.operations.access import MAX_NAME, Access
 from decoder.service.operations.families import Family
 from decoder.service.operations.jobs import Jobs
+from decoder.service.operations.known_counts import counts_of_version
 from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.periods import Every
 from decoder.service.operations.permissions import Act, Person, require, visible_schedules
 from decoder.service.operations.pinned import Pinned
 from decoder.service.operations.schedule_series import SeriesView, groups_of, view_of
-from decoder.service.operations.spec_checks import check_candidates, check_metric, check_weights
+from decoder.service.operations.spec_checks import Known, check_job, metric_versions
 from decoder.service.specs import (
     CandidateSpec,
     Choices,
@@ -81,7 +82,7 @@ class Schedules:
         """
         require(person, Act.ANALYSE)
         spec = self._spec(name, metric, candidates, options, weights)
-        check_metric(self.metrics, metric, Kind.DECODE, scheduled=True)
+        counts = self._known(metric)  # asks the collector, which no transaction waits for
         row = ScheduleRow(
             id=self.random_bytes(8).hex(),
             name=name,
@@ -95,7 +96,7 @@ class Schedules:
             first_day=None if first_day is None else first_day.isoformat(),
         )
         with self.database.change() as connection:
-            self._check(connection, person, row)
+            self._check(connection, person, row, counts)
             if len(rows.load_schedules(connection, table.c.owner == person.id)) >= MAX_SCHEDULES:
                 raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
             rows.save_schedule(connection, row)
@@ -118,7 +119,7 @@ class Schedules:
         With other options or other lists all windows are decoded again; what was found with those
         of before stays, beside. Raises as `create`, and NotFoundError.
         """
-        require(person, Act.ANALYSE)
+        counts = self._known(self.get(person, schedule_id).metric)
         with self.database.change() as connection:
             before = self.one(connection, person, schedule_id)
             row = replace(
@@ -128,7 +129,7 @@ class Schedules:
                 family=family,
                 first_day=None if first_day is None else first_day.isoformat(),
             )
-            self._check(connection, person, row)
+            self._check(connection, person, row, counts)
             rows.change_schedule(connection, row)
             self.access.note(connection, person, "edit-schedule", schedule=schedule_id)
         return row
@@ -146,8 +147,6 @@ class Schedules:
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
         if not self.jobs.limits.has_collector:
             raise RequestError("no collector is set up here; an operator sets `collector`")
-        check_candidates(candidates)
-        check_weights(weights, options)
         return JobSpec(
             kind=Kind.DECODE,
             source=Source(collector=Window(metric=metric)),
@@ -156,9 +155,21 @@ class Schedules:
             options=options,
         )
 
-    def _check(self, connection: Connection, person: Person, row: ScheduleRow) -> None:
-        """That its list is there, and its name is its own among the owner's."""
-        self.jobs.pinned(connection, person, spec_of_schedule(row))
+    def _known(self, metric: str) -> Known | None:
+        """What is known of the latest version of a metric. Raises RequestError for an unknown one.
+
+        The days that are served do not count: a schedule waits for others.
+        """
+        versions = metric_versions(self.metrics, metric, Kind.DECODE)
+        return None if versions is None else [counts_of_version(versions[-1])]
+
+    def _check(
+        self, connection: Connection, person: Person, row: ScheduleRow, counts: Known | None
+    ) -> None:
+        """That its jobs can succeed, its list is there, and its name is no other's of the owner."""
+        spec = spec_of_schedule(row)
+        check_job(spec, [counts], scheduled=True)
+        self.jobs.pinned(connection, person, spec)
         same = (table.c.owner == row.owner) & (table.c.name == row.name) & (table.c.id != row.id)
         if rows.load_schedules(connection, same):
             raise RequestError(f"there is a schedule {row.name!a} of this person already")

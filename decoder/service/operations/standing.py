@@ -13,6 +13,7 @@ from sqlalchemy import Connection, true
 from decoder.errors import RemoteError
 from decoder.service.clock import Clock, text_of
 from decoder.service.errors import ConflictError, ServiceError
+from decoder.service.operations.known_counts import days_held
 from decoder.service.operations.metrics import Metrics
 from decoder.service.operations.periods import DAY, Every, period_end, period_start
 from decoder.service.operations.permissions import Person
@@ -188,7 +189,7 @@ def _waits(
     served = version["served"]
     if not served:
         return Standing(
-            State.WAITING, f"the collector serves no day of it yet{_held(version, None)}"
+            State.WAITING, f"the collector serves no day of it yet{days_held(version, None)}"
         )
     key = (question, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
@@ -198,7 +199,7 @@ def _waits(
     return Standing(
         State.WAITING,
         f"the next window is {first} to {last}, and the collector serves days up to "
-        f"{served['last_day']}{_held(version, last)}",
+        f"{served['last_day']}{days_held(version, last)}",
     )
 
 
@@ -218,21 +219,3 @@ def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[dat
         first = period_start(every, date.fromisoformat(served_from))
         first = max(first, date.fromisoformat(row.first_day)) if row.first_day else first
     return first, period_end(every, first)
-
-
-def _held(version: Mapping[str, Any], last: date | None) -> str:
-    """What the collector has beside that is not served, and how it comes to be.
-
-    last: of the window that is waited for.
-    """
-    waiting, closed = version["waiting"], version["closed_through"]
-    few = (
-        f"; its days from {waiting['first_day']} on are closed and have too few reports "
-        f"({waiting['reports']}): they wait for more"
-        if waiting
-        else ""
-    )
-    if closed and last is not None and closed >= last.isoformat() and not waiting:
-        return f"; the days after are closed up to {closed} and hold no reports"
-    until = f"it has closed days up to {closed}" if closed else "it has closed no day"
-    return f"{few}; {until}, and closes each once its time for reports is over (rappor close: now)"

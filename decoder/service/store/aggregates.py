@@ -15,7 +15,8 @@ from decoder.service.store.models import aggregate_readers, aggregates, jobs, re
 class AggregateRow:
     """An aggregate without its counts. Days are YYYY-MM-DD, None where unknown.
 
-    kind: of the metric, None where the file does not say.
+    kind: of the metric, None where the file does not say.  num_cohorts: of its parameters.
+    own_values: whether the metric lists its values; both None where that was not looked at.
     """
 
     sha256: str
@@ -26,6 +27,8 @@ class AggregateRow:
     num_reports: int
     created: float
     kind: str | None = None
+    num_cohorts: int | None = None
+    own_values: bool | None = None
 
 
 _COLUMNS = [aggregates.c[name] for name in AggregateRow.__slots__]

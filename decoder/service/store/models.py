@@ -122,6 +122,8 @@ aggregates = Table(
     Column("content", LargeBinary, nullable=False),
     Column("created", Double, nullable=False),
     Column("kind", String(32)),
+    Column("num_cohorts", Integer),
+    Column("own_values", Boolean),
 )
 
 aggregate_readers = Table(
