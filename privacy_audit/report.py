@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from privacy_audit.audit import AuditResult
 from privacy_audit.black_box.checks import Check
 from privacy_audit.identity import Identity
+from privacy_audit.life_findings import life_text
 from privacy_audit.promises import LIVES, grouped, promise_of
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import believed, risk_of
@@ -76,7 +77,7 @@ def page(result: AuditResult, day: date, identity: Identity) -> str:
         result=result,
         day=day.isoformat(),
         promises=[_promise(metric) for metric in result.metrics],
-        risks=[(metric.base_name, risk_text(metric)) for metric in result.metrics],
+        risks=[(m.base_name, risk_text(m) + life_text(m)) for m in result.metrics],
         identity=identity,
         findings=[(promise_of(check).broken, check) for check in result.broken],
         attacks=[check for check in result.checks if check.attack is not None],

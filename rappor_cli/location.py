@@ -18,10 +18,14 @@ from decoder.files import probe_folder
 from decoder.reports.density_csv import write_density_files
 from decoder.reports.density_html import render_page
 from decoder.reports.density_png import write_picture
+from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
+from privacy_audit.linkage_by_life import TARGETS, find_by_life
+from privacy_audit.lives import WORLDS
 from privacy_audit.trackability import PERIODS, attack_file, attacks_on
 from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import load_metrics
+from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import ways
 from simulations.location.budgets import (
     BudgetResult,
@@ -125,10 +129,13 @@ def location_attacks(
     population: Annotated[
         int, typer.Option(min=2, help="Devices, for the attack on all metrics together.")
     ] = 100_000,
+    streams: Annotated[
+        int, typer.Option(min=1, help="Devices looked for by their lives, of each metric.")
+    ] = 1_000,
     seed: Seed = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Attack devices by their cohort and permanent bits, for each location metric of a file."""
+    """Attack devices by cohort and permanent bits, and by what is known of their lives."""
     rng = np.random.default_rng(seed)
     declared = load_metrics(metrics).declared
     places = [one for one in declared if one.location and one.location.mode != "once"]
@@ -140,8 +147,10 @@ def location_attacks(
             row = {"metric": metric.base_name, "periods": periods, **asdict(found)}
             rows.append(row | {"all_slots": whole.relinked})
     together = [asdict(attack_file(declared, one, population, rng, crowd)) for one in PERIODS]
+    by_life = _by_life([one for one in declared if one.location], crowd, streams, rng)
     if as_json:
-        print(json.dumps({"metrics": rows, "population": population, "together": together}))
+        found_by_all = {"metrics": rows, "population": population, "together": together}
+        print(json.dumps(found_by_all | {"by_life": by_life}))
         return
     table = Table(title=f"among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}")
     for name in ("metric", "periods", "reports", "change AUC", "re-linked", "all slots"):
@@ -156,6 +165,43 @@ def location_attacks(
             f"all metrics of {population:,} devices, {one['periods']} periods: "
             f"{one['relinked']:.1%} re-linked, {one['by_groups']:.1%} by cohort, level and turn"
         )
+    console.print(_life_table(by_life))
+
+
+def _by_life(
+    metrics: Sequence[Metric], crowd: int, streams: int, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Rows of the attack by lives, of each world, after each number of periods."""
+    rows = []
+    size = min(crowd, LIFE_CROWD)
+    cohorts = max(1, round(streams / min(size, TARGETS)))
+    with progress_bar("lives", len(metrics) * len(WORLDS)) as advance:
+        for metric, world in product(metrics, WORLDS):
+            found = find_by_life(metric, world, rng, crowd=size, cohorts=cohorts,
+                                 targets=-(-streams // cohorts))  # fmt: skip
+            told = {"metric": metric.base_name, "lives": world}
+            rows += [told | asdict(one) for one in found]
+            advance(1)
+    return rows
+
+
+def _life_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """What is known of everybody, and how often that finds a device."""
+    crowd = rows[0]["crowd"] if rows else 0
+    title = f"whose reports these are, among {crowd:,} of one cohort: right at first guess"
+    columns = "lives", "periods", "presence", "changes", "life", "bound"
+    table = _numbers(title, ("way", *columns))
+    table.caption = (
+        "What is known of everybody: in which periods there was data, in which the last known cell "
+        "changed, or the life. lives: sparse, data now and then and many cells; dense, always "
+        "the same cell but for a fifth who move once. bound: of what was sent, whatever is known."
+    )
+    for row in rows:
+        shares = [row[name] for name in ("by_presence", "by_changes", "by_life")]
+        bound = "none" if row["bound"] == 1 else f"{row['bound']:.2%}"
+        figures = [f"{share:.2%}" for share in shares]
+        table.add_row(row["metric"], row["lives"], str(row["periods"]), *figures, bound)
+    return table
 
 
 def location_coverage(

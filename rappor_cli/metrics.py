@@ -95,6 +95,7 @@ def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
     """Attack what devices will send, where the numerical libraries for it are installed."""
     try:
         gather = import_module("privacy_audit.linkage_over_time")
+        lives = import_module("privacy_audit.life_findings")
         simulate = import_module("privacy_audit.trackability")
         numpy = import_module("numpy")
     except ModuleNotFoundError as error:
@@ -104,6 +105,7 @@ def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
     return [
         *simulate.track_findings(metrics, population, rng),
         *gather.gathering_findings(metrics, population, rng),
+        *lives.life_findings(metrics, population, rng),
     ]
 
 

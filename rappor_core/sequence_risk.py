@@ -78,6 +78,8 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
     """
     if not metric.params.mechanism.has_permanent_round or metric.max_permanent_responses < 2:
         return SequenceRisk(metric.lifetime_epsilon, bounded=True, **_window_of(metric))
+    if metric.max_reports == 1:  # one report tells what it does of any two lives
+        return SequenceRisk(metric.epsilon_one, bounded=True)
     asked = periods or PERIODS_A_YEAR[metric.period]
     sent = asked * metric.max_reports_per_period
     if metric.max_reports is not None:

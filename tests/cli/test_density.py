@@ -254,12 +254,16 @@ def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path = tmp_path / "metrics.toml"
     path.write_text(DECLARED)
     assert main(["simulate", "location-attacks", str(path), "--crowd", "60", "--json",
-                 "--seed", "1"]) == 0  # fmt: skip
+                 "--streams", "20", "--seed", "1"]) == 0  # fmt: skip
     found = json.loads(capsys.readouterr().out)
     rows, together = found["metrics"], found["together"]
     assert [row["periods"] for row in rows] == [row["periods"] for row in together] == [1, 7, 30]
     assert rows[0]["change_auc"] < rows[2]["change_auc"]
     assert rows[0]["all_slots"] >= rows[0]["relinked"]  # two slots answer
+    lives = found["by_life"]
+    assert [(row["lives"], row["periods"], row["crowd"], row["bound"]) for row in lives] == [
+        (world, periods, 60, 1.0) for world in ("sparse", "dense") for periods in (12, 45)
+    ]
 
 
 @pytest.mark.parametrize(

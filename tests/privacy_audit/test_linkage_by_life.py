@@ -1,0 +1,194 @@
+"""Whose reports these are, by what is known of lives: against enumeration and the bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from privacy_audit.life_findings import life_findings, life_text
+from privacy_audit.linkage_by_life import (
+    _by_groups,
+    _by_recursion,
+    can_be_watched,
+    find_by_life,
+)
+from privacy_audit.lives import NONE, Lives, draw_lives
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+
+PLACES = """
+[metrics.places]
+kind = "location"
+description = "The usual cell of a week"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 8, 8]
+rows = 13
+columns = 13
+levels = [0]
+slots = ["night 22-6", "work 9-17 weekdays"]
+period = "week"
+num_cohorts = 64
+"""
+SYMBOLS = 'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nepsilon_infinity = 2.0\n'
+WINDOW = 'mode = "window"\nwindow = 52\nturn = "fresh"\nhold = 4\nmax_reports = 2\nnum_bits = 32\n'
+FILTER = 'mode = "memo"\nhold = 4\nmechanism = "l-osue"\nmax_memoized_values = 3\nnum_bits = 16\n'
+THEME = """
+[metrics.theme]
+kind = "category"
+description = "Colours in use"
+owner = "web-team@example.org"
+expires = 2099-12-31
+categories = ["light", "dark", "none"]
+max_memoized_values = 3
+prob_f = 0.5
+prob_p = 0.25
+prob_q = 0.75
+num_cohorts = 4
+"""
+
+
+def places(keys: str) -> Metric:
+    return parse_metrics(PLACES + keys).declared[0]
+
+
+def test_the_recursion_is_the_sum_over_all_hidden_symbols() -> None:
+    """Of two slots and three periods, permanent answers and every sequence of symbols."""
+    params = RapporParams(2, 1, 1, TwoRoundMechanism.symbols(2, 2.0, 1.2), "symbol")
+    p1, p2 = params.mechanism.p1 / 2**16, params.mechanism.p2 / 2**16
+    rng = np.random.default_rng(0)
+    shown = rng.integers(2, size=(2, 3))
+    other, turns = rng.random((2, 3)), rng.random((2, 2, 3))
+    share, none = 0.3, 1
+    crowd = (1 - share, share)
+    total = 0.0
+    for permanent in itertools.product((0, 1), repeat=2):
+        weight = math.prod(p1 if permanent[s] == s else 1 - p1 for s in (0, 1))
+        by_rate = 0.0
+        for rate in turns:
+            product = 1.0
+            for slot in range(2):
+                one = 0.0
+                for path in itertools.product((0, 1), repeat=3):
+                    chance, last = 1.0, None
+                    for t, s in enumerate(path):
+                        new = crowd[s] if last is None else (
+                            rate[slot, t] * crowd[s] + (1 - rate[slot, t]) * (s == last)
+                        )  # fmt: skip
+                        says = [p2 if permanent[v] == shown[slot, t] else 1 - p2 for v in (s, none)]
+                        away = other[slot, t]
+                        chance *= new * ((1 - away) * says[0] + away * says[1])
+                        last = s
+                    one += chance
+                product *= one
+            by_rate += product / len(turns)
+        total += weight * by_rate
+    seen = np.eye(2, dtype=np.int64)[shown][None]
+    found = _by_recursion(params, seen, other[None], turns[:, None], share, none)
+    assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        RapporParams(3, 1, 1, TwoRoundMechanism.symbols(3, 2.0, 1.2), "symbol"),
+        RapporParams(3, 1, 1, TwoRoundMechanism.optimised(2.0, 1.2)),
+    ],
+)
+def test_groups_are_the_sum_over_all_permanent_answers(params: RapporParams) -> None:
+    """Two values that are known, each in some periods, and no others."""
+    symbols = params.scheme.symbols
+    mechanism, k = params.mechanism, params.num_bits
+    p1, q1, p2, q2 = (x / 2**16 for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2))
+    seen = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    groups = np.array([0, 2, 0, 2])
+    answers = list(itertools.product((0, 1), repeat=k))
+    if symbols:
+        answers = [answer for answer in answers if sum(answer) == 1]
+    total = 0.0
+    for first, second in itertools.product(answers, repeat=2):
+        chance = 1.0
+        for value, answer in ((0, first), (2, second)):
+            if symbols:
+                chance *= p1 if answer[value] else (1 - p1) / (k - 1)
+                continue
+            for bit, one in enumerate(answer):
+                high = p1 if bit == value else q1
+                chance *= high if one else 1 - high
+        for row, value in zip(seen, groups, strict=True):
+            answer = first if value == 0 else second
+            if symbols:
+                chance *= p2 if (row == answer).all() else q2
+                continue
+            for bit, one in zip(row, answer, strict=True):
+                high = p2 if one else q2
+                chance *= high if bit else 1 - high
+        total += chance
+    found = _by_groups(params, seen[None, None], groups[None, None], np.arange(k)[None])
+    assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
+
+
+def test_a_held_cell_is_so_many_periods_old_and_of_its_block() -> None:
+    values = np.array([[[3, NONE, NONE, NONE, 5, NONE, NONE, 5]]])
+    lives = Lives(values, np.full(6, 1 / 6))
+    assert lives.held(2)[0, 0].tolist() == [3, 3, 3, NONE, 5, 5, 5, 5]
+    assert lives.held(0)[0, 0].tolist() == values[0, 0].tolist()
+    assert lives.held(4, block=5)[0, 0].tolist() == [3, 3, 3, 3, 5, NONE, NONE, 5]
+    assert lives.changes[0, 0].tolist() == [True, *[False] * 3, True, *[False] * 3]
+
+
+def test_worlds_have_the_presence_they_say() -> None:
+    """False alarms: under one in a million each (five standard errors of 1,000 people)."""
+    for world, mean, error in (("sparse", 0.29, 0.22 / 44), ("dense", 0.95, 0.001)):
+        lives = draw_lives(world, 1_000, 2, 45, np.random.default_rng(0))  # type: ignore[arg-type]
+        assert lives.present.mean() == pytest.approx(mean, abs=5 * error)
+
+
+def test_memoised_answers_tell_whose_they_are_and_fresh_ones_do_not() -> None:
+    """The template: at most 1 % at epsilon 2, and under the bound with room for chance."""
+    rng = np.random.default_rng(1)
+    memo = find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", rng,
+                        periods=(12, 45), cohorts=1, targets=25)  # fmt: skip
+    assert memo[1].by_presence > 0.15
+    assert memo[1].by_life > 0.4
+    assert memo[0].by_life < memo[1].by_life
+    assert memo[1].bound == 1.0
+    for world in ("sparse", "dense"):
+        for one in find_by_life(places(WINDOW + "epsilon = 2.0\n"), world, rng):  # type: ignore[arg-type]
+            found = (one.by_presence, one.by_changes, one.by_life)
+            assert max(found) < one.bound == pytest.approx(0.00734, abs=1e-5)
+            assert min(found) > 0
+
+
+def test_filters_and_other_kinds_are_attacked_too() -> None:
+    rng = np.random.default_rng(2)
+    keys = FILTER + "epsilon_infinity = 2.0\nepsilon_one = 1.8\n"
+    (found,) = find_by_life(places(keys), "sparse", rng, periods=(30,), crowd=200, cohorts=1,
+                            targets=40)  # fmt: skip
+    assert found.by_life > 0.3
+    theme, daily = (parse_metrics(THEME + more).declared[0] for more in ("", 'no_data = "none"\n'))
+    for metric in (theme, daily):
+        (one,) = find_by_life(metric, "sparse", rng, periods=(30,), crowd=200, cohorts=1,
+                              targets=40)  # fmt: skip
+        assert one.by_life > 0.1
+    assert not can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
+
+
+def test_check_names_what_the_times_of_changes_tell() -> None:
+    file = parse_metrics(PLACES + SYMBOLS + "epsilon_one = 1.8\n" + THEME)
+    found = list(life_findings(file, 64_000, np.random.default_rng(0)))
+    assert [one.metric for one in found] == ["places", "theme"]
+    assert found[0].level == "warning"
+    assert "which weeks had data" in found[0].message
+    assert "mode = 'window' with turn = 'fresh' and hold" in found[0].message
+    assert "had data" not in found[1].message  # a report comes of a value alone
+    window = parse_metrics(PLACES + WINDOW + "epsilon = 2.0\n")
+    assert not list(life_findings(window, 64_000, np.random.default_rng(0)))
+    assert life_text(window.declared[0]) == ""
+    assert "Who links a device's reports of 45 weeks" in life_text(file.declared[0])
