@@ -150,8 +150,8 @@ def _table(
     columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,
-        "low": np.clip(estimate.low, 0, 1),
-        "high": np.clip(estimate.high, 0, 1),
+        "low": estimate.low,
+        "high": estimate.high,
         "shrunken": estimate.shrunken,
         "z": estimate.z,
         "p_value": answer.p,

@@ -72,7 +72,7 @@ def _decoding_table(folder: Path, strata: Mapping[str, str]) -> CellTable:
         names = (of_seen if flag else of_rest for flag in seen.tolist())
         return np.array([float(row[name]) for row, name in zip(rows, names, strict=True)])
 
-    low, high = pick("selected_low", "low"), pick("selected_high", "high")
+    low, high = (pick(f"selected_{end}", end).clip(0, 1) for end in ("low", "high"))
     return CellTable(
         metric=found["metric"],
         strata=stratum_key(strata),

@@ -166,9 +166,18 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
     assert reaching
     assert all((row.note in NOTES[3:]) == (row.low == 0) for row in decoding.detected)
     table = decoding.candidates
-    outside = (table.estimate < table.low) | (table.estimate > table.high)
-    assert (table.note[outside] > 0).all()
-    assert outside.any()
+    below = table.estimate < 0
+    assert (table.note[below] > 0).all()
+    assert below.any()
+
+
+def test_the_interval_of_a_candidate_is_not_cut_at_0(make_aggregate, values):
+    """Of wrong strings, as many intervals lie above 0 as below it: 1 in 40, of 2,000."""
+    wrong = Candidates.from_strings([f"wrong-{i}" for i in range(2_000)])
+    table = decode(make_aggregate(num_reports=20_000, seed=3), wrong).candidates
+    assert ((table.low < table.estimate) & (table.estimate < table.high)).all()
+    assert 0.01 < (table.low > 0).mean() < 0.05
+    assert 0.01 < (table.high < 0).mean() < 0.05
 
 
 def test_what_is_explained_is_of_what_can_be(make_aggregate, values, shares):
