@@ -15,8 +15,8 @@ from decoder.files import replacing
 from decoder.reports.discovery_files import (
     approved_strings,
     discovery_json,
-    shown_string,
 )
+from decoder.reports.discovery_text import role, shown_string, statement
 from decoder.results.warnings import percent
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.discovery import DiscoverJob, run_discovery
@@ -106,16 +106,12 @@ def _source(
 
 def _print(discovery: Discovery, output: Path | None) -> None:
     console = Console()
-    visible_share = f"about half of the strings with {percent(discovery.half_found)} are found"
-    if not discovery.found:
-        console.print(Text(f"no string is told from chance; {visible_share}"))
-    else:
+    if discovery.found:
         console.print(_table(discovery))
-        console.print(Text(f"{visible_share}, nearly all with {percent(discovery.most_found)}"))
+    for sentence in statement(discovery):
+        console.print(Text(sentence), soft_wrap=True)
+    if discovery.found:
         console.print(Text(_REVIEW))
-    if discovery.num_below_crowd:
-        few = f"{discovery.num_below_crowd} more have under {discovery.options.crowd:,} reports"
-        console.print(Text(f"{few} and are not named"))
     if output:
         console.print(Text(f"files in {output}: discovered.csv, discovered.json, discovery.html"))
 
@@ -126,7 +122,7 @@ def _table(discovery: Discovery) -> Table:
     for name in ("share", "interval", "corrected p"):
         table.add_column(name, justify="right")
     for row in discovery.found[:_SHOWN]:
-        told = shown_string(row) + (f" ({row.declared})" if row.declared else "")
+        told = shown_string(row) + role(row)
         interval = f"{percent(row.low)} to {percent(row.high)}"
         table.add_row(Text(told), percent(row.estimate), interval, f"{row.p_adjusted:.1e}")
     if len(discovery.found) > _SHOWN:

@@ -31,7 +31,8 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 CROWD = 1_000  # reports behind a string that is named
-HALF_FOUND, MOST_FOUND = 12.0, 14.0  # standard errors of all reports together: found so often
+FOUND_AT = (12.0, 14.0)  # standard errors of all reports: of such shares half, nearly all are told
+NEARLY_ALL = 0.95  # of estimates that pass the crowd
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class FoundString:
     estimate, std_error: unbiased share.  low, high: interval that allows for the choice.
     p_value, p_adjusted: of the test that nobody holds it, and allowing for all that were tested.
     declared: `fallback` or `no_data` where the metric itself sends it, else "".
+    code: all bits of its code that are hashed, in hexadecimal; two rows never have the same.
+    rest: in hexadecimal, bytes after `string` that are the beginning of one more character.
     """
 
     string: str
@@ -81,6 +84,8 @@ class FoundString:
     p_value: float
     p_adjusted: float
     declared: str = ""
+    code: str = ""
+    rest: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,8 @@ class Discovery:
 
     num_tested: strings at which the search ended, which the p-values allow for.
     num_below_crowd: strings that were told from chance but are held by too few to be named.
-    half_found, most_found: shares of which half and nearly all are found.
+    half_found, most_found: shares of which half and nearly all are named: told from chance, and
+    held by a crowd.  half_by_noise: of which half are told from chance, whatever the crowd.
     """
 
     metric: str
@@ -104,6 +110,7 @@ class Discovery:
     num_below_crowd: int
     half_found: float
     most_found: float
+    half_by_noise: float
     found: tuple[FoundString, ...] = field(default=())
 
 
@@ -135,6 +142,8 @@ def discover(
         counted = count(groups, shares, finished, noise, repeats) if finished else None
     found, below = _named(metric, finished, counted, options, aggregate.num_reports)
     unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / aggregate.num_reports)
+    by_noise, most_by_noise = (min(1.0, number * unit / noise.gap) for number in FOUND_AT)
+    crowd, most_of_crowd = _crowd_shares(noise, groups, options, aggregate.num_reports, repeats)
     return Discovery(
         metric=aggregate.metric,
         params_id=aggregate.params_id,
@@ -146,10 +155,29 @@ def discover(
         num_reports=aggregate.num_reports,
         num_tested=len(finished),
         num_below_crowd=below,
-        half_found=min(1.0, HALF_FOUND * unit / noise.gap),
-        most_found=min(1.0, MOST_FOUND * unit / noise.gap),
+        half_found=max(by_noise, crowd),
+        most_found=max(most_by_noise, most_of_crowd),
+        half_by_noise=by_noise,
         found=found,
     )
+
+
+def _crowd_shares(
+    noise: BitNoise,
+    groups: PrefixGroups,
+    options: DiscoverOptions,
+    num_reports: int,
+    repeats: float,
+) -> tuple[float, float]:
+    """Shares whose estimates pass the crowd half of the time, and nearly always.
+
+    The second is of a string that the last group alone counts, as of most that are found late.
+    """
+    crowd = min(1.0, options.crowd / num_reports)
+    held = noise.mechanism_variance(np.array([crowd]), repeats)
+    variance = float(held[0]) + repeats * crowd * (1 - crowd)
+    error = math.sqrt(variance * groups.num_groups / num_reports)
+    return crowd, min(1.0, crowd + float(ndtri(NEARLY_ALL)) * error)
 
 
 def declared_groups(metric: Metric) -> PrefixGroups:
@@ -203,9 +231,11 @@ def _named(
     crowd = counted.shares * num_reports >= options.crowd
     shown = accepted[crowd[accepted]]
     lows, highs = _intervals(counted, shown, decision.bounds[shown], options, num_reports)
+    digits = -(-metric.details.code_bits // 4)
+    texts = {i: text_of(finished[i].data, whole=finished[i].whole) or "" for i in shown.tolist()}
     rows = [
         FoundString(
-            string=text_of(finished[i].data, whole=finished[i].whole) or "",
+            string=texts[i],
             whole=finished[i].whole,
             estimate=float(counted.shares[i]),
             std_error=float(counted.std_errors[i]),
@@ -214,6 +244,8 @@ def _named(
             p_value=float(p_values[i]),
             p_adjusted=float(decision.adjusted[i]),
             declared=_role(metric, finished[i]),
+            code=f"{finished[i].bits:0{digits}x}",
+            rest=finished[i].data[len(texts[i].encode()) :].hex(),
         )
         for i, low, high in zip(shown.tolist(), lows, highs, strict=True)
     ]

@@ -20,8 +20,8 @@ from decoder.discovery.discovery import Discovery, FoundString
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming, write_files
 from decoder.progress import Progress, silent
+from decoder.reports.discovery_text import BEGINNING, role, shown_string, statement
 from decoder.reports.jinja import page_template
-from rappor_core.text import visible
 
 COLUMNS = (
     "id",
@@ -36,22 +36,13 @@ COLUMNS = (
     "publish",
 )
 CSV_NAME, JSON_NAME, HTML_NAME = "discovered.csv", "discovered.json", "discovery.html"
-LONGEST_SHOWN = 80
 _FORMULA = ("=", "+", "-", "@", "'")  # what a spreadsheet would run, and what marks it as text
 _DISCOVERED_VERSION = 1
 
 
-def shown_string(row: FoundString) -> str:
-    """The text fit to be shown: escaped, at most 80 characters, with dots where there is more."""
-    text = visible(row.string.replace("\\", "\\\\"))
-    if len(text) > LONGEST_SHOWN or not row.whole:
-        text = f"{text[:LONGEST_SHOWN]}..."
-    return text
-
-
 def string_id(row: FoundString) -> str:
-    """12 hexadecimal digits that stand for a string in a reviewed table."""
-    return sha256(f"{row.whole}:{row.string}".encode()).hexdigest()[:12]
+    """12 hexadecimal digits that stand for a string, or a beginning, in a reviewed table."""
+    return sha256(f"{row.whole}:{row.code}:{row.string}".encode()).hexdigest()[:12]
 
 
 def write_discovery(
@@ -75,7 +66,14 @@ def _write_csv(discovery: Discovery, path: Path) -> None:
             text = shown_string(row)
             numbers = (row.estimate, row.std_error, row.low, row.high, row.p_adjusted)
             cells = string_id(row), f"'{text}" if text.startswith(_FORMULA) else text
-            writer.writerow((*cells, *map(repr, numbers), _word(row.whole), row.declared, ""))
+            writer.writerow(
+                (*cells, *map(repr, numbers), _word(row.whole), row.declared, _review(row))
+            )
+
+
+def _review(row: FoundString) -> str:
+    """What stands in `publish` before a person has decided."""
+    return "" if row.whole else BEGINNING
 
 
 def _word(flag: bool) -> str:
@@ -95,6 +93,8 @@ def discovery_results(discovery: Discovery) -> dict[str, Any]:
         "num_below_crowd": discovery.num_below_crowd,
         "half_found": discovery.half_found,
         "most_found": discovery.most_found,
+        "half_by_noise": discovery.half_by_noise,
+        "statement": list(statement(discovery)),
         "options": asdict(discovery.options),
         "warning": "strings are text that devices chose: a person must read them before they are "
         "published",
@@ -113,7 +113,8 @@ def render_discovery(discovery: Discovery) -> str:
     page = page_template("discovery.html.j2")
     return page.render(
         discovery=discovery,
-        rows=[(shown_string(row), row) for row in discovery.found],
+        rows=[(shown_string(row), role(row), row) for row in discovery.found],
+        statement=statement(discovery),
         description=discovery.definition.get("description"),
         level=f"{100 * discovery.options.level:g} %",
         alpha=f"{100 * discovery.options.alpha:g} %",
@@ -155,7 +156,7 @@ def _reviewed(folder: Path) -> tuple[dict[str, tuple[str, bool]], list[dict[str,
 def _publish(row: dict[str, str], strings: dict[str, tuple[str, bool]]) -> bool:
     """Whether a person approved a row. Raises DecodeError for another word or an unknown id."""
     decision = row["publish"].strip().casefold()
-    if decision not in ("yes", "no", ""):
+    if decision not in ("yes", "no", "", BEGINNING):
         raise DecodeError(f"publish = {ascii(decision)[:40]} is neither yes nor no")
     if row["id"] not in strings:
         raise DecodeError(f"id {ascii(row['id'])[:40]} is not one of {JSON_NAME}")

@@ -37,10 +37,9 @@ class CandidateTable:
 
     values: as text.  group: index of the first candidate that sets the same bits in every cohort
     (its own, if it is the only one).  estimate: unbiased share of the reports.  std_error: its
-    standard error.  low, high: 95 % interval (or the level asked for) about the estimate; not cut, so
-    that a share which few hold may have one that reaches below 0, or lies below it.
-    shrunken: posterior mean share, the best single guess.  z, p_value, p_adjusted, local_fdr, detected: of the test that
-    nobody holds the value (docs/method.md).
+    standard error.  low, high: 95 % interval (or the level asked for) about the estimate, not cut
+    at 0 or 1.  shrunken: posterior mean share, the best single guess.  z, p_value, p_adjusted,
+    local_fdr, detected: of the test that nobody holds the value (docs/method.md).
     selected_low, selected_high: interval that accounts for the choice, within 0 and 1; NaN if not
     detected.
     forged, forged_low: smallest part of all reports that, forged, accounts for the estimate, and

@@ -30,11 +30,24 @@ def test_a_single_report_is_linked_to_no_other() -> None:
     """`metrics check` warns of a long permanent response only where it is sent again."""
     today, text = date(2026, 11, 22), "budget = 40.0\n" + SITE
     once = parse_metrics(text + "epsilon_infinity = 4.0")
-    assert list(check_metrics(once, today=today, population=1_000_000)) == []
+    found = check_metrics(once, today=today, population=1_000_000)
+    assert [one.message[:16] for one in found] == ["code = 'domains'"]
     several = text.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
     file = parse_metrics(several + "epsilon_infinity = 4.0")
-    (finding,) = check_metrics(file, today=today, population=1_000_000)
+    (_, finding) = check_metrics(file, today=today, population=1_000_000)
     assert "long series of reports could be linked" in finding.message
+
+
+def test_a_code_without_words_for_other_scripts_is_noted() -> None:
+    """About 20 bits a byte, of which the table of hosts says nothing; not with a code that has."""
+    today, text = date(2026, 11, 1), f"budget = 9.0\n{SITE}epsilon_infinity = 4.0\n"
+    (note,) = check_metrics(parse_metrics(text), today=today)
+    assert "about 18 of the 64 bits" in note.message
+    assert "rappor metrics train-code" in note.message
+    names = ["\u0645\u0646\u0632\u0644", "\u0645\u0627\u0621"] * 20
+    own = train_code([one.encode() for one in names], "arabic")
+    metrics = parse_metrics(f"{text}code_table = '{own.text}'\n")
+    assert list(check_metrics(metrics, today=today)) == []
 
 
 def test_both_epsilons_allow_several_reports() -> None:

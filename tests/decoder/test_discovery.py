@@ -26,9 +26,10 @@ from decoder.model.noise import BitNoise
 from decoder.reports.discovery_files import (
     approved_strings,
     render_discovery,
-    shown_string,
+    string_id,
     write_discovery,
 )
+from decoder.reports.discovery_text import shown_string, statement
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import mmh3_positions, normalise
@@ -313,6 +314,90 @@ def test_shown_strings_end_in_dots_where_there_is_more() -> None:
     row = FoundString("abc", False, 0.1, 0.01, 0.08, 0.12, 1e-9, 1e-7)
     assert shown_string(row) == "abc..."
     assert shown_string(replace(row, whole=True)) == "abc"
+
+
+@pytest.fixture(scope="module")
+def few() -> Discovery:
+    """20 strings that are told from chance in 20,000 reports, and that no crowd holds."""
+    shares = np.r_[np.full(20, 0.03), np.full(1_980, 0.4 / 1_980)]
+    metric = small_metric()
+    population = StringPopulation.of(metric, NAMES)
+    return discover(population.draw(shares, 20_000, np.random.default_rng(1))[0])
+
+
+def test_what_can_be_named_has_the_crowd_in_it(few: Discovery) -> None:
+    """1,000 of 20,000 reports are 5 %, whatever the noise alone would allow."""
+    assert few.half_by_noise < 0.03 < few.half_found == 0.05 < few.most_found < 0.08
+    assert not few.found
+    assert few.num_below_crowd > 10
+    named, reach = statement(few)
+    told = f"No string is named. {few.num_below_crowd} are told from chance, but fewer than 1,000"
+    assert named.startswith(told)
+    assert "half of the strings with 5.00 % of the 20,000 reports" in reach
+    assert "the crowd of 1,000 decides" in reach
+    (reach,) = statement(replace(few, options=DiscoverOptions(crowd=30_000)))[1:]
+    assert reach.startswith("No string can be named: there are 20,000 reports")
+
+
+def test_one_statement_in_page_file_and_terminal(
+    few: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    write_discovery(few, tmp_path)
+    sentences = statement(few)
+    page = (tmp_path / "discovery.html").read_text(encoding="utf-8")
+    assert all(sentence in page for sentence in sentences)
+    assert json.loads((tmp_path / "discovered.json").read_text())["statement"] == [*sentences]
+    monkeypatch.setattr("rappor_cli.discover.run_discovery", lambda *_: few)
+    counts = tmp_path / "counts.json"
+    counts.write_text("{}")
+    assert main(["discover", "--aggregate", str(counts)]) == 0
+    assert capsys.readouterr().out.splitlines() == [*sentences]
+
+
+def test_half_and_nearly_all_are_named_at_the_shares_that_say_so() -> None:
+    """40 strings each. At .5 fewer than 10 have a chance of .001; at .95 fewer than 32, .0003."""
+    metric, rng = small_metric(), np.random.default_rng(7)
+    population = StringPopulation.of(metric, NAMES)
+
+    def named(share: float) -> int:
+        shares = np.r_[np.full(10, share), np.full(1_990, (1 - 10 * share) / 1_990)]
+        drawn = [discover(population.draw(shares, 20_000, rng)[0]) for _ in range(4)]
+        return sum(row.string in NAMES[:10] for one in drawn for row in one.found)
+
+    assert 10 <= named(0.05) <= 30
+    shares = np.r_[np.full(10, 0.05), np.full(1_990, 0.5 / 1_990)]
+    most = discover(population.draw(shares, 20_000, rng)[0]).most_found
+    assert named(most) >= 32
+
+
+def test_a_beginning_says_so_before_it_is_approved(tmp_path: Path) -> None:
+    """Arabic words take 20 bits a byte, and no more than a letter of each is hashed."""
+    names = ["\u0645\u0646\u0632\u0644", "\u0646\u0627\u0633", *NAMES[:100]]
+    shares = np.r_[0.3, 0.2, np.full(100, 0.005)]
+    metric = small_metric(6.0, "num_levels = 4")
+    drawn, _ = StringPopulation.of(metric, names).draw(shares, 100_000, np.random.default_rng(2))
+    found = discover(drawn)
+    parts = [row for row in found.found if not row.whole]
+    assert len(parts) == len({row.code for row in parts}) == 2
+    assert len({string_id(row) for row in parts}) == 2
+    said = statement(found)[-1]
+    assert said.startswith("2 rows are only the beginning of a string")
+    assert "rappor metrics train-code" in said
+    write_discovery(found, tmp_path)
+    with (tmp_path / "discovered.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["id"]: row for row in csv.DictReader(file)}
+    assert {rows[string_id(row)]["publish"] for row in parts} == {"only its beginning"}
+    assert "(only its beginning)" in (tmp_path / "discovery.html").read_text(encoding="utf-8")
+    with pytest.raises(CandidatesError, match="no row"):
+        approved_strings(tmp_path)
+
+
+def test_bytes_of_a_character_that_was_cut_are_shown() -> None:
+    row = FoundString("ab", False, 0.1, 0.01, 0.08, 0.12, 1e-9, 1e-7, code="01", rest="d8")
+    other = replace(row, code="02", rest="d9")
+    assert (shown_string(row), shown_string(other)) == ("ab\\xd8...", "ab\\xd9...")
+    assert string_id(row) != string_id(other)
+    assert string_id(replace(other, rest="d8")) != string_id(row)
 
 
 def test_scores_do_not_depend_on_one_bucket() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from decoder.discovery.discovery import Discovery
+from decoder.reports.discovery_text import statement
 
 MOST_SHOWN = 20
 
@@ -42,5 +43,6 @@ def discovery_summary(found: Discovery) -> dict[str, Any]:
         "num_tested": found.num_tested,
         "num_below_crowd": found.num_below_crowd,
         "half_found": found.half_found,
+        "statement": list(statement(found)),
         "warnings": [],
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 from decoder.discovery.discovery import FoundString
 from decoder.numbers.tables import Bin, CurvePoint
-from decoder.reports.discovery_files import shown_string, string_id
+from decoder.reports.discovery_files import string_id
+from decoder.reports.discovery_text import role, shown_string
 from decoder.reports.number_text import known
 from decoder.reports.numbers_html import OF_PERIOD
 from decoder.reports.numbers_svg import bins_plots, curve_plots, edge_text
@@ -41,9 +42,16 @@ def _edge(value: float | None) -> str:
 
 
 def _row(kind: type[Row], given: Mapping[str, Any]) -> Row:
-    """A row of a file; what JSON has no number for is NaN, but for open edges."""
+    """A row of a file; what JSON has no number for is NaN, but for open edges.
+
+    Columns with a default may be missing: files of earlier versions lack them.
+    """
     edges = ("lower", "upper")
-    values = {one.name: given[one.name] for one in fields(kind)}  # type: ignore[arg-type]
+    values = {
+        one.name: given[one.name]
+        for one in fields(kind)  # type: ignore[arg-type]
+        if one.default is MISSING or one.name in given
+    }
     return kind(**{name: math.nan if value is None and name not in edges else value
                    for name, value in values.items()})  # fmt: skip
 
@@ -117,10 +125,14 @@ def _margins(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]
 
 @dataclass(frozen=True)
 class DiscoveredRow:
-    """A string that was found, fit to be shown. id: stands for it in a form."""
+    """A string that was found, fit to be shown. id: stands for it in a form.
+
+    role: what else the row says of it, in brackets, or nothing.
+    """
 
     id: str
     text: str
+    role: str
     row: FoundString
 
 
@@ -130,7 +142,10 @@ def discover(content: bytes, query: TableQuery) -> dict[str, Any]:
     rows = [_row(FoundString, one) for one in found["found"]]
     shown = [{"string": shown_string(row), "row": row} for row in rows]
     page = page_of(shown, "string", TableQuery(q=query.q, page=query.page, rows=query.rows))
-    listed = [DiscoveredRow(string_id(one["row"]), one["string"], one["row"]) for one in page.rows]
+    listed = [
+        DiscoveredRow(string_id(one["row"]), one["string"], role(one["row"]), one["row"])
+        for one in page.rows
+    ]
     return {
         "found": found,
         "table": TablePage(listed, page.matching, page.total, page.query),
