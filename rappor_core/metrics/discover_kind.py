@@ -73,6 +73,14 @@ class Discover(Kind):
         """As it stands in a definition."""
         return PrefixGroups.from_dict(fields)
 
+    def cohort_step(self, metric: Metric) -> int:
+        """As many as there are groups."""
+        return int(metric.details.num_groups)
+
+    def fewer_cohorts(self, metric: Metric) -> str:
+        """Fewer groups: one for each level, and one that counts."""
+        return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
+
     def check(self, metric: Metric) -> None:
         """Equal groups of cohorts; one report where it would repeat itself bit by bit."""
         if not isinstance(metric.details, PrefixGroups):

@@ -57,6 +57,14 @@ class Kind:
     review = ""
     default_cap: int | None = None
 
+    def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
+        """The numbers of cohorts that a metric can have are multiples of this; 1: any number."""
+        return 1
+
+    def fewer_cohorts(self, metric: Metric) -> str:  # noqa: ARG002
+        """What to do where a metric should have fewer cohorts than `cohort_step`."""
+        return "fewer cohorts"
+
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:  # noqa: ARG002
         """Read a whole table of `metrics.toml`; None: the common way reads it.
 

@@ -47,7 +47,7 @@ class NumberKind(Kind):
         if metric.fallback is not None:
             refuse_field(metric, "fallback", "has no use: the cap is never reached")
         self._check_noise(metric, number)
-        stride, cohorts = number.stride(metric.params.num_bits), metric.params.num_cohorts
+        stride, cohorts = self.cohort_step(metric), metric.params.num_cohorts
         if cohorts % stride:
             why = (
                 f"have num_cohorts = {cohorts}, which is no multiple of {stride}: as many for each "
@@ -67,6 +67,16 @@ class NumberKind(Kind):
         if metric.params.num_bits - 1 > len(number.asked):
             why = f"have more symbols than the {len(number.asked)} questions have answers"
             refuse_field(metric, "params", why)
+
+    def cohort_step(self, metric: Metric) -> int:
+        """As many as there are sets of questions."""
+        return int(metric.details.stride(metric.params.num_bits))
+
+    def fewer_cohorts(self, metric: Metric) -> str:
+        """Fewer questions, for which there are as many sets of cohorts."""
+        what = "bins" if metric.details.scale != "list" else "edges"
+        asked, cohorts = len(metric.details.asked), self.cohort_step(metric)
+        return f"fewer {what} (its {asked} questions take {cohorts} cohorts)"
 
     def check_cap(self, metric: Metric) -> None:
         """All answers are memoised."""

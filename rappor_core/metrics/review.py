@@ -204,9 +204,16 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
             f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
             f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
             f"{a_day:,.0f} a day at most: days are served {needed / a_day:,.0f} at a time; use "
-            "fewer cohorts"
+            f"{_fewer_cohorts(metric)}"
         )
         yield Finding("warning", metric.base_name, message)
+
+
+def _fewer_cohorts(metric: Metric) -> str:
+    """What is to be done where a metric has too many cohorts."""
+    if metric.params.num_cohorts > metric.rules.cohort_step(metric):
+        return "fewer cohorts"
+    return metric.rules.fewer_cohorts(metric)
 
 
 def _idle_days(metric: Metric) -> Iterator[Finding]:
@@ -276,7 +283,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
             f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
             f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
             f"{enough:.0f}: long series of reports could be linked; use num_bits = "
-            f"{max(1, int(enough / entropy))} or less, or fewer cohorts",
+            f"{max(1, int(enough / entropy))} or less, or {_fewer_cohorts(metric)}",
         )
 
 
@@ -292,9 +299,14 @@ def _small_crowd(metric: Metric, levels: int, population: int) -> str:
     """What a small crowd costs, and how many cohorts a population can afford."""
     cohorts, groups = metric.params.num_cohorts, metric.params.num_cohorts * levels
     linked = groups * (1 - (1 - 1 / groups) ** population) / population
-    wanted = cohorts_affordable(CROWD * levels, population)
+    step = metric.rules.cohort_step(metric)
+    wanted = cohorts_affordable(CROWD * levels, population) // step * step
     use = "1 cohort" if wanted == 1 else f"{wanted} cohorts or fewer"
-    if cohorts <= wanted:
+    if wanted == 0:
+        use = metric.rules.fewer_cohorts(metric)
+    elif step > 1:
+        use = f"{use}, a multiple of {step}" if wanted > step else f"{step} cohorts"
+    if wanted and cohorts <= wanted:
         use = "fewer levels"
     elif levels > 1:
         use += ", or fewer levels"

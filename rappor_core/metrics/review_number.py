@@ -31,7 +31,7 @@ def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]
     spread = params.q_star - params.p_star
     questions = len(number.asked) / (params.num_bits - 1)
     if number.ask == "mean":
-        yield _mean(metric, reports, spread)
+        yield _mean(metric, reports)
         return
     half = Z * math.sqrt(0.25 * questions / reports) / spread
     level = "warning" if half > USELESS_CURVE else "note"
@@ -44,17 +44,52 @@ def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]
     yield level, message
 
 
-def _mean(metric: Metric, reports: int, spread: float) -> tuple[str, str]:
-    """What is known of a mean: the bound (hi - lo) / (2 d sqrt(N)), which holds for all strata."""
+def mean_error(metric: Metric, reports: float, middle: float) -> float:
+    """Standard error of a mean at most, where all devices have data, as a part of the range.
+
+    A report adds to the sum over strata between nothing and the widths of its cohort's cuts: such
+    a number has at most a quarter of the square of that as variance. Where no data is an answer
+    apart, the sum is over the share with data, whose error moves the mean by `middle`. Where a
+    share D has data the error is 1 / D times as large.
+
+    Args:
+        metric: with `ask = "mean"`.
+        reports: of a period, over all cohorts.
+        middle: where the mean lies, from 0 at the lowest edge to 1 at the highest.
+    """
+    number, params = metric.details, metric.params
+    apart = int(number.none == "apart")
+    strata = len(number.edges) - 1
+    weights = [-middle] * apart + [1 / strata] * strata + [0.0]
+    sets, squares = number.stride(params.num_bits), 0.0
+    for cohort in range(sets):
+        sums = [0.0]
+        for question in number.cuts(cohort, params.num_bits):
+            sums.append(sums[-1] + weights[question])
+        squares += (max(sums) - min(sums)) ** 2
+    return math.sqrt(squares * sets / reports) / (2 * (params.q_star - params.p_star))
+
+
+def _mean(metric: Metric, reports: int) -> tuple[str, str]:
+    """What is known of a mean at most, wherever the numbers lie."""
     number = metric.details
-    ends = [number.edges[0], number.edges[-1]]
-    half = Z / (2 * spread * math.sqrt(reports))
+    apart = number.none == "apart"
+    lowest, central = (Z * mean_error(metric, reports, middle) for middle in (0.0, 0.5))
     if number.scale == "log":
-        factor = (ends[1] / ends[0]) ** half
-        said = f"the geometric mean is known to a factor of about {factor:.2f}"
+        ratio = number.edges[-1] / number.edges[0]
+        what = "the geometric mean is known to a factor of about"
+        low, half = (f"{ratio**width:.2f}" for width in (lowest, central))
     else:
-        said = f"the mean is known to about {half * (ends[1] - ends[0]):.4g} {number.unit}"
-    message = f"{reports:,} reports a period: {said} either way"
-    if half <= WIDE_MEAN:
+        spread = number.edges[-1] - number.edges[0]
+        what = "the mean is known to about"
+        low, half = (f"{width * spread:.4g} {number.unit}" for width in (lowest, central))
+    message = f"{reports:,} reports a period: {what} {half} either way"
+    if apart:
+        message = (
+            f"{message} in the middle of the range, {low} at its lower end, where all devices have "
+            f"data; {'to the power of 1.4' if number.scale == 'log' else '1.4 times as far'} where "
+            "30 % have none"
+        )
+    if central <= WIDE_MEAN:
         return "note", message
-    return "warning", f"{message}, {100 * half:.0f} % of the range; lower `to`, or raise epsilon"
+    return "warning", f"{message}: {100 * central:.0f} % of the range; lower `to`, or raise epsilon"

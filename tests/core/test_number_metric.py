@@ -272,7 +272,28 @@ def test_the_review_says_what_will_be_known() -> None:
     assert "intervals by a bound" in said(100_000, num_cohorts="4")
     assert "warning: 100 reports a period over 4 questions" in said(100)
     mean = said(1_000, ask='"mean"', edges='{ scale = "linear", from = 0, to = 500 }')
-    assert "the mean is known to about 36" in mean
+    assert re.search(r"the mean is known to about [\d.]+ ms either way in the middle", mean)
+    assert "1.4 times as far where 30 % have none" in mean
+
+
+@pytest.mark.parametrize(
+    ("population", "use"),
+    [
+        (100_000, "use 52 cohorts or fewer, a multiple of 26"),
+        (50_000, "use 26 cohorts"),
+        (20_000, "use fewer bins (its 26 questions take 26 cohorts)"),
+    ],
+)
+def test_the_cohorts_that_are_advised_can_be_declared(population: int, use: str) -> None:
+    """26 questions of mode `memo` take multiples of 26; 16 are refused."""
+    from datetime import date
+
+    from rappor_core.metrics.review import check_metrics
+
+    keys = BASE | {"edges": '{ scale = "linear", from = 1, to = 26, bins = 25 }', "none": '"zero"'}
+    text = "budget = 40.0\n[metrics.m]\n" + "\n".join(f"{k} = {v}" for k, v in keys.items())
+    found = [*check_metrics(parse_metrics(text), today=date(2026, 1, 1), population=population)]
+    assert any(one.message.endswith(use) for one in found), [one.message for one in found]
 
 
 def test_a_bound_on_reports_lowers_what_memoised_answers_cost() -> None:
