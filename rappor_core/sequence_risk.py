@@ -2,7 +2,8 @@
 
 A budget for life is the sum of what each memoised answer costs, and compares lives whose answers
 change at the same times. Here two lives may differ in everything. One fresh report at a time is
-bounded by their number all the same; memoised answers are bounded by nothing, since the times of
+bounded by their number all the same, where a device answers in every period by itself; a report
+that the app asks for shows when it did. Memoised answers are bounded by nothing, since the times of
 changes show in reports that repeat them. For those the exact figure of one pair of lives is given,
 a lower bound: one life always has the same value, the other has another one in some periods, and
 what is seen is what the second most likely sends.
@@ -29,6 +30,7 @@ class SequenceRisk(NamedTuple):
     epsilon: the bound of a life; where there is none, what `periods` reports tell at least.
     bounded: whether it is a bound.  periods: of the lower bound, else 0.  unit: of a period.
     block: nats of each block of periods (`window`) with a bound of its own, else 0.
+    shown: what the times of reports tell of the app's use, where they depend on it; else "".
     """
 
     epsilon: float
@@ -38,6 +40,7 @@ class SequenceRisk(NamedTuple):
     block: float = 0.0
     window: int = 0
     most_in_window: int = 1
+    shown: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; None for infinite."""
@@ -55,8 +58,11 @@ class SequenceRisk(NamedTuple):
             )
         said = (
             f"Epsilon {self.epsilon:.2f} covers the whole sequence of answers: which value, "
-            "whether and when it changed, and whether there was one."
+            "whether and when it changed"
         )
+        if self.shown:
+            return f"{said}; not {self.shown}, which the reports show."
+        said += ", and whether there was one."
         if not self.block:
             return said
         what = f"{self.window:,} {self.unit}s"
@@ -76,15 +82,25 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
         metric: of a location any slot and level; each slot's reports are a sequence of their own.
         periods: for the lower bound of memoised answers; a year where None. 1 or more.
     """
+    shown = _shown_use(metric)
     if not metric.params.mechanism.has_permanent_round or metric.max_permanent_responses < 2:
-        return SequenceRisk(metric.lifetime_epsilon, bounded=True, **_window_of(metric))
+        return SequenceRisk(metric.lifetime_epsilon, True, shown=shown, **_window_of(metric))
     if metric.max_reports == 1:  # one report tells what it does of any two lives
-        return SequenceRisk(metric.epsilon_one, bounded=True)
+        return SequenceRisk(metric.epsilon_one, True, shown=shown)
     asked = periods or PERIODS_A_YEAR[metric.period]
     sent = asked * metric.max_reports_per_period
     if metric.max_reports is not None:
         sent = min(sent, metric.max_reports)
     return SequenceRisk(memoised_nats(metric.params, sent), False, asked, metric.period)
+
+
+def _shown_use(metric: Metric) -> str:
+    """What it shows that a report was sent; "" where a device answers in each period by itself."""
+    if metric.location is not None or metric.rules.collected:
+        return ""
+    if metric.no_data is not None and metric.max_reports_per_period == 1:
+        return "when the app recorded the first one"
+    return "when the app recorded one, nor how often"
 
 
 def _window_of(metric: Metric) -> dict[str, Any]:
@@ -115,9 +131,12 @@ def guess_sentence(metric: Metric, crowd: int) -> str:
             "times at which its answers change."
         )
     most = percent_up(first_guess(risk.epsilon, crowd))
+    else_known = "whatever else is known of all"
+    if risk.shown:
+        else_known = "by what they say; when it reported may tell more"
     return (
         f"Who has every answer of a device (epsilon {risk.epsilon:.2f}) finds it among {crowd:,} "
-        f"of its cohort at first guess in {most} of cases at most, whatever else is known of all."
+        f"of its cohort at first guess in {most} of cases at most, {else_known}."
     )
 
 

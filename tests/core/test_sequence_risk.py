@@ -128,6 +128,26 @@ def test_memoised_answers_of_other_kinds_have_none_either() -> None:
         assert sequence_risk(metric, 90).epsilon > metric.lifetime_epsilon
 
 
+def test_a_report_that_the_app_asks_for_shows_that_it_did() -> None:
+    """Nothing is sent in a period without a value, so when there was one is in clear."""
+    dials = {"prob_f": 0.0, "prob_p": 0.25, "prob_q": 0.75, "max_reports": 3}
+    use, kinds = "when the app recorded one, nor how often", {"boolean": {}, "category": {}}
+    kinds["category"] = {"categories": ["a", "b", "none"], "fallback": "b"}
+    for kind, keys in kinds.items():
+        keys |= {"max_memoized_values": 2} if kind == "boolean" else {"max_memoized_values": 3}
+        metric = parse_metrics(declaration("m", kind, **dials, **keys)).declared[0]
+        assert sequence_risk(metric).bounded
+        assert sequence_risk(metric).shown == use
+        assert "whether there was one" not in risk_text(metric, 1_000)
+        assert f"not {use}, which the reports show" in risk_text(metric, 1_000)
+        assert "whatever else is known" not in risk_text(metric, 1_000)
+    filled = kinds["category"] | {"no_data": "none"}
+    metric = parse_metrics(declaration("m", "category", **dials, **filled)).declared[0]
+    assert sequence_risk(metric).shown == "when the app recorded the first one"
+    metric = metric.replace(max_reports_per_period=2)
+    assert sequence_risk(metric).shown == use
+
+
 def test_the_bound_of_a_first_guess_is_reached() -> None:
     """By the best attacker on k-ary randomised response over as many values as the crowd has."""
     epsilon, crowd = 1.3, 7
