@@ -19,6 +19,8 @@ from rappor_server.errors import (
 from rappor_server.http_protocol import BODY_ARRIVED
 from rappor_server.limits import network_of
 
+_ENDED_EARLY = "the body ended early"
+
 
 @dataclass(frozen=True, slots=True)
 class BodyBounds:
@@ -58,7 +60,10 @@ class BoundedReceive:
         self._is_whole = False
 
     async def __call__(self) -> Message:
-        """The next message. Raises BodyTooLargeError or BodyTimeoutError."""
+        """The next message.
+
+        Raises BodyTooLargeError, BodyTimeoutError, and RequestError where the body ends early.
+        """
         if self._is_whole:
             return await self._receive()
         if self._deadline is None:
@@ -68,6 +73,8 @@ class BoundedReceive:
                 message = await self._receive()
         except TimeoutError:
             raise self._bounds.too_late() from None
+        if message["type"] == "http.disconnect":
+            raise RequestError(_ENDED_EARLY)
         self._size += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
         self._bounds.check_arrived(self._size)
@@ -108,7 +115,7 @@ async def _join(receive: Receive, bounds: BodyBounds, take: Callable[[int], None
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise RequestError("the body ended early")
+            raise RequestError(_ENDED_EARLY)
         chunk, more = message.get("body", b""), message.get("more_body", False)
         size += len(chunk)
         bounds.check_arrived(size)

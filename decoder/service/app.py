@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
@@ -23,6 +23,7 @@ from decoder.service.guard import UPLOADS
 from decoder.service.openapi import document
 from decoder.service.operations.service import Service, make_service
 from decoder.service.pages import add_pages
+from decoder.service.pages.dictionary import Dictionary
 from decoder.service.problems import answer
 from decoder.service.publishing import Publisher
 from decoder.service.requests import origin_of
@@ -76,7 +77,9 @@ def create_app(
         service.try_to_read, service.try_to_write, lambda: service.database.is_failing
     )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
-    app.openapi = partial(document, app, open_operations())  # type: ignore[method-assign]
+    app.state.dictionary = Dictionary()
+    made_once = cache(partial(document, app, open_operations()))  # anyone may ask for it
+    app.openapi = made_once  # type: ignore[method-assign]
     add_routes(app)
     add_pages(app)
     _add_error_handlers(app, log)

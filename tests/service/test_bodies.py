@@ -17,6 +17,8 @@ from starlette.types import Message
 
 from decoder.service.app import create_app
 from decoder.service.guard import OPEN_BODY_BYTES, GuardedRoute, include, is_open
+from decoder.service.operations.metrics import Declared, Metrics
+from tests.collector.support import make_metric
 from tests.service.support import Running, running, settings_of
 
 STATED = 60 << 20
@@ -52,13 +54,20 @@ def all_routes() -> list[APIRoute]:
     return routes_of(create_app(settings_of("sqlite:////tmp/decoder.sqlite")))
 
 
-async def taken_by(app: FastAPI, method: str, path: str, **headers: str) -> tuple[int, int]:
-    """The status of an answer to an endless body of JSON, and how many of its bytes were taken."""
+async def taken_by(
+    app: FastAPI, method: str, path: str, *, ends_early: bool = False, **headers: str
+) -> tuple[int, int]:
+    """The status of an answer to an endless body of JSON, and how many of its bytes were taken.
+
+    ends_early: whether who sends it hangs up.
+    """
     taken = 0
     statuses = []
 
     async def receive() -> Message:
         nonlocal taken
+        if ends_early and taken:
+            return {"type": "http.disconnect"}
         chunk = b"[],[]," * 5000
         taken += len(chunk)
         return {"type": "http.request", "body": chunk, "more_body": True}
@@ -164,3 +173,42 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
         finally:
             for one in silent:
                 one.close()
+
+
+MAX_OPEN_SECONDS = 0.02  # of processor time, of an answer that anyone may ask for again and again
+
+
+def test_what_anyone_may_ask_for_is_not_made_anew(
+    served: Running, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every route without a key, with forty metrics in the dictionary."""
+    app.state.service = served.service
+    one = make_metric().to_dict()
+    many = Declared([one | {"name": f"m{n}"} for n in range(40)], [], "")
+    monkeypatch.setattr(Metrics, "public", lambda _: many)
+    for method, path in [
+        ("GET", "/openapi.json"),
+        *map(address_of, filter(is_open, routes_of(app))),
+    ]:
+        asyncio.run(taken_by(app, method, path))
+        spent = []
+        for _ in range(3):
+            before = time.process_time()
+            asyncio.run(taken_by(app, method, path))
+            spent.append(time.process_time() - before)
+        assert min(spent) < MAX_OPEN_SECONDS, (method, path, spent)
+
+
+def test_a_body_that_ends_early_is_no_defect(
+    served: Running, app: FastAPI, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of every route: who hangs up is told of nothing, and the log holds no error of ours."""
+    app.state.service = served.service
+    key = f"Bearer {served.keys['root']}"
+    for route in routes_of(app):
+        if "POST" in route.methods or "PUT" in route.methods:
+            kind = "application/x-www-form-urlencoded"
+            given = {"authorization": key, "content-type": kind}
+            status, _ = asyncio.run(taken_by(app, *address_of(route), ends_early=True, **given))
+            assert status < 500, address_text(route)
+    assert "defect" not in capsys.readouterr().err

@@ -34,6 +34,7 @@ from decoder.service.settings import is_safe_url
 _KEEP_SECONDS = 3600.0  # what a provider says of itself
 _LEEWAY = 60  # seconds between two clocks
 _TIMEOUT = 5.0
+_AT_ONCE = 8  # sign-ins that wait for the provider; each holds one of the service's 40 threads
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
               "EdDSA", "Ed25519")  # fmt: skip  # none with a shared secret, and not "none"
 _FAILED = "the identity provider's answer cannot be taken: {}; sign in again"
@@ -71,13 +72,17 @@ class _OAuth2Client(OAuth2Client):  # type: ignore[misc]
 
 
 class Provider:
-    """One provider. What it says of itself is asked for at the first sign-in, and kept an hour."""
+    """One provider. What it says of itself is asked for at the first sign-in, and kept an hour.
+
+    Anyone may begin a sign-in, so that few wait for a provider at once; others are refused.
+    """
 
     def __init__(self, client: Client, roles: ProviderRoles, clock: Clock) -> None:
         self._client = client
         self._roles = roles
         self._clock = clock
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
         self._known: tuple[float, dict[str, Any], dict[str, Any]] | None = None
 
     @property
@@ -94,8 +99,8 @@ class Provider:
         """Where to send a browser, and what it has to keep. Raises UnavailableError."""
         state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
         pending = Pending(state, nonce, verifier, there, self._clock().timestamp())
-        metadata, _ = self._metadata()
-        with self._session() as session:
+        with self._place(), self._session() as session:
+            metadata, _ = self._metadata()
             url, _state = self._oauth(session).create_authorization_url(
                 metadata["authorization_endpoint"],
                 state=pending.state,
@@ -126,16 +131,18 @@ class Provider:
         if "error" in answer or "code" not in answer:
             why = answer.get("error", "without a code")[:60]
             raise AuthenticationError(_FAILED.format(ascii(why)))
-        token = self._token(answer["code"], pending.verifier)
-        claims = self._claims(token, pending.nonce)
-        if not self._roles.are_told(claims):
-            claims = self._userinfo(token, claims)
+        with self._place():
+            token = self._token(answer["code"], pending.verifier)
+            claims = self._claims(token, pending.nonce)
+            if not self._roles.are_told(claims):
+                claims = self._userinfo(token, claims)
         return self._roles.claimed(claims)
 
     def leave_url(self, back: str) -> str | None:
         """Where a person signs out of the provider, too; None where it has no such page."""
         try:
-            metadata, _ = self._metadata()
+            with self._place():
+                metadata, _ = self._metadata()
         except UnavailableError:
             return None
         end = metadata.get("end_session_endpoint")
@@ -143,6 +150,19 @@ class Provider:
             return None
         given = {"client_id": self._client.client_id, "post_logout_redirect_uri": back}
         return str(httpx.URL(end).copy_merge_params(given))
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """One of the few who wait for the provider. Raises UnavailableError where there is none."""
+        if not self._places.acquire(blocking=False):
+            raise UnavailableError(
+                f"{_AT_ONCE} others are signing in through {self.name} at this moment; try again "
+                "in a moment, or sign in with a key"
+            )
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def _token(self, code: str, verifier: str) -> dict[str, Any]:
         metadata, _ = self._metadata()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
+from datetime import date
 from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.reports.dictionary import entries_of, odds_text
+from decoder.reports.dictionary import Entry, entries_of, odds_text
 from decoder.service.errors import AuthenticationError
 from decoder.service.guard import without_key
 from decoder.service.operations.metrics import Declared
@@ -24,18 +26,37 @@ router = new_router()
 _UNREAD = "not all of what is collected can be shown: {}"
 
 
+class Dictionary:
+    """What the page says of what is declared: worked out once for a day, as anyone may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: tuple[Declared, date] | None = None
+        self._made: tuple[list[Entry], str] = [], ""
+
+    def entries(self, declared: Declared, today: date) -> tuple[list[Entry], str]:
+        """The entries, and what could not be read first, or ""."""
+        with self._lock:
+            if self._of != (declared, today):
+                metrics, associations, unread = _read(declared)
+                self._made = entries_of(metrics, today, associations), unread
+                self._of = declared, today
+            return self._made
+
+
 @router.get("/dictionary")
 @without_key
-def dictionary(request: Request) -> Response:
+def public_dictionary(request: Request) -> Response:
     """What is collected now, and which answers are sent together."""
     service = service_of(request)
     declared = service.metrics.public()
-    metrics, associations, unread = _read(declared)
+    dictionary: Dictionary = request.app.state.dictionary
+    entries, unread = dictionary.entries(declared, service.clock().date())
     return render(
         request,
         "public_dictionary.html.j2",
         _person(request),
-        entries=entries_of(metrics, service.clock().date(), associations),
+        entries=entries,
         contact="",
         odds=odds_text,
         problem=declared.problem or (_UNREAD.format(unread) if unread else ""),
