@@ -13,11 +13,24 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
 
-from rappor_server.database import is_pooled, make_private, parse_url
+from rappor_server.database import describe, is_pooled, make_private, parse_url
 from rappor_server.errors import SettingsError, StorageError
 from rappor_server.program import Program
+
+_BEGINS = {"sqlite": b"SQLite format 3\0", "postgresql": b"PGDMP"}  # of a file that `back_up` wrote
+_NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+_EXAMPLES = {"sqlite": "sqlite:///NAME.sqlite", "postgresql": "postgresql+psycopg://USER@HOST/NAME"}
+_TABLES = """
+SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT LIKE 'pg\\_%'
+AND n.nspname <> 'information_schema' AND NOT EXISTS (
+  SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e'
+) ORDER BY c.relname LIMIT 1
+"""  # not those of extensions, which a new database may have
 
 
 def back_up(database: str, file: Path, program: Program) -> int:
@@ -47,7 +60,7 @@ def back_up(database: str, file: Path, program: Program) -> int:
 def restore(file: Path, database: str, program: Program) -> None:
     """Make a database from a copy. It must not exist yet (SQLite) or be empty (PostgreSQL).
 
-    Raises SettingsError or StorageError.
+    Raises SettingsError, also for a copy of the other kind of database; StorageError.
     """
     url = parse_url(database, program)
     if not file.is_file():
@@ -56,10 +69,47 @@ def restore(file: Path, database: str, program: Program) -> None:
         target = Path(str(url.database))
         if target.exists():
             raise SettingsError(f"{target} exists; stop the {program.name} and move it away first")
+        _check_kind(file, "sqlite", database)
         _copy_sqlite(file, target, program)
         return
+    _check_kind(file, "postgresql", database)
+    _check_empty(url, program)
     options = ("--exit-on-error", "--single-transaction", "--no-owner")
     _run("pg_restore", *options, f"--dbname={url.database}", str(file), url=url)
+
+
+def _check_kind(file: Path, wanted: str, database: str) -> None:
+    """Raises SettingsError for a copy of the other kind of database, StorageError for no copy."""
+    with file.open("rb") as opened:
+        begin = opened.read(16)
+    kinds = [kind for kind, mark in _BEGINS.items() if begin.startswith(mark)]
+    if not kinds:
+        raise StorageError(f"{file} is not a copy of a database; name a file that backup wrote")
+    if kinds != [wanted]:
+        scheme, there = database.partition("://")[0], _EXAMPLES[kinds[0]]
+        raise SettingsError(
+            f"{file} is a copy of a {_NAMES[kinds[0]]} database and does not go into {scheme}; "
+            f"restore it to one of its kind, --database {there}"
+        )
+
+
+def _check_empty(url: URL, program: Program) -> None:
+    """Raises SettingsError for a PostgreSQL database that holds tables, StorageError for none."""
+    _refuse_pooler("pg_restore", url)
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            names = [str(name) for name in connection.execute(text(_TABLES)).scalars()]
+    except DBAPIError as error:
+        reason = describe(error, program.migrate)
+        raise StorageError(f"the database {url.database!r} cannot be opened: {reason}") from error
+    finally:
+        engine.dispose()
+    if names:
+        raise SettingsError(
+            f"database {url.database!r} is not empty, it has a table {names[0]!r}: make an empty "
+            "one (createdb NAME) and restore to that"
+        )
 
 
 def _copy_sqlite(source: Path, target: Path, program: Program) -> None:
@@ -91,10 +141,7 @@ def _sqlite_file(url: URL) -> Path:
 
 def _run(program: str, *arguments: str, url: URL) -> None:
     """Run one of PostgreSQL's programs; the password goes by the environment, not the arguments."""
-    if is_pooled(url):
-        raise SettingsError(
-            f"{program} needs a session of its own: name PostgreSQL, not its pooler"
-        )
+    _refuse_pooler(program, url)
     path = shutil.which(program)
     if path is None:
         raise SettingsError(f"{program} is not on the PATH; install PostgreSQL's client programs")
@@ -111,3 +158,10 @@ def _run(program: str, *arguments: str, url: URL) -> None:
     )
     if done.returncode:
         raise StorageError(f"{program} failed: {done.stderr.strip()[-300:]}")
+
+
+def _refuse_pooler(program: str, url: URL) -> None:
+    if is_pooled(url):
+        raise SettingsError(
+            f"{program} needs a session of its own: name PostgreSQL, not its pooler"
+        )

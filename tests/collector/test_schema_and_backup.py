@@ -291,3 +291,30 @@ def test_a_backup_overwrites_nothing_and_says_what_is_missing(
         with pytest.raises(StorageError):
             restore(there, f"sqlite:///{tmp_path}/new.sqlite")
     assert there.read_text() == "x" * 5000
+
+
+@pytest.mark.usefixtures("with_pg_programs")
+def test_what_cannot_be_put_back_is_said_without_sql(
+    bench: Bench, database_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A database that is not empty, one of the other kind, and a file that is no copy."""
+    copy, junk = tmp_path / "copy.backup", tmp_path / "junk"
+    back_up(database_url, copy)
+    junk.write_text("x" * 5000)
+    if bench.database.is_postgresql:
+        make: Callable[[], str] = request.getfixturevalue("new_postgresql")
+        with pytest.raises(SettingsError, match=r"is not empty, it has a table '.*createdb"):
+            restore(copy, database_url)
+        with pytest.raises(SettingsError, match="a PostgreSQL database and does not go into sql"):
+            restore(copy, f"sqlite:///{tmp_path}/new.sqlite")
+        with pytest.raises(StorageError, match="is not a copy of a database"):
+            restore(junk, make())
+        gone = "postgresql+psycopg://nobody@127.0.0.1:9/none"
+        with pytest.raises(StorageError, match="'none' cannot be opened: "):
+            restore(copy, gone)
+    else:
+        with pytest.raises(SettingsError, match="a SQLite database and does not go into postgre"):
+            restore(copy, "postgresql+psycopg://nobody@127.0.0.1:9/none")
+        with pytest.raises(StorageError, match="is not a copy of a database"):
+            restore(junk, f"sqlite:///{tmp_path}/new.sqlite")
+    assert not (tmp_path / "new.sqlite").exists()
