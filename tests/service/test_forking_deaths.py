@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,14 +13,18 @@ from typing import Any
 
 import psutil
 import pytest
+from sqlalchemy import update
 
+from decoder.service.jobs import running
 from decoder.service.jobs.worker import Worker
 from decoder.service.operations.access import COMMAND_LINE
 from decoder.service.operations.permissions import Person, Role
 from decoder.service.operations.service import Service, make_service
 from decoder.service.settings import Settings
 from decoder.service.specs import JobSpec
+from decoder.service.store.claims import Hold, WorkerRow, live_workers
 from decoder.service.store.jobs import LIVE, JobRow
+from decoder.service.store.models import jobs
 from rappor_server.logs import make_log
 from rappor_server.schema import prepare
 from tests.service.support import SLOW, STRINGS
@@ -43,6 +48,10 @@ class Bench:
 
     def get(self, job: JobRow) -> JobRow:
         return self.service.jobs.get(self.ana, job.id)
+
+    def workers(self) -> list[WorkerRow]:
+        with self.service.database.read() as connection:
+            return live_workers(connection, 60)
 
     def work(self, job: JobRow, meanwhile: Callable[[], object]) -> JobRow:
         """Work until the job is over; calls `meanwhile` between the steps."""
@@ -167,3 +176,42 @@ def test_a_job_that_is_killed_always_is_abandoned(bench: Bench) -> None:
     assert (found.state, found.attempt) == ("abandoned", found.max_attempts)
     assert "killed" in found.reason
     assert "all attempts are used up" in found.reason
+
+
+def test_no_job_is_taken_before_its_process_can_be_forked(bench: Bench) -> None:
+    """The imports of the process that forks took longer than a lease on a busy machine: the job
+    was taken over as a dead worker's, and counted a second attempt."""
+    job, forking = bench.submit({"numbers": [0, 50]}), forking_process()
+    forking.suspend()
+    seen: list[JobRow] = []
+
+    def look_then_go_on() -> None:
+        deadline = time.monotonic() + 60
+        while not bench.workers() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(1)  # it would have taken the job in that time
+        seen.append(bench.get(job))
+        forking.resume()
+
+    thread = threading.Thread(target=look_then_go_on)
+    thread.start()
+    found = bench.work(job, lambda: None)
+    thread.join()
+    assert [(one.state, one.attempt) for one in seen] == [("queued", 0)]
+    assert (found.state, found.attempt) == ("done", 1)
+
+
+def test_a_worker_takes_no_job_from_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that takes longer than a lease, while nobody else takes the job over."""
+    job, starts = bench.submit({"numbers": [0, 50]}), list[str]()
+    start = running.start
+
+    def late(context: Any, row: JobRow, hold: Hold, *given: Any) -> running.Running:
+        starts.append(row.id)
+        with bench.service.database.change() as connection:
+            connection.execute(update(jobs).values(lease=1.0))
+        return start(context, row, hold, *given)
+
+    monkeypatch.setattr(running, "start", late)
+    found = bench.work(job, lambda: None)
+    assert (found.state, found.attempt, starts) == ("done", 1, [job.id])

@@ -104,6 +104,19 @@ class Running:
         self.folder.delete()
 
 
+def prepare(context: ForkServerContext) -> None:
+    """Wait until the process that forks jobs is there and has imported what they need.
+
+    That takes seconds, on a busy machine more than a lease: no job may be held meanwhile. Where it
+    dies, the start of a job will tell.
+    """
+    process = context.Process(target=int, name="ready")
+    with suppress(EOFError, ConnectionError):
+        process.start()
+        process.join()
+        process.close()
+
+
 def start(
     context: ForkServerContext, job: JobRow, hold: Hold, folder: JobFolder, task: Task
 ) -> Running:

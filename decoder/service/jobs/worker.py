@@ -68,6 +68,8 @@ class Worker:
         delete_left_folders(self._work)
         self._log.info("worker_started", slots=self._settings.job_slots)
         try:
+            self._guarded(self._chores)
+            running.prepare(self._context)
             while not stopped():
                 self._guarded(self._step)
         finally:
@@ -103,11 +105,11 @@ class Worker:
         self._next_chores = now + min(_CHORES_SECONDS, self._settings.lease_seconds / 4)
         with self._database.change() as connection:
             claims.see_worker(connection, self._row)
-            claims.take_over(connection)
-            claims.forget_silent_workers(connection, 10 * self._settings.lease_seconds)
-            for job in self._jobs:
+            for job in self._jobs:  # first: a lease of its own that is over is no dead worker's
                 if claims.renew(connection, job.hold, self._settings.lease_seconds):
                     job.renewed = now
+            claims.take_over(connection)
+            claims.forget_silent_workers(connection, 10 * self._settings.lease_seconds)
 
     def _follow(self) -> None:
         """Store progress, end what is over, stop what is cancelled, too long or lost."""
@@ -243,6 +245,7 @@ class Worker:
         self._log.warning("job_process_lost", job=hold.job_id, reason=why)
         with self._database.change() as connection:
             claims.try_again(connection, hold, why)
+        running.prepare(self._context)  # it may be the process that forks them that died
 
     def _take(self) -> bool:
         """Claim a job and start its process; False where there is none."""
