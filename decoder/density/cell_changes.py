@@ -20,6 +20,7 @@ from decoder.density.space_time_modes import Deviations, modes_of
 from decoder.typing import Flags, Floats
 
 _ALPHA = 0.05  # family-wise, over all cells and patterns of a series
+OWN = 2.0  # standard errors by which a window itself must differ for a change to be told of it
 
 
 class WindowChanges(NamedTuple):
@@ -81,7 +82,8 @@ class SeriesContrasts:
         """Each window less the mean of the others: differences, errors and changes, (T, n) each.
 
         A change is told where one window, or all from one on, differ beyond the Bonferroni limit
-        of all cells and patterns, and the window itself differs with the same sign.
+        of all cells and patterns, and the window itself by OWN standard errors with the same sign:
+        in a steady change a window in the middle is near the mean of the others.
         """
         tried = patterns(self.windows)
         found = [self.contrast(one) for one in tried]
@@ -90,7 +92,7 @@ class SeriesContrasts:
         used = slice(len(tried) - len(tests), None)
         told = _told(tests, sizes[used], errors[used])
         own = slice(0, self.windows)
-        told = (told != 0) & (told == np.sign(sizes[own]))
+        told = (told != 0) & (told * sizes[own] > OWN * errors[own])
         return sizes[own], errors[own], told
 
 

@@ -53,7 +53,7 @@ def check_map(readings: Sequence[Reading], shares: Floats, reserved: int) -> Map
     without a prior: reports that vary more than was declared are not the map's fault.
     """
     residual, design = _weighted(readings, shares)
-    profiles = design @ _profiles(shares, reserved)
+    profiles = design @ _profiles(len(shares), reserved)
     values, vectors = np.linalg.eigh(profiles.T @ profiles)
     kept = values > _NO_INFORMATION * values[-1]
     scores = (vectors[:, kept].T @ (profiles.T @ residual)) / np.sqrt(values[kept])
@@ -75,17 +75,18 @@ def _weighted(readings: Sequence[Reading], shares: Floats) -> tuple[Floats, Any]
     return np.concatenate(residuals), sparse.vstack(designs).tocsr()
 
 
-def _profiles(shares: Floats, reserved: int) -> Floats:
-    """Moves (n, blocks + reserved) of mass to each block, to all of its cells alike.
+def _profiles(size: int, reserved: int) -> Floats:
+    """Moves (n, blocks + reserved) of mass from all cells alike to all of a block alike.
 
-    Not as the map has it: the shape of a map was fitted to these very reports, and what a prior
-    kept it from following would look like a disagreement.
+    None follows the map: its shape was fitted to these very reports, and what a prior kept it from
+    following would look like a disagreement, however small.
     """
-    cells = len(shares) - reserved
+    cells = size - reserved
     blocks = min(BLOCKS, cells)
     block = np.append(np.arange(cells) * blocks // max(cells, 1), blocks + np.arange(reserved))
     inside = (block[:, None] == np.arange(block[-1] + 1)).astype(np.float64)
-    return np.asarray(inside / inside.sum(axis=0) - shares[:, None])
+    even = np.append(np.full(cells, 1 / max(cells, 1)), np.zeros(reserved))
+    return np.asarray(inside / inside.sum(axis=0) - even[:, None])
 
 
 def _dispersion(residual: Floats, design: Any, rows: int) -> float:

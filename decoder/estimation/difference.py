@@ -35,7 +35,7 @@ WEIGHTS = _density / _density.sum()
 LEAST_DEVIATE = 1e-3  # of a test: below it an error would be without bound
 
 
-class Differences(NamedTuple):
+class ShareDifferences(NamedTuple):
     """Second window less first: differences and standard errors, (D,), and degrees of freedom."""
 
     shares: Floats
@@ -59,7 +59,7 @@ class _Fitted(NamedTuple):
     own: Floats
 
 
-def fit_differences(first: Observed, second: Observed) -> Differences:
+def fit_differences(first: Observed, second: Observed) -> ShareDifferences:
     """Least squares on the difference of the bit shares of two windows of the same cohorts.
 
     Each difference has a belief N(0, 1), so that values which the cohorts cannot tell apart have
@@ -81,7 +81,7 @@ def fit_differences(first: Observed, second: Observed) -> Differences:
     without = 1 - np.diag(fitted.covariance)  # the belief of each taken out of its posterior
     shares = fitted.means / without
     errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance) / without)
-    return Differences(shares, _widened(fitted, first, shares, errors, freedom), freedom)
+    return ShareDifferences(shares, _widened(fitted, first, shares, errors, freedom), freedom)
 
 
 def noise_of_shares(observed: Observed) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decoder.density import map_series
-from decoder.density.map_check import check_map
+from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
 from decoder.density.maps import estimate_density, estimate_density_series
 from decoder.density.slots import slot_readings
@@ -132,7 +132,7 @@ def test_a_map_that_contradicts_its_own_sums_is_caught() -> None:
     readings = slot_readings(window, places, None)
     right = check_map(readings, np.maximum(true, 1e-9), 1)
     assert right.agrees
-    assert right.freedom == 16
+    assert right.freedom == BLOCKS
     assert right.p_value > 0.001
     wrong = np.append(true[:-1] / true[:-1].sum(), 3e-6)
     caught = check_map(readings, wrong / wrong.sum(), 1)

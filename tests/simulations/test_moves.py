@@ -54,3 +54,12 @@ def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) ->
     assert set(MODES) > {row["mode"] for row in rows}
     assert main([*command, "--markdown"]) == 0
     assert capsys.readouterr().out.count("\n") == 6
+
+
+@pytest.mark.statistical
+def test_a_week_in_the_middle_of_a_drift_has_no_wrong_sign() -> None:
+    """By pattern and sign alone 6 of the flags of these three series were wrong."""
+    setting = Setting("window", 13, 100_000, "drift", 0.5)
+    found = [one_series(setting, np.random.default_rng([seed, 77])) for seed in range(3)]
+    assert sum(one.wrong for one in found) == 0
+    assert sum(one.right for one in found) >= 0.9 * sum(one.strong for one in found)
