@@ -48,7 +48,7 @@ def decode_numbers(
     number, level = counts.number, options.level
     of_edges = number.ask == "edges"
     points = _points(curve, fitted, level) if of_edges else ()
-    mean = mean_of(curve, fitted, level)
+    mean = mean_of(curve, level)
     return NumberDecoding(
         metric=aggregate.metric,
         params_id=aggregate.params_id,

@@ -20,12 +20,15 @@ from decoder.typing import Floats
 from rappor_core.metrics.number import Number
 
 
-def mean_of(curve: Survival, fitted: Floats, level: float) -> Mean | None:
+def mean_of(curve: Survival, level: float) -> Mean | None:
     """The mean of devices with data, with its interval; None where the edges bound none.
+
+    Between two bounds the estimate is their middle: as linear in the shares as they are, it has no
+    bias but what the edges leave open. A sum over all devices is not cut to the range, which would
+    lift the mean of small numbers under strong noise; a quotient and a geometric mean are.
 
     Args:
         curve: shares at or above the cuts, of all devices.
-        fitted: shares of the cells by the picture: where between two bounds the guess lies.
         level: of the interval.
     """
     number = curve.counts.number
@@ -46,12 +49,13 @@ def mean_of(curve: Survival, fitted: Floats, level: float) -> Mean | None:
         least, most, constant = _bounds(curve, low_end)
     lower = _of_data(curve, least, 0.0, bottom, level)
     upper = _of_data(curve, most, constant, bottom, level)
-    guess = _between(lower.estimate, upper.estimate, most, least, constant, fitted, apart)
-    ends = [low_end + lower.low, low_end + upper.high]
-    values = np.clip([low_end + guess, *ends, low_end + lower.estimate, low_end + upper.estimate],
-                     low_end, high_end)  # fmt: skip
+    middle = (lower.estimate + upper.estimate) / 2
+    ends = [min(lower.low, middle), max(upper.high, middle)]
+    values = np.array([middle, *ends, lower.estimate, upper.estimate]) + low_end
     geometric = number.ask == "mean" and number.scale == "log"
     error = max(lower.std_error, upper.std_error)
+    if apart or geometric:
+        values = np.clip(values, low_end, high_end)
     if geometric:
         values = np.exp(values)
         error *= float(values[0])
@@ -125,21 +129,3 @@ def _share_of_data(curve: Survival, top: Floats, bottom: Floats, level: float) -
         return replace(share, low=max(0.0, share.low), high=min(1.0, share.high))
     low, high = (float(ends @ top) for ends in curve.intervals(level))
     return replace(share, low=low, high=high)
-
-
-def _between(
-    lower: float,
-    upper: float,
-    most: Floats,
-    least: Floats,
-    constant: float,
-    fitted: Floats,
-    apart: bool,
-) -> float:
-    """The middle of the two bounds; of the picture's own bounds where it lies within these."""
-    if upper <= lower:
-        return lower
-    tail = np.cumsum(fitted[::-1])[::-1][1:]
-    whole = float(tail[0]) if apart else 1.0
-    picture = (float((least + most) @ tail) / whole + constant) / 2
-    return float(np.clip(picture, lower, upper))

@@ -25,6 +25,7 @@ from simulations.numbers.draws import aggregate_of, counts_of, jittered_shares, 
 from simulations.numbers.populations import Population
 
 FEW = Population("few", "linear", 0, 100, 1, False, lambda rng, size: rng.random(size))
+COUNTS = Population("counts", "linear", 0, 30, 1, True, lambda rng, size: rng.poisson(0.45, size))
 RUNS, LEAST = 250, 0.87
 EIGHT = {"scale": "linear", "from": 0, "to": 100, "bins": 8}
 
@@ -49,7 +50,7 @@ def curves(
 def test_a_mean_of_few_devices(devices: int, share: float) -> None:
     flags = []
     for curve in curves(np.full(2, share), devices, 4.0, ask="mean"):
-        mean = mean_of(curve, np.full(3, 1 / 3), 0.95)
+        mean = mean_of(curve, 0.95)
         assert mean is not None
         assert mean.std_error > 5  # of 0 to 100
         flags.append(mean.low <= 100 * share <= mean.high)
@@ -80,7 +81,7 @@ def test_the_share_above_the_highest_edge_is_that_of_the_curve() -> None:
     shares, flags = np.linspace(0.6, 0.05, 8), []
     for _ in range(2 * RUNS):
         curve = survival(counts_of(metric, shares, 300, rng), 1.0)
-        mean = mean_of(curve, np.full(9, 1 / 9), 0.95)
+        mean = mean_of(curve, 0.95)
         assert mean is not None
         low, high = (float(ends[-1]) for ends in curve.intervals(0.95))
         assert (mean.at_or_above_top.low, mean.at_or_above_top.high) == (low, high)
@@ -114,7 +115,7 @@ def test_replicates_that_are_equal_by_chance_leave_a_width(devices: int, share: 
     flags = []
     for curve in curves(np.full(2, share), devices, 4.0, 7.0, ask="mean"):
         assert curve.kappa >= 1
-        mean = mean_of(curve, np.full(3, 1 / 3), 0.95)
+        mean = mean_of(curve, 0.95)
         assert mean is not None
         assert mean.std_error > 5
         low, high = curve.intervals(0.95)
@@ -160,8 +161,28 @@ def test_the_error_of_a_mean_is_within_what_check_predicts(
     means = []
     for _ in range(RUNS):
         curve = survival(counts_of(metric, shares, 50_000, rng), 1.0)
-        mean = mean_of(curve, np.full(len(shares) + 1, 1 / (len(shares) + 1)), 0.95)
+        mean = mean_of(curve, 0.95)
         assert mean is not None
         means.append(mean.estimate)
     predicted = 100 * mean_error(metric, 50_000, (first + last) / 2) / data
     assert 0.5 * predicted < np.std(means) < 1.15 * predicted
+
+
+@pytest.mark.parametrize("devices", [500, 2_000, 20_000])
+def test_a_mean_of_coarse_edges_has_no_bias_but_what_they_leave_open(devices: int) -> None:
+    """Of counts of .45 on average, 4 standard errors; cut to the range it was .95 of 2,000."""
+    metric = metric_of(COUNTS, 2.0, edges=[1, 3, 10, 30], of_period="count", whole=True)
+    numbers = np.random.default_rng(1).poisson(0.45, 400_000)
+    shares = np.array([(numbers >= edge).mean() for edge in metric.details.asked])
+    widths = np.array([1, 2, 7, 20])  # of whole numbers: S at the upper edge counts once in both
+    most = 0.0 + shares @ np.ones(4) + np.r_[1.0, shares[:-1]] @ (widths - 1)
+    rng, found = np.random.default_rng(2), []
+    for _ in range(RUNS):
+        mean = mean_of(survival(counts_of(metric, shares, devices, rng), 1.0), 0.95)
+        assert mean is not None
+        assert mean.low <= mean.estimate <= mean.high
+        found.append((mean.estimate, mean.low <= numbers.mean() <= mean.high))
+    estimates, held = np.array(found).T
+    middle = (shares @ widths + most) / 2
+    assert abs(estimates.mean() - middle) < 4 * estimates.std() / np.sqrt(RUNS)
+    assert held.mean() > LEAST

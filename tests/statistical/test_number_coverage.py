@@ -133,7 +133,7 @@ def test_means(none: str) -> None:
             shares = np.concatenate([[0.6], 0.6 * shares])
         for _ in range(300):
             curve = survival(counts_of(metric, shares, 20_000, rng), 1.0)
-            mean = mean_of(curve, np.full(len(shares) + 1, 1 / (len(shares) + 1)), LEVEL)
+            mean = mean_of(curve, LEVEL)
             assert mean is not None
             ends = [mean.low, mean.high, mean.estimate]
             low, high, estimate = np.log(ends) if mean.geometric else np.array(ends)
@@ -157,7 +157,7 @@ def test_the_mean_of_edges_is_within_its_bounds() -> None:
         true_mean = float(np.clip(numbers, 0, population.last).mean())
         for _ in range(15):
             counts = counts_of(metric, truth, 100_000, rng)
-            mean = mean_of(survival(counts, 1.0), np.full(len(truth) + 1, 0.01), LEVEL)
+            mean = mean_of(survival(counts, 1.0), LEVEL)
             assert mean is not None
             hits += mean.low <= true_mean <= mean.high
             trials += 1
