@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
 from decoder.estimation.estimate import Estimate, Observed
+from decoder.inference.alike_candidates import alike_candidates
 from decoder.inference.diagnostics import (
     cohort_residuals,
     signal_explained,
@@ -26,7 +27,7 @@ from decoder.options import DecodeOptions
 from decoder.results.forgeries import Forged
 from decoder.results.selective_intervals import EVEN_ODDS, FoundIntervals
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
-from decoder.results.warnings import Facts, left_out, plain_warnings, why_nothing
+from decoder.results.warnings import AlikeValues, Facts, left_out, plain_warnings, why_nothing
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
@@ -97,6 +98,7 @@ def assemble(
             np.array(aggregate.bit_counts, dtype=np.float64),
             summary.repetition,
         ),
+        _alike(answer, grouping, table.values, complete=candidates.complete),
     )
     return Decoding(
         metric=aggregate.metric,
@@ -113,6 +115,19 @@ def assemble(
         reason=None if summary.num_detected else why_nothing(summary),
         notes=str(candidates.notes),
     )
+
+
+def _alike(
+    answer: Answer, grouping: Grouping, values: Sequence[str], *, complete: bool
+) -> AlikeValues | None:
+    """Which hashed candidates share more bits than hashing gives; None where it is as it should."""
+    if complete or answer.estimate.method == "direct":
+        return None
+    found = alike_candidates(answer.observed.positions, answer.observed.noise.random)
+    if found is None:
+        return None
+    leaders = np.flatnonzero(grouping.first)
+    return AlikeValues(found, values[leaders[found.first]], values[leaders[found.second]])
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
