@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from typing import Protocol
 
@@ -21,6 +20,10 @@ class Connection(Protocol):
 
 def most_connections() -> int:
     """MAX_CONNECTIONS, or as many as the limit of open files leaves room for."""
+    try:
+        import resource
+    except ImportError:
+        return MAX_CONNECTIONS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, min(MAX_CONNECTIONS, files - _OTHER_FILES))
 

@@ -8,13 +8,17 @@ and where the file cannot be written, nobody waits here.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _LOCK = getattr(fcntl, "F_OFD_SETLK", None)
 _LOCK_AND_WAIT = getattr(fcntl, "F_OFD_SETLKW", 0)

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from decoder.service.app import create_app
 from decoder.service.errors import ServiceError, SettingsError
+from decoder.service.jobs.platform import check_platform
 from decoder.service.jobs.process_limits import die_with_parent
 from decoder.service.jobs.worker import Worker
 from decoder.service.publishing import Publisher
@@ -52,7 +53,11 @@ def serve(settings: Settings, publisher: Publisher | None = None) -> None:
 
 
 def work(settings: Settings) -> None:
-    """Do jobs until a signal comes. Raises ServiceError where the database is not ready."""
+    """Do jobs until a signal comes.
+
+    Raises ServiceError where the database is not ready, UnavailableError on Windows.
+    """
+    check_platform("no worker starts here")
     check_is_there(settings.database)
     log = make_log(settings.log_level)
     prepare_database(settings, _OF_WORKER)
@@ -79,6 +84,8 @@ def _warn_of_key(settings: Settings, log: Log) -> None:
 
 
 def _prepare_to_serve(settings: Settings) -> None:
+    if settings.job_slots:
+        check_platform(f"job_slots = {settings.job_slots}, and no worker starts here (0: none)")
     of_worker = _OF_WORKER if settings.job_slots else 0
     prepare_database(settings, settings.database_connections + of_worker)
 

@@ -7,7 +7,6 @@ process ids come again, and where workers of several machines share a folder.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -40,7 +39,7 @@ def make_folder(work: Path, job_id: str) -> JobFolder:
         with suppress(FileNotFoundError):
             lock = _open(path)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                _take_lock(lock)
                 if os.path.samestat(os.fstat(lock), (path / _LOCK).stat()):
                     return JobFolder(path, lock)
             except BaseException:
@@ -60,10 +59,17 @@ def delete_left_folders(work: Path) -> None:
 def _delete_unless_locked(path: Path) -> None:
     lock = _open(path)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take_lock(lock, wait=False)
         shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(lock)
+
+
+def _take_lock(file: int, *, wait: bool = True) -> None:
+    """Lock an open file. Raises OSError where another has it and this one does not wait."""
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def _open(path: Path) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import sys
 import threading
@@ -39,21 +38,30 @@ def end_with_pipe(life: Connection) -> None:
 
 def limit_resources(memory: int, file_size: int) -> None:
     """Bound the memory that is taken from now on, and the size of a file, in bytes."""
-    _limit(resource.RLIMIT_AS, _address_space() + memory)
-    _limit(resource.RLIMIT_FSIZE, file_size)
-    _limit(resource.RLIMIT_CORE, 0)
+    import resource
+
+    bounds = {
+        resource.RLIMIT_AS: _address_space(resource.getpagesize()) + memory,
+        resource.RLIMIT_FSIZE: file_size,
+        resource.RLIMIT_CORE: 0,
+    }
+    for which, value in bounds.items():
+        _, hard = resource.getrlimit(which)
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (most, most))
 
 
-def _limit(which: int, value: int) -> None:
-    _, hard = resource.getrlimit(which)
-    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (most, most))
+def limit_processor(seconds: int) -> None:
+    """End this process by SIGXCPU after so many seconds of processor time."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
-def _address_space() -> int:
+def _address_space(page: int) -> int:
     """Bytes that the process has mapped already; 0 where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except (OSError, ValueError):
         return 0
-    return pages * resource.getpagesize()
+    return pages * page

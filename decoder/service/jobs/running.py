@@ -6,9 +6,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from decoder.service.jobs.child import run
 from decoder.service.jobs.folders import JobFolder
@@ -17,6 +16,9 @@ from decoder.service.store.claims import Hold
 from decoder.service.store.jobs import JobRow
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext  # not on Windows
 
 _LOST = {  # by the exit code
     255: "the process that starts jobs died each time",  # multiprocessing says so

@@ -6,7 +6,6 @@ Python reads JSON and CSV under its one lock, so that a large file would hold up
 from __future__ import annotations
 
 import pickle
-import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +14,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from decoder.service.errors import RequestError, ServiceError
-from decoder.service.jobs.process_limits import die_with_parent, limit_resources
+from decoder.service.jobs.platform import check_platform
+from decoder.service.jobs.process_limits import (
+    die_with_parent,
+    limit_processor,
+    limit_resources,
+)
 from rappor_core.errors import RapporError
 
 SMALL_BYTES = 256 << 10  # read in the process of the service
@@ -39,6 +43,7 @@ class Reader:
         """
         if len(content) <= SMALL_BYTES:
             return function(content, *given)
+        check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB is not read here")
         asked = pickle.dumps((self.memory, self.seconds, function, (content, *given)))
         command = [sys.executable, "-m", "decoder.service.jobs.uploads"]
         try:
@@ -75,7 +80,7 @@ def main() -> None:
     die_with_parent()
     memory, seconds, function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 (our parent's)
     limit_resources(memory, _FILE_BYTES)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    limit_processor(seconds)
     sys.stdout.buffer.write(pickle.dumps(_answer(memory, function, given)))
 
 

@@ -1,0 +1,66 @@
+"""Modules of Unix alone are imported where they are used, so that the rest runs on Windows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ["rappor_server", "collector", "archive", "decoder", "rappor_cli"]
+PROGRAM = """
+import builtins, pkgutil, sys
+from importlib import import_module
+
+OURS = ("rappor_", "client_sdk", "collector", "decoder", "archive", "publication", "privacy_audit")
+real = builtins.__import__
+
+def without(name, given=None, local=None, wanted=(), *more):
+    ours = (given or {}).get("__name__", "").startswith(OURS)
+    if ours and (name in ("fcntl", "resource") or "ForkServerContext" in (wanted or ())):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return real(name, given, local, wanted, *more)
+
+builtins.__import__ = without
+for package in sys.argv[1:]:
+    for found in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+        if "migrations" not in found.name and not found.name.endswith("__main__"):
+            import_module(found.name)
+"""
+SENTENCE = """
+from pathlib import Path
+from decoder.service.errors import UnavailableError
+from decoder.service.jobs.uploads import Reader
+from decoder.service.server import _prepare_to_serve, work
+from decoder.service.settings import load_settings
+from rappor_server.connections import MAX_CONNECTIONS, most_connections
+from rappor_server.fair_lock import FairLock
+
+assert most_connections() == MAX_CONNECTIONS
+with FairLock(Path("turn"), 1.0).held():
+    assert not Path("turn").exists()
+settings = load_settings(database="sqlite:///d.sqlite", job_slots=2)
+large = b" " * (1 << 20)
+for call in (lambda: work(settings), lambda: _prepare_to_serve(settings),
+             lambda: Reader().read(len, large)):
+    try:
+        call()
+    except UnavailableError as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+def test_all_but_jobs_and_large_uploads_runs_without_them(tmp_path: Path) -> None:
+    """What needs them says so in a sentence, with the way out."""
+    words = [sys.executable, "-c", PROGRAM + SENTENCE, *PACKAGES]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = done.stdout.splitlines()
+    assert [one.partition(", ")[0].partition(":")[0] for one in said] == [
+        "no worker starts here",
+        "job_slots = 2",
+        "a file of more than 256 KiB is not read here",
+    ]
+    assert all("use Linux or macOS, or on Windows WSL or a container" in one for one in said)
