@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
+from typing import NamedTuple, TypeAlias
 
 from publication.errors import ReleaseError
 
 MOST_ATOMS = 20_000
+Stratum: TypeAlias = tuple[str, str]  # name and value
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Whom a table is of: strata, with the ones that they lie in, and days, both ends in it."""
+    """Whom a table is of: strata, with the ones that they lie in, and days, both ends in it.
+
+    outer: for a stratum and its value, those that it lies in.
+    """
 
     strata: Mapping[str, str]
     first: date
     last: date
+    outer: Mapping[Stratum, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Atoms:
     """tables: for each atom the tables that it is part of, as bits of a number.
 
-    residual: for each atom, whether it is what is left beside tables that may be all of a split.
+    residual: for each atom, whether everybody in it has a value that no table names, of a stratum
+    of which tables name two values or more.
     """
 
     tables: tuple[int, ...]
@@ -57,29 +64,108 @@ def find_atoms(scopes: Sequence[Scope]) -> Atoms:
     """The parts that the tables of one metric tell apart.
 
     Days are cut where a window begins or ends, and the population by all strata at once; parts in
-    the same tables are one. Of each stratum there may be values that no table names.
+    the same tables are one. Of each stratum there may be values that no table names. A value of a
+    stratum lies in those of other strata that `Scope.outer` says, and in no others.
 
     Raises ReleaseError where so many strata cross that there are more than MOST_ATOMS.
     """
-    values: dict[str, set[str]] = {}
-    for scope in scopes:
-        for name, value in scope.strata.items():
-            values.setdefault(name, set()).add(value)
+    splits = _splits(scopes)
     residual: dict[int, bool] = {}
-    parts = _Parts(scopes)
     for block in _blocks(scopes):
-        masks = {block}
-        for name, known in values.items():
-            masks = _split(masks, list(_allowed(scopes, name, known)))
-        for mask in masks - {0}:
-            left = parts.are_beside(mask, block)
-            residual[mask] = residual.get(mask, True) and left
-        if len(residual) > MOST_ATOMS:
-            raise ReleaseError(
-                f"strata and windows cut the population into more than {MOST_ATOMS:,} parts: "
-                "publish fewer strata that cross"
-            )
+        parts = {_Part(block, frozenset()): False}
+        for split in splits:
+            parts = split.of(parts)
+            _check_number(len(parts))
+        for part, is_left in parts.items():
+            if part.tables:
+                residual[part.tables] = residual.get(part.tables, True) and is_left
+        _check_number(len(residual))
     return Atoms(tuple(residual), tuple(residual.values()))
+
+
+def _check_number(count: int) -> None:
+    if count > MOST_ATOMS:
+        raise ReleaseError(
+            f"strata and windows cut the population into more than {MOST_ATOMS:,} parts: "
+            "publish fewer strata that cross"
+        )
+
+
+class _Part(NamedTuple):
+    """tables: that may hold it, as bits.  lies_in: of strata that are still to be split."""
+
+    tables: int
+    lies_in: frozenset[Stratum]
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A stratum: for each value the tables that may hold it, and the strata that it lies in.
+
+    others: tables that may hold a value that none names.
+    """
+
+    name: str
+    values: Mapping[str, tuple[int, frozenset[Stratum]]]
+    others: int
+
+    def of(self, parts: Mapping[_Part, bool]) -> dict[_Part, bool]:
+        """Parts split by the values of this stratum; whether all in each have unnamed values."""
+        found: dict[_Part, bool] = {}
+        for part, is_left in parts.items():
+            own = next((one for one in part.lies_in if one[0] == self.name), None)
+            values = self.values if own is None else {own[1]: self.values[own[1]]}
+            rest = part.lies_in - {own}
+            for tables, outer in values.values():
+                if (made := _joined(part.tables & tables, rest, outer)) is not None:
+                    found[made] = found.get(made, True) and is_left
+            if own is None:
+                made = _Part(part.tables & self.others, rest)
+                found[made] = found.get(made, True) and (is_left or len(self.values) > 1)
+        return found
+
+
+def _joined(tables: int, one: frozenset[Stratum], other: frozenset[Stratum]) -> _Part | None:
+    """A part that lies in all of these strata; None where two values of one contradict."""
+    both = one | other
+    return _Part(tables, both) if len(dict(both)) == len(both) else None
+
+
+def _splits(scopes: Sequence[Scope]) -> list[_Split]:
+    """One for each stratum, those that lie in others first."""
+    every = (1 << len(scopes)) - 1
+    naming: dict[str, dict[str, int]] = {}
+    outer = _outer(scopes)
+    for index, scope in enumerate(scopes):
+        for name, value in scope.strata.items():
+            known = naming.setdefault(name, {})
+            known[value] = known.get(value, 0) | 1 << index
+    made = []
+    for name, known in naming.items():
+        others = every & ~_union(known.values())
+        values = {
+            value: (others | tables, frozenset(outer.get((name, value), {}).items()))
+            for value, tables in known.items()
+        }
+        made.append(_Split(name, values, others))
+    return sorted(made, key=lambda one: -max(len(outer) for _, outer in one.values.values()))
+
+
+def _outer(scopes: Sequence[Scope]) -> dict[Stratum, dict[str, str]]:
+    """The strata that each one lies in, where no table says otherwise."""
+    found: dict[Stratum, dict[str, set[str]]] = {}
+    for scope in scopes:
+        for inner, places in scope.outer.items():
+            for name, value in places.items():
+                found.setdefault(inner, {}).setdefault(name, set()).add(value)
+    for scope in scopes:
+        for inner in scope.strata.items():
+            for name, values in found.get(inner, {}).items():
+                values |= {scope.strata[name]} if name in scope.strata else set()
+    return {
+        inner: {name: next(iter(values)) for name, values in several.items() if len(values) == 1}
+        for inner, several in found.items()
+    }
 
 
 def _blocks(scopes: Sequence[Scope]) -> Iterator[int]:
@@ -89,21 +175,6 @@ def _blocks(scopes: Sequence[Scope]) -> Iterator[int]:
         yield _mask(i for i, one in enumerate(scopes) if one.first <= day <= one.last)
 
 
-def _allowed(scopes: Sequence[Scope], name: str, known: Iterable[str]) -> Iterator[int]:
-    """For each value of a stratum, and for all others, the tables that may hold it."""
-    free = _mask(i for i, one in enumerate(scopes) if name not in one.strata)
-    named: dict[str, int] = dict.fromkeys(known, free)
-    for index, scope in enumerate(scopes):
-        if name in scope.strata:
-            named[scope.strata[name]] |= 1 << index
-    yield free
-    yield from named.values()
-
-
-def _split(masks: Iterable[int], allowed: Sequence[int]) -> set[int]:
-    return {mask & one for mask in masks for one in allowed}
-
-
 def _mask(indices: Iterable[int]) -> int:
     found = 0
     for index in indices:
@@ -111,33 +182,8 @@ def _mask(indices: Iterable[int]) -> int:
     return found
 
 
-class _Parts:
-    """Which tables stand beside a part of the population without holding it."""
-
-    def __init__(self, scopes: Sequence[Scope]) -> None:
-        self._scopes = scopes
-        by_names: dict[frozenset[str], int] = {}
-        for index, scope in enumerate(scopes):
-            names = frozenset(scope.strata)
-            by_names[names] = by_names.get(names, 0) | 1 << index
-        self._splits = [(names, held) for names, held in by_names.items() if names]
-
-    def are_beside(self, mask: int, block: int) -> bool:
-        """Whether two tables or more by the same strata split these days, and none holds the part.
-
-        They agree with the tables that do hold it, in the strata that those name.
-        """
-        known: dict[str, str] = {}
-        for index in bits(mask):
-            known |= self._scopes[index].strata
-        for names, held in self._splits:
-            if names <= known.keys() or held & mask:
-                continue
-            common = names & known.keys()
-            agreeing = 0
-            for index in bits(held & block):
-                strata = self._scopes[index].strata
-                agreeing += all(strata[name] == known[name] for name in common)
-                if agreeing > 1:
-                    return True
-        return False
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found

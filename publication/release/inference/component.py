@@ -116,7 +116,7 @@ class Model:
     def suppress(self, table: int, row: int) -> list[int]:
         """A number is not shown any more: the rows of G that held it."""
         rows = [index for index, owner in enumerate(self.owner) if owner == (table, row)]
-        self.cone.active[rows] = False
+        self.cone.hold(rows, held=False)
         return rows
 
 
@@ -140,7 +140,6 @@ def model_of(component: Component, leaves: Sequence[str]) -> Model:
     model.cone = Cone(
         model.below.matrix(model.width),
         model.equal.matrix(model.width),
-        np.ones(model.below.count, dtype=bool),
         zero,
         model.scale,
         model.unit,

@@ -112,7 +112,12 @@ def _public(version: Version) -> PublicTable:
     sizes = np.nan_to_num(table.estimate) * (reports or 0)
     return PublicTable(
         key=table.key,
-        scope=Scope(policy.with_outer(table.strata), table.first_day, table.last_day),
+        scope=Scope(
+            policy.with_outer(table.strata),
+            table.first_day,
+            table.last_day,
+            {one: _outer(policy, one) for one in table.strata},
+        ),
         reports=None if reports is None else (reports, reports + policy.reports_rounding - 1.0),
         cells=table.cells,
         kinds=table.kinds,
@@ -128,6 +133,11 @@ def _public(version: Version) -> PublicTable:
         members=table.members,
         tree=policy.roll_up[table.metric].tree if table.metric in policy.roll_up else "",
     )
+
+
+def _outer(policy: ReleasePolicy, one: tuple[str, str]) -> dict[str, str]:
+    """The strata that a value of a stratum lies in."""
+    return {name: value for name, value in policy.with_outer((one,)).items() if name != one[0]}
 
 
 def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:

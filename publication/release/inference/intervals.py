@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, vstack
 
 from publication.release.inference.component import Model
+from publication.release.inference.cone import Optimum
 from publication.release.inference.targets import EXACT, Interval, Target
-from publication.typing import Floats, Integers
+from publication.typing import Booleans, Floats, Integers
 
 _MOST_ROUNDS = 40
 _MARGIN = 1.01  # of what a certificate aims at, for the tolerance of the solver
+_MANY = 30  # targets for which one program for all is cheaper than two for each
 _FEW = 3  # targets that a round must certify to be worth it
+_SURE = 1e-3  # of the number 1, and in reports: a point with less says nothing, being inexact
 
 
 @dataclass(frozen=True)
@@ -25,150 +28,162 @@ class Exposure:
     interval: Interval
     tight: Integers
 
-
-@dataclass
-class Seen:
-    """Values of a target in points that agree with all that is public."""
-
-    low: float = np.inf
-    high: float = -np.inf
-
-    def add(self, value: float) -> None:
-        """One more."""
-        self.low, self.high = min(self.low, value), max(self.high, value)
+    @property
+    def width(self) -> float:
+        """Of the interval, in parts of the promised one."""
+        return (self.interval.high - self.interval.low) / self.target.width
 
 
-@dataclass
 class Judge:
-    """Judges targets by one model; what was certified stays so while numbers are only suppressed.
+    """Judges targets by one model; what was found safe stays so while numbers are only suppressed.
 
-    settled: targets that are safe.
+    Each solution of a program is a point that agrees with all that is public: the least and the
+    largest value of every target in all of them is an interval within the true one.
     """
 
-    model: Model
-    seen: dict[Target, Seen] = field(default_factory=dict)
-    settled: set[Target] = field(default_factory=set)
+    def __init__(self, model: Model, targets: Iterable[Target]) -> None:
+        self.model = model
+        self.targets: list[Target] = []
+        size = model.cone.size
+        self._place: dict[Target, int] = {}
+        self._tops, self._bases = csr_array((0, size)), csr_array((0, size))
+        self._low, self._high = np.zeros(0), np.zeros(0)
+        self._settled = np.zeros(0, dtype=bool)
+        self.add(targets)
 
-    def exposures(self, targets: Sequence[Target]) -> list[Exposure]:
+    def add(self, targets: Iterable[Target]) -> None:
+        """Judge these, too."""
+        new = [target for target in dict.fromkeys(targets) if target not in self._place]
+        for target in new:
+            self._place[target] = len(self.targets)
+            self.targets.append(target)
+        tops = self._matrix([self._top(target) for target in new])
+        bases = self._matrix([self._base(target) for target in new])
+        self._tops = csr_array(vstack([self._tops, tops]))
+        self._bases = csr_array(vstack([self._bases, bases]))
+        self._low = np.append(self._low, np.full(len(new), np.inf))
+        self._high = np.append(self._high, np.full(len(new), -np.inf))
+        self._settled = np.append(self._settled, np.zeros(len(new), dtype=bool))
+        self._width = np.array([target.width for target in self.targets])
+        self._is_share = np.array([target.kind == "share" for target in self.targets], dtype=bool)
+        self._has_table = np.array([one.table is not None for one in self.targets], dtype=bool)
+
+    def certify(self) -> None:
+        """Settle what a few points show to be safe, each of them for as many as can be."""
+        cone = self.model.cone
+        if len(self.targets) < _MANY:
+            return
+        made = cone.minimise(np.asarray(self._tops.sum(axis=0)), (cone.scale,))
+        if made is None:
+            return
+        point = made.point
+        self._note(point)
+        left = np.flatnonzero(~self._settled)
+        for _ in range(_MOST_ROUNDS):
+            if len(left) < _MANY:
+                break
+            share = self._is_share[left]
+            low = np.where(np.isfinite(self._low[left]), np.maximum(self._low[left], 0.0), 0.0)
+            bases = self._bases[left]
+            sums = csr_array(self._tops[left] - _scaled(bases, np.where(share, low, 0.0)))
+            sizes = np.where(share, np.maximum(np.asarray(bases @ point), 1.0), 1.0)
+            found = cone.reach(sums, self._width[left] * _MARGIN * sizes)
+            if found is None:
+                break
+            point = found
+            self._note(point)
+            before, left = left, np.flatnonzero(~self._settled)
+            if len(left) > len(before) - _FEW:
+                break
+
+    def exposures(self) -> list[Exposure]:
         """The targets that are not safe, with their exact intervals."""
-        waiting = [target for target in targets if target not in self.settled]
-        if len(waiting) > 1:
-            waiting = self._certify(waiting)
-        found = []
-        for target in waiting:
-            exposure = self._exact(target)
-            if exposure is None:
-                self.settled.add(target)
-            else:
-                found.append(exposure)
-        return found
+        found = (self.exposure(target) for target in list(self.targets))
+        return [one for one in found if one is not None]
 
-    def interval(self, target: Target) -> tuple[Interval, list[Integers]]:
-        """The least and the largest value, and the rows that hold it there."""
-        model = self.model
-        cone = model.cone
-        top = cone.row_of(self._top(target))
-        if target.kind == "share":
-            norm, size = cone.row_of(target.atoms), cone.unit
-        else:
-            norm, size = cone.row_of([cone.scale]), cone.unit
-        ends, tight = [], []
-        for sign in (1.0, -1.0):
-            made = cone.minimise(sign * top, norm, size)
+    def exposure(self, target: Target) -> Exposure | None:
+        """The exact interval of a target, unless it is safe.
+
+        One that is safe for its lower end may be so no more when a number is suppressed; one whose
+        interval is wide enough is not solved again.
+        """
+        at = self._place[target]
+        ends, tight = [0.0, np.inf], []
+        for side, sign in enumerate((1.0, -1.0)):
+            if self._settled[at]:
+                return None
+            made = self._extreme(target, sign)
             if made is None:  # nobody can be there
-                return Interval(0.0, np.inf), []
-            value = sign * made.value
-            ends.append(value / size if target.kind == "share" else value)
-            tight.append(made.tight)
-        return Interval(ends[0], ends[1]), tight
-
-    def _exact(self, target: Target) -> Exposure | None:
-        interval, tight = self.interval(target)
+                break
+            self._note(made[1].point)
+            ends[side] = made[0]
+            tight.append(made[1].tight)
+            if side == 0 and target.is_high(made[0]):
+                return None
+        interval = Interval(*ends)
         if target.is_safe(interval):
+            self._settled[at] = True
             return None
         return Exposure(target, interval, np.unique(np.concatenate(tight)))
+
+    def interval(self, target: Target) -> Interval:
+        """The least and the largest value, from 0 without end where nobody can be there."""
+        low, high = (self._extreme(target, sign) for sign in (1.0, -1.0))
+        return Interval(low[0] if low else 0.0, high[0] if high else np.inf)
+
+    def can_be_none(self, target: Target) -> bool:
+        """Whether the least value is 0."""
+        if self._low[self._place[target]] <= EXACT:
+            return True
+        made = self._extreme(target, 1.0)
+        return made is None or made[0] <= EXACT
+
+    def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
+        """The least value (sign 1) or the largest (-1)."""
+        cone = self.model.cone
+        base = tuple(self._base(target))
+        made = cone.minimise(sign * cone.row_of(self._top(target)), base)
+        if made is None:
+            return None
+        value = sign * made.value
+        return value / cone.unit if target.kind == "share" else value, made
 
     def _top(self, target: Target) -> list[int]:
         if target.kind == "reports":
             return list(target.atoms)
         return self.model.persons(target.atoms, target.leaves)
 
-    def _certify(self, targets: list[Target]) -> list[Target]:
-        """Those that no point has shown to be safe."""
+    def _base(self, target: Target) -> list[int]:
+        """Unknowns that are held at the unit: the number 1, or those who a share is of."""
+        if target.kind == "reports":
+            return [self.model.scale]
+        return list(target.atoms) if target.table is None else [self.model.reports_of(target.table)]
+
+    def _note(self, point: Floats) -> None:
+        """Remember what the targets are at a point that agrees with all, and settle the safe."""
         cone = self.model.cone
-        norm = cone.row_of([cone.scale])
-        tops = self._matrix([self._top(target) for target in targets])
-        bases = self._matrix([list(target.atoms) for target in targets])
-        is_share = np.array([target.kind == "share" for target in targets])
-        made = cone.minimise(tops.T @ np.ones(len(targets)), norm, cone.unit)
-        if made is None:
-            return targets
-        sizes = self._note(targets, tops, bases, is_share, made.point)
-        left = self._unsafe(targets)
-        for _ in range(_MOST_ROUNDS):
-            if len(left) < _FEW:
-                break
-            low = np.array([max(self.seen[targets[k]].low, 0.0) for k in left])
-            low = np.where(np.isfinite(low), low, 0.0)
-            shift = np.where(is_share[left], low, 0.0)
-            sums = csr_array(tops[left] - _scaled(bases[left], shift))
-            goal = np.array([targets[k].width for k in left]) * _MARGIN
-            goal = np.where(is_share[left], goal * np.maximum(sizes[left], 1.0), goal)
-            reached = cone.reach(sums, goal, norm, cone.unit)
-            if reached is None:
-                break
-            sizes = self._note(targets, tops, bases, is_share, reached[0])
-            now = self._unsafe(targets)
-            if len(now) > len(left) - _FEW:
-                left = now
-                break
-            left = now
-        open_ = set(left)
-        self.settled |= {target for k, target in enumerate(targets) if k not in open_}
-        return [targets[k] for k in left]
+        value, sizes = np.asarray(self._tops @ point), np.asarray(self._bases @ point)
+        enough = sizes >= np.where(self._is_share, 1.0, _SURE * cone.unit)
+        if not enough.any():
+            return
+        value = np.divide(value, sizes, out=np.zeros_like(value), where=enough)
+        value = np.where(self._is_share, value, value * cone.unit)
+        self._low = np.where(enough, np.minimum(self._low, value), self._low)
+        self._high = np.where(enough, np.maximum(self._high, value), self._high)
+        self._settled |= self._is_certified()
 
-    def _note(
-        self,
-        targets: list[Target],
-        tops: csr_array,
-        bases: csr_array,
-        is_share: Floats,
-        point: Floats,
-    ) -> Floats:
-        """Remember what the targets are at a point; the reports of their atoms there."""
-        value, sizes = tops @ point, np.asarray(bases @ point)
-        share = np.where(is_share, value / np.maximum(sizes, 1e-9), value)
-        for target, one, size in zip(targets, share.tolist(), sizes.tolist(), strict=True):
-            seen = self.seen.setdefault(target, Seen())
-            if target.kind == "reports" or size >= 1.0:
-                seen.add(one)
-        return sizes
-
-    def _unsafe(self, targets: list[Target]) -> list[int]:
-        found = []
-        for k, target in enumerate(targets):
-            seen = self.seen[target]
-            known = seen.low <= seen.high
-            if target in self.settled:
-                continue
-            if not known or not _is_certified(target, Interval(seen.low, seen.high)):
-                found.append(k)
+    def _is_certified(self) -> Booleans:
+        """(targets,) whether an interval within the true one shows that it is wide enough."""
+        none, enough = self._low <= EXACT, self._high >= self._width
+        reports = np.where(self._has_table, none & enough, none | enough)
+        found: Booleans = np.where(self._is_share, self._high - self._low >= self._width, reports)
         return found
 
-    def _matrix(self, columns: list[list[int]]) -> csr_array:
+    def _matrix(self, columns: Sequence[Sequence[int]]) -> csr_array:
         rows = [k for k, several in enumerate(columns) for _ in several]
         flat = [column for several in columns for column in several]
         shape = (len(columns), self.model.cone.size)
         return csr_array(coo_array((np.ones(len(flat)), (rows, flat)), shape=shape))
-
-
-def _is_certified(target: Target, inner: Interval) -> bool:
-    """Whether an interval within the true one shows that it is wide enough."""
-    low, high = inner
-    if target.kind == "share":
-        return high - low >= target.width
-    none, enough = low <= EXACT, high >= target.width
-    return (none or enough) if target.table is None else (none and enough)
 
 
 def _scaled(matrix: csr_array, by: Floats) -> csr_array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -32,7 +33,6 @@ from publication.release.inference.targets import (
 from publication.release.tables import TableKey
 
 _TRIED = 4  # rows that may be suppressed for a target
-_AT_ONCE = 8  # of so many targets one is acted on before all are judged again
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,7 @@ def assume_nobody_left(component: Component) -> None:
     if any(residual):
         cost = np.zeros(model.cone.size)
         cost[: len(residual)] = residual
-        norm = model.cone.row_of([model.cone.scale])
-        found = model.cone.minimise(cost, norm, model.cone.unit)
+        found = model.cone.minimise(cost, (model.cone.scale,))
         if found is not None:
             most = found.point[: len(residual)]
             pairs = zip(residual, most.tolist(), strict=True)
@@ -163,9 +162,8 @@ class _Search:
         component = self.component
         untabled = list(untabled_reports(component))
         reports = [*withheld_reports(component), *untabled]
-        judge = Judge(model_of(component, []))
-        judge.model.cone.widen()
-        if self._settle(judge, reports):
+        judge = self._judge([], reports)
+        if self._settle(judge):
             return True
         naming = naming_tables(component)
         targets = [
@@ -173,7 +171,7 @@ class _Search:
             for table in range(len(component.tables))
             for target in hidden_shares(component, table, naming)
         ]
-        surely = [one for one in reports if judge.interval(one)[0].low > EXACT]
+        surely = [one for one in reports if not judge.can_be_none(one)]
         targets += untabled_shares(component, surely, naming)
         groups = component.leaf_groups()
         safe: set[Target] = set()
@@ -183,40 +181,68 @@ class _Search:
             for target in targets:
                 by_group[place[min(target.leaves)]].append(target)
             for number, own in by_group.items():
-                judge = Judge(model_of(component, groups[number]))
-                judge.model.cone.widen()
-                if self._settle(judge, own):
+                judge = self._judge(groups[number], own)
+                if self._settle(judge):
                     return True
+                own[:] = judge.targets
                 safe |= {one for one in own if one.table is None}
             targets = [one for own in by_group.values() for one in own if one not in safe]
-        judge = Judge(model_of(component, [leaf for group in groups for leaf in group]))
-        self.widened = judge.model.cone.widen()
-        return self._settle(judge, [*reports, *targets])
+        every = [leaf for group in groups for leaf in group]
+        judge = self._judge(every, [*reports, *targets])
+        return self._settle(judge)
 
-    def _settle(self, judge: Judge, targets: list[Target]) -> bool:
+    def _judge(self, leaves: Sequence[str], targets: Sequence[Target]) -> Judge:
+        model = model_of(self.component, leaves)
+        self.widened = model.cone.widen()
+        return Judge(model, targets)
+
+    def _settle(self, judge: Judge) -> bool:
         """Suppress rows until the targets are safe; what is suppressed becomes one of them.
+
+        The narrowest interval comes first. What was found of a target bounds its interval from
+        below when more has been suppressed, so that only the first in the queue is solved again.
 
         Returns whether a table was withheld: the model is then not that of what is public.
         """
-        while True:
-            waiting = [target for target in targets if target not in self.hopeless]
-            found = judge.exposures(waiting)
-            if not found:
-                return False
-            gone: set[int] = set()
-            for one in sorted(found, key=_severity)[: 1 + len(found) // _AT_ONCE]:
-                if gone.isdisjoint(one.tight.tolist()) and not self._act(judge, one, targets, gone):
-                    return True
+        judge.certify()
+        while queue := self._queue(judge):
+            if self._empty(queue, judge):
+                return True
+        return False
 
-    def _act(self, judge: Judge, exposure: Exposure, targets: list[Target], gone: set[int]) -> bool:
+    def _queue(self, judge: Judge) -> list[tuple[float, int]]:
+        place = {target: number for number, target in enumerate(judge.targets)}
+        found = [one for one in judge.exposures() if one.target not in self.hopeless]
+        queue = [(one.width, place[one.target]) for one in found]
+        heapify(queue)
+        return queue
+
+    def _empty(self, queue: list[tuple[float, int]], judge: Judge) -> bool:
+        """Act on what is in the queue. True where a table was withheld."""
+        while queue:
+            number = heappop(queue)[1]
+            found = judge.exposure(judge.targets[number])
+            if found is None:
+                continue
+            if not queue or found.width <= queue[0][0]:
+                before = len(judge.targets)
+                if not self._act(judge, found):
+                    return True
+                for added in range(before, len(judge.targets)):
+                    heappush(queue, (0.0, added))
+            if found.target not in self.hopeless:
+                heappush(queue, (found.width, number))
+        return False
+
+    def _act(self, judge: Judge, exposure: Exposure) -> bool:
         """Suppress what tells most, at the least cost. False where a table was withheld."""
         tables = self.component.tables
         row = self._cheapest_row(judge, exposure)
         if row is not None:
             index, cell = row
             tables[index] = tables[index].suppressed([cell])
-            gone |= set(judge.model.suppress(index, cell))
-            targets.append(hidden_row(self.component, index, cell))
+            judge.model.suppress(index, cell)
+            judge.add([hidden_row(self.component, index, cell)])
             return True
         table = self._smallest_table(judge.model, exposure)
         if table is None:
@@ -246,8 +272,8 @@ class _Search:
         best, widest = None, -1.0
         for owner in tried if len(tried) > 1 else []:
             rows = model.suppress(*owner)
-            interval, _ = judge.interval(exposure.target)
-            model.cone.active[rows] = True
+            interval = judge.interval(exposure.target)
+            model.cone.hold(rows, held=True)
             if exposure.target.is_safe(interval):
                 return owner
             if interval.high - interval.low > widest:
@@ -272,9 +298,3 @@ class _Search:
         return Finding(
             tables[table].name, target.cell, *interval, target.width, target.table is not None
         )
-
-
-def _severity(exposure: Exposure) -> float:
-    """Narrow intervals first."""
-    low, high = exposure.interval
-    return (high - low) / exposure.target.width

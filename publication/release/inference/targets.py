@@ -47,13 +47,18 @@ class Target:
         end that the policy would show.
         """
         low, high = found
+        if self.is_high(low):
+            return True
         if self.kind == "reports":
             none, enough = low <= EXACT, high >= self.width - EXACT
-            if self.table is None:
-                return none or enough
-            return (none and enough) or low >= self.width - EXACT
-        wide = high - low >= self.width - EXACT
-        return wide or (self.table is None and low >= self.shown_from - EXACT)
+            return (none or enough) if self.table is None else (none and enough)
+        return high - low >= self.width - EXACT
+
+    def is_high(self, low: float) -> bool:
+        """Whether the lower end is one that the policy would show, however wide the interval."""
+        if self.kind == "reports":
+            return low >= self.width - EXACT
+        return self.table is None and low >= self.shown_from - EXACT
 
 
 def withheld_reports(component: Component) -> Iterator[Target]:
