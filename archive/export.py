@@ -37,6 +37,7 @@ from archive.manifest import (
 from archive.parts import PartLabel, verify_part, write_part
 from archive.store import Store
 from archive.tasks import PartCounts
+from rappor_core.errors import RapporError
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 
@@ -56,7 +57,7 @@ class Block(Protocol):
 
     first_day, last_day: inclusive.  num_raw: reports that are kept.
     reports_per_cohort, bit_counts: its counters, (m,) and (m, k); of an association k counts the
-    bits of both metrics and all pairs of them.
+    bits of both metrics and all pairs of them.  damage: why these cannot be read, else "".
     """
 
     @property
@@ -82,6 +83,10 @@ class Block(Protocol):
     @property
     def bit_counts(self) -> Sequence[Sequence[int]]:
         """Its counters."""
+
+    @property
+    def damage(self) -> str:
+        """Why these cannot be read."""
 
 
 B = TypeVar("B", bound=Block)
@@ -129,7 +134,7 @@ def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Ite
             what = _move(source, block, store, key, today)
         except ArchiveKeyError:
             raise  # no other block would be written either
-        except ArchiveError as error:
+        except RapporError as error:  # of the archive, or of the database, where it is damaged
             reason = str(error)
         name, days = block.metric.name, (block.first_day, block.last_day)
         yield Outcome(name, *days, block.num_raw, what, reason)
@@ -137,6 +142,8 @@ def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Ite
 
 def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: date) -> str:
     metric = block.metric
+    if block.damage:
+        raise ArchiveDamagedError(block.damage)
     known = list(read_entries(store, key, folder_of(metric.name, metric.params_id)))
     same = [entry for entry in known if entry.name == _name(block)]
     if same:
@@ -151,8 +158,10 @@ def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: dat
     until = keep_until(block.first_day, metric.keep_raw_days)
     if today > until:
         return DUE
-    if block.num_raw != sum(block.reports_per_cohort):
+    if block.num_raw < sum(block.reports_per_cohort):
         return INCOMPLETE
+    if block.num_raw > sum(block.reports_per_cohort):
+        raise _other_reports(block)
     definition, layout = declared(metric)
     label = PartLabel(
         metric=metric.name,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _JOINERS = "\u200c\u200d"  # of letters in Persian, of emoji
+# What a spreadsheet computes, in ASCII, full width and small forms, at the start of a cell or after
+# what some read as the end of one; spaces and quotes before it are passed over.
+_FORMULA = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
+_STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{_FORMULA}])")
 
 
 def visible(text: str) -> str:
@@ -14,6 +19,15 @@ def visible(text: str) -> str:
     but the two that join letters and emoji.
     """
     return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
+
+
+def without_formula(text: str) -> str:
+    """A cell of a CSV file with an apostrophe before what a spreadsheet would compute.
+
+    That begins the cell, or what some read as the next one: in some countries a semicolon ends a
+    cell, also within the quotes of one that does not begin its line.
+    """
+    return _STARTS.sub(r"\1'\2", text)
 
 
 def counted(number: int, noun: str) -> str:

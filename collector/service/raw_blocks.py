@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
+from struct import error as StructError
 
 from sqlalchemy import Connection
 
+from collector.errors import StorageError
 from collector.service.registry import Entry, LinkedEntry, Registry, load_registry
 from collector.store.bit_counters import counts
 from collector.store.blocks import BlockRow, load_blocks, sum_blocks
@@ -34,7 +36,7 @@ _DELETED_AT_ONCE = 20_000
 class RawBlock:
     """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters.
 
-    Of an association a report is two linked ones, whose bits stand one behind the other; k counts
+    damage: why these could not be read, else "".  Of an association a report is two linked ones, whose bits stand one behind the other; k counts
     the bits of both, and all pairs of them (`BitPairs`).
     """
 
@@ -44,6 +46,7 @@ class RawBlock:
     num_raw: int
     reports_per_cohort: tuple[int, ...]
     bit_counts: tuple[tuple[int, ...], ...]
+    damage: str = ""
 
     @property
     def first_day(self) -> date:
@@ -111,10 +114,21 @@ class RawBlocks:
             with self._database.read() as connection:
                 sealed = [one for one in load_blocks(connection, entry.series_id) if one.sealed]
             for block in sealed:
-                with self._database.read() as connection:
-                    found = _raw_block(connection, entry, block)
-                if found.num_raw:
+                found = self._read(entry, block)
+                if found.num_raw or found.damage:
                     yield found
+
+    def _read(self, entry: Entry | LinkedEntry, block: BlockRow) -> RawBlock:
+        """A block; one that cannot be read must not stop those after it."""
+        try:
+            with self._database.read() as connection:
+                return _raw_block(connection, entry, block)
+        except StorageError as error:
+            reason = str(error)
+        except (StructError, TypeError, ValueError):  # of counters that are none
+            reason = "its counters are damaged: restore a backup"
+        days = block.first_day, block.last_day
+        return RawBlock(entry.metric, entry.series_id, days, 0, (), (), reason)
 
     def reports(self, block: RawBlock, cohort: int) -> Iterator[bytes]:
         """The reports of a cohort, end to end, in pieces of up to `PAGE`."""
@@ -168,6 +182,6 @@ def _raw_block(connection: Connection, entry: Entry | LinkedEntry, block: BlockR
         series_id=entry.series_id,
         days=(block.first_day, block.last_day),
         num_raw=count_raw(connection, entry.series_id, block.first_day, block.last_day),
-        reports_per_cohort=tuple(sums[c].num_reports if c in sums else 0 for c in cohorts),
+        reports_per_cohort=tuple(int(sums[c].num_reports) if c in sums else 0 for c in cohorts),
         bit_counts=tuple(counts(sums[c].lanes, num_bits) if c in sums else none for c in cohorts),
     )

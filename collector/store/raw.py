@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, tuple_
 
+from collector.errors import StorageError
 from collector.store.models import raw_reports
 
 Key = tuple[int, int, bytes]  # day, cohort, mark
@@ -69,7 +70,7 @@ def raw_page(
         .limit(limit)
     )
     rows = connection.execute(statement)
-    return [RawRow(row[0], row[1], bytes(row[2]), bytes(row[3])) for row in rows]
+    return [RawRow(row[0], row[1], _stored(row[2]), _stored(row[3])) for row in rows]
 
 
 def raw_cohort_page(
@@ -83,7 +84,18 @@ def raw_cohort_page(
         .order_by(mark)
         .limit(limit)
     )
-    return [(bytes(mark), bytes(bits)) for mark, bits in connection.execute(statement)]
+    return [(_stored(mark), _stored(bits)) for mark, bits in connection.execute(statement)]
+
+
+def _stored(value: object) -> bytes:
+    """Bytes as they were stored. SQLite has a kind for each value, which damage changes, too.
+
+    Raises StorageError for text or a number.
+    """
+    if not isinstance(value, bytes | memoryview):
+        kind = type(value).__name__
+        raise StorageError(f"a raw report is damaged: {kind} stands where bytes were stored")
+    return bytes(value)
 
 
 def delete_raw_cohort(connection: Connection, where: tuple[int, int, int], limit: int) -> int:

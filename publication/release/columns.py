@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from publication.release.build import Release
 from publication.release.tables import ReleasedTable
-from rappor_core.text import visible
-
-# What a spreadsheet computes, in ASCII, full width and small forms, at the start of a cell or after
-# what some read as the end of one; spaces and quotes before it are passed over.
-_FORMULA = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
-_STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{_FORMULA}])")
+from rappor_core.text import visible, without_formula
 
 
 @dataclass(frozen=True)
@@ -84,5 +78,4 @@ def safe_text(text: str) -> str:
     so does what begins so after a semicolon, which ends a cell in some countries; release.json and
     release.parquet have it as it is.
     """
-    safe = _STARTS.sub(r"\1'\2", text)
-    return visible(f"'{text}" if text.startswith("'") else safe)
+    return visible(f"'{text}" if text.startswith("'") else without_formula(text))

@@ -34,6 +34,7 @@ class FakeBlock:
     first_day: date
     last_day: date
     rows: dict[int, list[bytes]]
+    damage: str = ""
 
     @property
     def num_raw(self) -> int:

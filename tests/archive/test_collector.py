@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -124,6 +125,54 @@ def test_a_damaged_row_stops_its_own_block_alone(
     assert "1 of 2 blocks set aside" in said.err
     assert raw_left(bench) == 80
     assert len(reports) == 80 + sum(in_archive(archive).values())
+
+
+_FIRST = "SELECT {0} FROM {1} ORDER BY {0} LIMIT 1"
+_OF_RAW = ("raw_reports", "series_id, day, cohort, mark")
+_OF_COUNTS = ("block_counts", "block_id, cohort")
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        (_OF_RAW, "bits = 'text'"),
+        (_OF_RAW, "bits = 999999999999999"),
+        (_OF_RAW, "mark = 'text'"),
+        (_OF_RAW, "cohort = 9999"),
+        (_OF_COUNTS, "counts = x'00'"),
+        (_OF_COUNTS, "counts = 'text'"),
+        (_OF_COUNTS, "num_reports = 'text'"),
+        (_OF_COUNTS, "num_reports = -5"),
+        (_OF_RAW, ""),
+    ],
+)
+def test_what_cannot_be_read_stops_its_own_block_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: tuple[str, str], change: str
+) -> None:
+    """A value of another kind, which SQLite takes, of a report or of a counter; or a page."""
+    file, url = tmp_path / "c.sqlite", f"sqlite:///{tmp_path}/c.sqlite"
+    bench = make_bench(url)
+    bench.clock.now = datetime.now(UTC)
+    fill(bench, [1000, 90])
+    bench.database.close()
+    (table, key), connection = where, sqlite3.connect(file)
+    pages = connection.execute("SELECT pageno FROM dbstat WHERE name = ?", [table]).fetchall()
+    if change:
+        first = _FIRST.format(key, table)
+        connection.execute(f"UPDATE {table} SET {change} WHERE ({key}) = ({first})")
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.close()
+    if not change:
+        with file.open("r+b") as opened:
+            opened.seek((sorted(pages)[1][0] - 1) * size)
+            opened.write(b"\xff" * size)
+    export = ["archive", "export", str(tmp_path / "archive"), "--database", url, "--unencrypted"]
+    assert main([*export, "--json"]) == 1
+    blocks = json.loads(capsys.readouterr().out)["blocks"]
+    assert [one["what"] for one in blocks] == ["set aside", "moved"]
+    assert blocks[0]["reason"]
 
 
 def test_the_commands_of_an_encrypted_archive(

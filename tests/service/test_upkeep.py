@@ -51,7 +51,9 @@ def test_numbers_and_other_text_stay(value: str) -> None:
 
 
 def test_separators_of_other_countries_are_quoted() -> None:
-    assert without_formulas(b"x;=1+1,2\n") == b'"x;=1+1",2\n'
+    assert without_formulas(b"x;=1+1,2\n") == b'"x;\'=1+1",2\n'
+    of_third = without_formulas(b'1,"x;=1+1;y",-2\n').decode()  # as read where ; ends a cell
+    assert not any(cell.startswith("=") for cell in of_third.strip().split(";"))
     assert without_formulas(b"\xff=,2\n") == b"\xff=,2\n"  # not UTF-8
 
 

@@ -1,8 +1,7 @@
 """CSV as it is downloaded: no cell is a formula of a spreadsheet.
 
-Values are text of strangers. A spreadsheet that opens a CSV file computes cells that begin with
-= + - @ (or their full-width forms) or with a tab or line break. Such a cell gets an apostrophe
-before it, unless it is a number. The stored bytes stay as they are.
+Values are text of strangers. What a spreadsheet that opens a CSV file would compute gets an
+apostrophe before it, unless the cell is a number. The stored bytes stay as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import io
 import re
 import sys
 
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+from rappor_core.text import without_formula
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)", re.ASCII)
 _QUOTED = re.compile(r'[",;\t\r\n]')
 
@@ -32,8 +32,8 @@ def without_formulas(content: bytes) -> bytes:
 
 
 def _cell(value: str) -> str:
-    if value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
-        value = f"'{value}"
-    if _QUOTED.search(value):  # ; is a separator for spreadsheets of some countries
+    if not _NUMBER.fullmatch(value):
+        value = without_formula(value)
+    if _QUOTED.search(value):
         return '"' + value.replace('"', '""') + '"'
     return value
