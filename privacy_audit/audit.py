@@ -187,9 +187,14 @@ def audit(
         for stage in (answers.BOX, calendars.BOX, freshness.BOX, budgets.BOX):
             if stage in boxes:
                 pending += in_parts(pool, stage, _tasks(stage, source, chosen, options), tell)
-        for done, metric in enumerate(chosen if derivations.BOX in boxes else (), 1):
-            pending += derivation_checks(pool, file, metric, source, options.devices)
-            tell(derivations.BOX, done, len(chosen))
+        if derivations.BOX in boxes:
+            with workers(1) as another:
+                assert another is not None  # noqa: S101 (one worker)
+                for done, metric in enumerate(chosen, 1):
+                    pending += derivation_checks(
+                        pool, another, file, metric, source, options.devices
+                    )
+                    tell(derivations.BOX, done, len(chosen))
         for association in together:
             tell(linked.BOX, 0, len(together))
             lived, more = linked_lives(pool, source, association, options.linked)

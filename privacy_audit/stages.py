@@ -99,11 +99,19 @@ def checks_of(metric: Metric, scenario: Scenario, trials: Trials | ClientError) 
 
 
 def derivation_checks(
-    pool: Executor | None, file: MetricsFile, metric: Metric, source: Source, devices: int
+    pool: Executor | None,
+    another: Executor,
+    file: MetricsFile,
+    metric: Metric,
+    source: Source,
+    devices: int,
 ) -> list[Check]:
-    """What is derived from secrets, each question in whatever process is free."""
+    """What is derived from secrets, each question in whatever process is free.
+
+    another: a process outside the pool, in which the first question is asked again.
+    """
     try:
-        found = list(_derivation_checks(pool, file, metric, source, devices))
+        found = list(_derivation_checks(pool, another, file, metric, source, devices))
         if source.command is None:
             found += number_period.kept_over_periods(source, metric)
         return found
@@ -112,7 +120,12 @@ def derivation_checks(
 
 
 def _derivation_checks(
-    pool: Executor | None, file: MetricsFile, metric: Metric, source: Source, devices: int
+    pool: Executor | None,
+    another: Executor,
+    file: MetricsFile,
+    metric: Metric,
+    source: Source,
+    devices: int,
 ) -> Iterator[Check]:
     both, twin, other = derivations.sources(source, file.parts(metric.base_name))
     first, second = derivations.questions(metric, devices)
@@ -123,18 +136,16 @@ def _derivation_checks(
         "version": (other, metric.name, first),
     }
     day = derivations.a_day(metric)
-    with workers(1) as fresh:  # a process that has never derived anything
-        assert fresh is not None  # noqa: S101 (one worker)
-        later = fresh.submit(derivations.derive, both, metric.name, first)
-        if pool is None:
-            told = {key: derivations.derive(*question) for key, question in asked.items()}
-            reports = derivations.second_round(both, metric.name, day, first)
-        else:
-            futures = {key: pool.submit(derivations.derive, *q) for key, q in asked.items()}
-            late = pool.submit(derivations.second_round, both, metric.name, day, first)
-            told = {key: future.result() for key, future in futures.items()}
-            reports = late.result()
-        again = later.result()
+    later = another.submit(derivations.derive, both, metric.name, first)
+    if pool is None:
+        told = {key: derivations.derive(*question) for key, question in asked.items()}
+        reports = derivations.second_round(both, metric.name, day, first)
+    else:
+        futures = {key: pool.submit(derivations.derive, *q) for key, q in asked.items()}
+        late = pool.submit(derivations.second_round, both, metric.name, day, first)
+        told = {key: future.result() for key, future in futures.items()}
+        reports = late.result()
+    again = later.result()
     one = told.pop("first")
     yield from derivations.derivation_checks(metric, one, {**told, "again": again})
     yield derivations.second_round_check(metric, one, reports)

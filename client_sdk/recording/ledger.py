@@ -162,11 +162,14 @@ class Ledger:
         return Decision(device.fallback_bits(), "past_cap")
 
     def _memoise(self, device: MetricEncoder, several: Iterable[int]) -> bool:
-        """Memoise all of several values that are not yet; none, if not all of them fit."""
+        """Memoise all of several values that are not yet; none, if not all of them fit.
+
+        By digest: in the order of a list, who reads the file knows which value each entry is of.
+        """
         entries = self._state.entries(device.line)
         known = {entry.digest for entry in entries}
         wanted = {device.digest(bits): None for bits in several}
-        new = [digest for digest in wanted if digest not in known]
+        new = sorted(digest for digest in wanted if digest not in known)
         params = device.metric.params
         cost = params.epsilon_infinity
         if new and not self._fits(device.metric, device.line, entries, len(new), cost):

@@ -85,7 +85,7 @@ def _recorded(declared: list[Metric], which: int) -> list[Recorded]:
     found: list[Recorded] = []
     for metric in declared:
         pool = _pool(metric)
-        value = pool[which % len(pool)]
+        value = pool[(which + which // len(pool)) % len(pool)]
         times = TIMES if metric.name == OFTEN else 1
         found += [
             (metric.base_name, pool[(which + i) % len(pool)] if times > 1 else value)
@@ -103,9 +103,18 @@ def _pool(metric: Metric) -> list[Value]:
     if metric.kind == "number" and metric.details.of_period == "count":
         return [1.0]
     if metric.kind == "number":
-        some: list[Value] = [value for value in pool if value]
-        return some[:4] or pool
+        return _numbers(metric, [float(value) for value in pool if isinstance(value, float)])
     return pool[:4] if len(pool) > MOST_RECORDED else pool
+
+
+def _numbers(metric: Metric, pool: list[float]) -> list[Value]:
+    """A low one, a high one, and one a little above each.
+
+    Lives A and B give as many answers of each kind, which the ledger counts and its files tell.
+    """
+    some = [value for value in pool if value] or pool
+    step = 1.0 if metric.details.whole else abs(some[0]) / 200 or 0.005
+    return [some[0], some[-1], some[0] + step, some[-1] + step]
 
 
 def run_crowd(

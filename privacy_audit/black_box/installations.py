@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from client_sdk.delivery.batches import read_body
 from privacy_audit.black_box import crowd_lives
+from privacy_audit.black_box.alone import each_alone
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.crowd_lives import OFTEN
 from privacy_audit.black_box.expected_answers import expected
@@ -42,8 +40,6 @@ from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
 BOX: Final = "installations"
-_Seen = TypeVar("_Seen")
-
 NOON = 12  # the hour of all sittings
 
 
@@ -65,43 +61,26 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
     yield from influence_checks(found.influences)
     yield from observable_checks(crowd, crowd_lives.MEAN_DELAY, crowd_lives.PAD_TO)
     files = [
-        [device.files[-1] for one in some for device in one.devices]
+        [device.files[-1] for one in some for device in one.devices if device.files]
         for some in ((crowd.usual, crowd.anew), (crowd.others, crowd.others_anew))
     ]
-    yield from file_checks(files[0], files[1])
+    if all(files):
+        yield from file_checks(files[0], files[1])
     yield from _answers(clear, crowd_lives.lives(clear)[2], found.clear.devices)
     yield from _apart(file, [*crowd.usual.devices, *crowd.anew.devices])
 
 
 def _run(file: MetricsFile, clear: MetricsFile, root: Path, processes: int, devices: int) -> Found:
     def run(tasks: list[Asked]) -> list[Witnessed]:
-        return _each_alone(witness, tasks, processes)
+        return each_alone(witness, tasks, processes)
 
     crowd = crowd_lives.run_crowd(compiled_text(file), root, run, file, devices)
     changing = crowd_lives.lives(clear)[2]
     asked = Asked(compiled_text(clear), str(root / "clear"), os.urandom(32), crowd_lives.HERE,
                   (changing,) * devices, crowd_lives.DELIVERY)  # fmt: skip
     (shown,) = run([asked])
-    (told,) = _each_alone(influences, [replace(asked, metrics=compiled_text(file))], 1)
+    (told,) = each_alone(influences, [replace(asked, metrics=compiled_text(file))], 1)
     return Found(crowd, shown, told)
-
-
-def _each_alone(do: Callable[[Asked], _Seen], tasks: list[Asked], processes: int) -> list[_Seen]:
-    """Each task in a process that has done nothing yet, so many at a time.
-
-    A pool a task: one pool that exchanges its workers (`max_tasks_per_child`) may wait for ever.
-    """
-    found: list[_Seen] = []
-    for start in range(0, len(tasks), max(processes, 1)):
-        with ExitStack() as pools:
-            some = [
-                pools.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
-                for _ in tasks[start : start + max(processes, 1)]
-            ]
-            asked = zip(some, tasks[start:], strict=False)
-            waiting = [pool.submit(do, task) for pool, task in asked]
-            found += [one.result() for one in waiting]
-    return found
 
 
 def seen_of(device: Device) -> dict[str, list[Seen]]:

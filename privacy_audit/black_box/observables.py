@@ -50,6 +50,7 @@ class Crowd(NamedTuple):
 
 def observable_checks(crowd: Crowd, mean_delay: float, pad_to: int) -> Iterator[Check]:
     """All of them. mean_delay, pad_to: of the delivery."""
+    yield _of_sending([device for one in crowd for device in one.devices])
     yield from _of_the_machine(crowd)
     yield from _of_the_values(crowd)
     yield from _of_randomness(crowd)
@@ -57,6 +58,16 @@ def observable_checks(crowd: Crowd, mean_delay: float, pad_to: int) -> Iterator[
     yield from _of_batches(independent, pad_to)
     yield from _of_order(independent)
     yield _of_delays(independent, mean_delay)
+
+
+def _of_sending(devices: list[Device]) -> Check:
+    """What waits leaves when the app asks for it."""
+    stuck = [device.stuck for device in devices if device.stuck]
+    return exact(
+        "", "the client sends what waits without an error", BOX,
+        f"{len(stuck)} of {len(devices)} devices did not: {stuck[0]}" if stuck else "",
+        one_of(len(devices), "devices"),
+    )  # fmt: skip
 
 
 def _of_the_machine(crowd: Crowd) -> Iterator[Check]:

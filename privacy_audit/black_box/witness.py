@@ -56,7 +56,7 @@ class Device:
     requests: of each time that the app asked to send.  early: requests before that.  delays:
     planned seconds.  files: by sitting that was looked at, all bytes of the state.  secret:
     private.  disturbed: a thread waited for another in vain and drew again, so that its draws are
-    no other device's.
+    no other device's.  stuck: why what waited could not be sent, after which its life was ended.
     """
 
     requests: list[list[Request]] = field(default_factory=list)
@@ -65,6 +65,7 @@ class Device:
     delays: list[float] = field(default_factory=list)
     files: list[bytes] = field(default_factory=list)
     secret: bytes = b""
+    stuck: str = ""
 
 
 @dataclass

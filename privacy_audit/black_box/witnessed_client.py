@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from threading import RLock
+from threading import RLock, Thread
 from typing import Any
 
 from client_sdk import Client, Delivery
@@ -32,6 +32,8 @@ from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
 SECONDS = 20.0  # to send what waits, at most
+SECONDS_AFTER_ONE = 1.0  # the same, once a client of this process has not sent in time
+LOOK = 0.25  # seconds between two looks at whether a client will ever send
 PAUSE = 0.005  # seconds between two looks at another thread
 PATIENCE = 20.0  # until a time of sending is planned
 LOOKED = 256  # bytes of randomness whose bits are turned over, one at a time
@@ -108,7 +110,7 @@ def run(asked: Asked) -> Witnessed:
     """All devices, one after the other. Raises ClientError."""
     _notice_waiting()
     file = read_compiled(asked.metrics)
-    found = []
+    found: list[Device] = []
     environment.files_read()
     collector = WatchingCollector()
     with client_errors(), collector:
@@ -116,9 +118,13 @@ def run(asked: Asked) -> Witnessed:
             directory = Path(asked.root) / str(number)
             shutil.rmtree(directory, ignore_errors=True)
             device, waited = Device(), len(_WAITED)
+            late = any(one.stuck for one in found)
             for place, sitting in enumerate(life):
                 environment.stream().at(f"{number}/{place}")
-                _sit(file, collector, str(directory), sitting, device, dict(asked.delivery))
+                _sit(file, collector, str(directory), sitting, device, dict(asked.delivery),
+                     SECONDS_AFTER_ONE if late else SECONDS)  # fmt: skip
+                if device.stuck:
+                    break  # nothing after that would be sent, and each sitting would wait for it
             device.disturbed = len(_WAITED) > waited
             found.append(device)
     return Witnessed(found, environment.files_read())
@@ -126,9 +132,12 @@ def run(asked: Asked) -> Witnessed:
 
 def _sit(
     file: MetricsFile, collector: WatchingCollector, directory: str, sitting: Sitting,
-    device: Device, delivery: dict[str, Any],
+    device: Device, delivery: dict[str, Any], seconds: float,
 ) -> None:  # fmt: skip
-    """Open, send what is left, record, see that nothing leaves by itself, send, close."""
+    """Open, send what is left, record, see that nothing leaves by itself, send, close.
+
+    seconds: to send, at most. A client that does not is `device.stuck`.
+    """
     start = len(collector.watched)
     with Client.open(
         file, state_dir=directory, collector=collector.url, consent=True,
@@ -136,9 +145,12 @@ def _sit(
     ) as client:  # fmt: skip
         _wait(client, sitting.now)
         if sitting.sent:
-            client.flush(SECONDS)
-            _wait(client, sitting.now)
+            device.stuck = _sent(client, seconds)
+            if not device.stuck:
+                _wait(client, sitting.now)
             device.requests.append(collector.watched[start:])
+            if device.stuck:
+                return
         before = len(collector.watched)
         for name, value in sitting.recorded:
             if isinstance(value, tuple):
@@ -152,12 +164,31 @@ def _sit(
             device.delays.append(planned)
         device.early += len(collector.watched) - before
         if sitting.sent:
-            client.flush(SECONDS)
+            device.stuck = _sent(client, seconds)
     device.requests.append(collector.watched[before:])
     if sitting.looked:
         device.files.append(_bytes_of(Path(directory)))
     if not device.secret:
         device.secret = _secret(directory)
+
+
+def _sent(client: Client, seconds: float) -> str:
+    """Send what waits: "" once all of it is answered; otherwise why it is not, in words.
+
+    An exception in the sending thread is not waited for: it would come again. Another process that
+    holds the state, or a connection that fails, is.
+    """
+    waited, end = len(_WAITED), time.monotonic() + seconds
+    sending = Thread(target=client.flush, args=(seconds,), daemon=True)
+    sending.start()
+    while sending.is_alive() and time.monotonic() < end:
+        sending.join(LOOK)
+        session = client._life.session
+        trouble = session.worker._trouble if session is not None else ""
+        if sending.is_alive() and trouble and len(_WAITED) == waited:
+            return trouble
+    late = sending.is_alive() or time.monotonic() >= end
+    return client.last_error or f"not sent within {seconds:g} seconds" if late else ""
 
 
 def _wait(client: Client, now: float) -> float:

@@ -112,14 +112,17 @@ export const admit = (terms: Terms, metric: MetricEncoder, bits: Uint8Array): Ui
   return memoise(terms, metric, [bits]) ? bits : reserved[0];
 };
 
-/** Memoise all of several values that are not yet; none, if not all of them fit. */
+/**
+ * Memoise all of several values that are not yet; none, if not all of them fit. By digest: in the order of a list, who
+ * reads the store knows which value each entry is of.
+ */
 const memoise = (terms: Terms, of: MetricEncoder, several: readonly Uint8Array[]): boolean => {
   const { line, device } = terms;
   const added = new Set(several.map((bits) => of.digest(bits)));
   for (const digest of added) if (own(line.entries, digest)) added.delete(digest);
   if (added.size && !fits(terms, of.metric, added.size)) return false;
   const cost = boundOf(of.metric.epsilonInfinity);
-  for (const digest of added) line.entries[digest] = { params: of.metric.definition.params, cost, reports: 0 };
+  for (const digest of [...added].sort()) line.entries[digest] = { params: of.metric.definition.params, cost, reports: 0 };
   device.committed[of.metric.line] = boundOf(committed(line));
   return true;
 };

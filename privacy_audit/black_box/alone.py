@@ -1,0 +1,62 @@
+"""Tasks in processes of their own, which have imported nothing but what the task needs.
+
+`multiprocessing` would import the program that audits in each of them, with numpy and scipy: more
+work than the task, and done before the process is controlled.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from privacy_audit.errors import AuditError
+
+_Asked = TypeVar("_Asked")
+_Told = TypeVar("_Told")
+
+
+def each_alone(do: Callable[[_Asked], _Told], tasks: list[_Asked], processes: int) -> list[_Told]:
+    """Each task in a process that has done nothing yet, so many at a time, in order.
+
+    do: a function of a module.  processes: at least one works.  Raises what `do` raised, and
+    AuditError where a process ended without an answer.
+    """
+    with ThreadPoolExecutor(max(processes, 1)) as threads:
+        return list(threads.map(lambda task: _alone(do, task), tasks))
+
+
+def _alone(do: Callable[[_Asked], _Told], task: _Asked) -> _Told:
+    done = subprocess.run(  # noqa: S603 (this program)
+        [sys.executable, "-m", __name__], input=pickle.dumps((do, task)), capture_output=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[-300:]
+        raise AuditError(f"a process of the audit ended with code {done.returncode}: {said}")
+    told, error = pickle.loads(done.stdout)  # noqa: S301 (of `main`, below)
+    if error is not None:
+        raise error
+    result: _Told = told
+    return result
+
+
+def main() -> None:
+    """Read a function and what it is asked, call it, and write what it returns or raises."""
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a client prints is no answer
+    do, task = pickle.load(sys.stdin.buffer)  # noqa: S301 (of `_alone`, above)
+    try:
+        told: tuple[object, AuditError | None] = do(task), None
+    except AuditError as error:
+        told = None, error
+    answer.write(pickle.dumps(told))
+    answer.close()
+
+
+if __name__ == "__main__":
+    main()
