@@ -8,11 +8,11 @@ time than the block itself.
 from __future__ import annotations
 
 import heapq
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
-from struct import error as StructError
 
 from sqlalchemy import Connection
 
@@ -36,8 +36,8 @@ _DELETED_AT_ONCE = 20_000
 class RawBlock:
     """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters.
 
-    damage: why these could not be read, else "".  Of an association a report is two linked ones, whose bits stand one behind the other; k counts
-    the bits of both, and all pairs of them (`BitPairs`).
+    Of an association a report is two linked ones, whose bits stand one behind the other; k counts
+    the bits of both, and all pairs of them (`BitPairs`).  damage: why these could not be read.
     """
 
     metric: Metric | Association
@@ -125,7 +125,7 @@ class RawBlocks:
                 return _raw_block(connection, entry, block)
         except StorageError as error:
             reason = str(error)
-        except (StructError, TypeError, ValueError):  # of counters that are none
+        except (struct.error, TypeError, ValueError):  # of counters that are none
             reason = "its counters are damaged: restore a backup"
         days = block.first_day, block.last_day
         return RawBlock(entry.metric, entry.series_id, days, 0, (), (), reason)
