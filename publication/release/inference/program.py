@@ -23,7 +23,7 @@ class Solution(NamedTuple):
     duals: Floats
 
 
-class _Silent(Highs):
+class _Silent(Highs):  # type: ignore[misc]
     """HiGHS that prints nothing, not even who made it."""
 
     def enableCallbacks(self) -> None:  # noqa: N802
@@ -39,7 +39,7 @@ class Program:
     """
 
     def __init__(self, below: csr_array, equal: csr_array, most: Floats) -> None:
-        self._highs = _Silent()  # type: ignore[no-untyped-call]
+        self._highs = _Silent()
         self._highs.setOptionValue("threads", 1)
         self._highs.setOptionValue("presolve", "off")  # it would not start at the last basis
         self._least = np.concatenate(
