@@ -28,8 +28,9 @@ export const geometricDelay = (mean: number, randomness: Randomness): number => 
   return Math.min((Math.max(1, ticks) * mean) / 100, LONGEST_DELAY * mean);
 };
 
-/** Where nothing is delivered: since when, and why. */
-export const sentenceOf = ({ since, why }: Failing): string => say("not_delivered", `${new Date(since * 1000).toISOString().slice(0, 19)}Z`, why);
+/** Where nothing is delivered: since when, and why; also where what is stored of it is damaged. */
+export const sentenceOf = ({ since, why }: Failing): string =>
+  say("not_delivered", `${new Date(Math.max(0, Math.min(since * 1000 || 0, 8e15))).toISOString().slice(0, 19)}Z`, why);
 
 /** What the sender works with. clock: seconds since 1970. */
 export interface Parts {

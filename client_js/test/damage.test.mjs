@@ -90,6 +90,21 @@ test("a device that is damaged is used no more, and a withdrawal wipes it", asyn
   }
 });
 
+test("status answers whatever is stored of a failure", async () => {
+  const first = store();
+  const one = await open(first.open());
+  assert.ok(await one.record("homepage", "x"));
+  await one.close();
+  for (const failing of [{}, 5, { since: 1e300, why: "x" }, { since: -1e300 }, { since: "x", why: 3 }]) {
+    first.change((documents) => Object.assign(documents.get("device"), { failing }));
+    const client = await open(first.open());
+    assert.ok(await client.record("homepage", "x"));
+    assert.match(client.status.sentence, /not delivered since/, JSON.stringify(failing));
+    assert.equal((await client.inspect()).status.condition, "not_delivered");
+    await client.close();
+  }
+});
+
 test("a text that is no document is damage, not an absence", async () => {
   const { kept, open: opened } = store();
   const one = await open(opened());

@@ -188,7 +188,8 @@ class Visits:
         self._known = {slot: (period, place) for slot, period, place in saved.get("known", ())}
         if saved["last"] is not None:
             moment, place, left = saved["last"]
-            self._last = Moment(*moment), place, left
+            most = self._location.max_gap_minutes * 60.0  # more is damage, and would take for ever
+            self._last = Moment(*moment), place, min(left, most)
 
     def _begin(self, period: int) -> None:
         """A period starts; what no answer to come is made from is not kept."""

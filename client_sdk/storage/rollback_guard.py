@@ -44,7 +44,7 @@ class RollbackGuard:
             if fields["version"] != WITNESS_VERSION:
                 return None
             self._last = Seen(int(fields["generation"]), str(fields["check"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return None
         return self._last
 

@@ -25,6 +25,7 @@ from tests.client.process_support import output_of
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
 FLIPS = 1_500
+ENDLESS = b'{"version": 1, "generation": 1e999, "check": ""}'
 
 
 class Sample:
@@ -319,7 +320,7 @@ def test_a_missing_state_beside_a_witness_that_is_illegible(
     """The witness says that there was one, whatever is in it: no new secret in silence."""
     open_client(delivery=QUIET).close()
     (tmp_path / "state" / "state.sqlite").unlink()
-    for text in (b"", b"\xff", b"[" * 100_000, b'{"version": 9}'):
+    for text in (b"", b"\xff", b"[" * 100_000, b'{"version": 9}', ENDLESS):
         (tmp_path / "state" / "witness.json").write_bytes(text)
         with open_client(delivery=QUIET) as client:
             assert client.status.condition == "state_missing"

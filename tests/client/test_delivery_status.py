@@ -56,6 +56,19 @@ def test_an_address_without_a_collector_shows_until_it_has_one(
     assert client.last_error == ""
 
 
+@pytest.mark.parametrize("stored", [1e300, -1e300, 1e18])
+def test_a_stored_time_that_no_clock_shows_does_not_raise(open_client: Any, stored: float) -> None:
+    """One flipped bit of a stored float is enough for it."""
+    with open_client(collector=DOWN, delivery=WHEN_FLUSHED) as client:
+        assert client.record("homepage", "a")
+        assert not client.flush(0.3)
+        client._life.session.state.put("failing_since", stored)
+    with open_client(collector=DOWN, delivery=WHEN_FLUSHED) as client:
+        assert not client.flush(0.3)
+        assert client.status.condition == "not_delivered"
+        assert client.inspect()["status"]["condition"] == "not_delivered"
+
+
 def test_since_when_outlives_the_app(open_client: Any, clock: Any, tmp_path: Path) -> None:
     with open_client(collector=DOWN, delivery=WHEN_FLUSHED) as client:
         assert client.record("homepage", "a")

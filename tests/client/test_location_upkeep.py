@@ -4,7 +4,7 @@ import json
 import sqlite3
 import time
 from contextlib import closing
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from threading import RLock
 
@@ -451,3 +451,13 @@ def test_inspect_counts_the_places_that_are_kept_and_names_none(tmp_path: Path) 
         assert str(note["known"][0][2]) not in kept["sentence"]
         state.put_note("visits:density", "{")
         assert "density: what is kept of places cannot be read." in render(inspect_state(state))
+
+
+def test_a_damaged_time_of_a_fix_does_not_count_for_ever() -> None:
+    """Hour by hour it would take the app's own thread for ages of the universe."""
+    parts = declared("memo").parts("density")
+    saved = json.loads(Visits(parts, bytes(32), lambda *_: None, None).to_json())
+    saved |= {"period": 20_000, "last": [[-1e308, 20_000, 1, 3600.0], 5, 1e308]}
+    visits = Visits(parts, bytes(32), lambda *_: None, json.dumps(saved))
+    visits.look(moment_of(datetime.fromtimestamp(20_000 * 86_400.0 + 43_200, UTC)))
+    assert sum(seconds for *_, seconds in json.loads(visits.to_json())["dwell"]) <= 3600

@@ -8,12 +8,13 @@ import { join } from "node:path";
 import { createHash } from "node:crypto";
 import { StateError } from "../core/errors.js";
 import { accountOfDevice, withdraw, type DeviceAccount } from "../account.js";
-import { valueOf, type Transaction } from "../core/state.js";
+import { LINE, valueOf, type Transaction } from "../core/state.js";
 import { takeLock } from "./lock.js";
 import { RollbackGuard, type Seen } from "./rollback_guard.js";
 import { Changes, Exclusive, type Scope, type Storage } from "./storage.js";
 
 const GENERATION = "generation"; // of what a guarantee hangs on: a document of the storage's own
+const UNSCRUBBED = "unscrubbed"; // the same: lines of the journal hold what a period that is over kept
 const SPARE = 1 << 20; // bytes of the journal beyond twice what it holds, before it is rewritten
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 16);
@@ -35,6 +36,7 @@ export class FileStorage implements Storage {
   private size = 0;
   private generation = 0;
   private hasTold = false;
+  private scrubbing: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly directory: string) {
     this.journal = join(directory, "state.journal");
@@ -47,13 +49,25 @@ export class FileStorage implements Storage {
     const isStart = this.file === undefined;
     this.open();
     if (existsSync(this.marker)) this.endConsent(isStart);
-    return this.run(scope, act);
+    const result = this.run(scope, act);
+    if (this.documents.has(UNSCRUBBED)) this.scrubSoon();
+    return result;
+  }
+
+  /** Once for all the periods that end together. A process that ends before leaves it to the next one. */
+  private scrubSoon(): void {
+    this.scrubbing ??= setTimeout(() => {
+      this.scrubbing = undefined;
+      if (this.file !== undefined) this.shorten();
+    });
+    this.scrubbing.unref();
   }
 
   private run<T>(scope: Scope, act: (store: Transaction) => T): T {
     const changes = new Changes(this.documents, scope.prefix);
     const result = act(changes);
     if (!changes.written.size) return result;
+    if (this.forgets(changes)) changes.put(UNSCRUBBED, {});
     if (changes.isDurable) changes.put(GENERATION, { generation: this.generation + 1 });
     this.write(changes);
     return result;
@@ -84,7 +98,9 @@ export class FileStorage implements Storage {
   }
 
   async close(): Promise<void> {
-    if (this.file !== undefined) this.letGo();
+    if (this.file === undefined) return;
+    if (this.documents.has(UNSCRUBBED)) this.shorten();
+    this.letGo();
   }
 
   /** Overwrites the journal in place, which takes no room, and deletes it; the guard stays. */
@@ -131,6 +147,14 @@ export class FileStorage implements Storage {
 
   private announce(own?: () => void): void {
     for (const withdrawn of this.hearers) if (withdrawn !== own) withdrawn();
+  }
+
+  /** Whether it takes the place of what was kept of a period that is over. */
+  private forgets({ written }: Changes): boolean {
+    return [...written].some(([key, text]) => {
+      const before = key.startsWith(LINE) ? keptFor(this.documents.get(key)) : undefined;
+      return before !== undefined && before !== keptFor(text);
+    });
   }
 
   private write(changes: Changes): void {
@@ -190,7 +214,7 @@ export class FileStorage implements Storage {
   /** Replace the journal by one that holds the present documents and nothing of the past. */
   private rewrite(): void {
     const next = `${this.journal}.next`;
-    const line = lineOf([...this.documents]);
+    const line = lineOf([...this.documents].filter(([key]) => key !== UNSCRUBBED));
     rmSync(next, { force: true });
     const file = openSync(next, "a", 0o600);
     try {
@@ -203,6 +227,7 @@ export class FileStorage implements Storage {
     }
     closeSync(this.file!);
     [this.file, this.size] = [file, line.length];
+    this.documents.delete(UNSCRUBBED);
     if (process.platform === "win32") return;
     const directory = openSync(this.directory, "r");
     fsyncSync(directory);
@@ -278,6 +303,17 @@ export const inspectState = (directory: string): DeviceAccount => {
 const lineOf = (changes: readonly (readonly [string, string | null])[]): Buffer => {
   const body = JSON.stringify(changes);
   return Buffer.from(`${digest(body)} ${body}\n`);
+};
+
+/** Of which period and meaning the note of a line is; undefined where there is none. text: of the line. */
+const keptFor = (text: string | undefined): string | undefined => {
+  if (text === undefined || text.includes('"note":null')) return undefined;
+  try {
+    const { of, period } = JSON.parse((JSON.parse(text) as { note: string }).note) as { of: unknown; period: unknown };
+    return JSON.stringify([of, period]);
+  } catch {
+    return ""; // damaged: what it holds is not known
+  }
 };
 
 /** Zeros over a file, no longer than it is; what cannot be overwritten is deleted all the same. */
