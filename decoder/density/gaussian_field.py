@@ -3,8 +3,10 @@
 The prior says how alike cells are: neighbours (a Markov random field on their graph that counts
 bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem 2011) or all cells alike, with a
 strength. Which, and how strong, is read off the data by the evidence (Laplace's approximation;
-MacKay 1992, "Bayesian interpolation"), so a map that is rough is not smoothed away. The result is
-positive and sums to 1; at weak priors it comes close to the least-squares fit on the simplex.
+MacKay 1992, "Bayesian interpolation"), so a map that is rough is not smoothed away; of more cells
+than the evidence can be computed for, by how well each half of the rows predicts the other. The
+result is positive and sums to 1; at weak priors it comes close to the least-squares fit on the
+simplex.
 
 Weak data leave the posterior with several summits. They are sought on two ways: down from a flat
 map, as the prior is weakened, and from a smoother of the shares themselves, which has one answer.
@@ -30,7 +32,6 @@ from decoder.numerics.lbfgs import descend
 from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-USUAL_STRENGTH = 0.05
 MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
 _SETTLED = 1e-4  # nats that a further step would gain
 _MIDDLE = STRENGTHS.index(0.1)
@@ -49,7 +50,7 @@ class Field:
     """A fitted map. shares: (n,), positive, sum 1.  log_shares: up to a constant.
 
     loss: negative log posterior, up to a constant.  gain: evidence over that of all cells having
-    the same share, nats; None where the belief was given.
+    the same share, or by how much better rows are predicted, nats; None where the belief was given.
     """
 
     shares: Floats
@@ -85,7 +86,7 @@ def fit_field(
 ) -> Field:
     """Fit a map to the readings. laplacian: of the graph of neighbours (n, n), None for no graph.
 
-    belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, the usual one).
+    belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, by prediction).
     near: positive shares (n,) that a fit with a fixed belief starts from, as of another window.
     reserved: how many of the last shares are of reserved values, each with a free parameter.
     Raises ConvergenceError where there is no finite fit.
@@ -96,9 +97,11 @@ def fit_field(
     if belief is None and size <= MOST_CELLS_FOR_EVIDENCE:
         first = _most_probable(flat, laplacian, even, reserved)
     else:
-        belief = belief or _usual(laplacian)
+        gain = None
+        if belief is None:
+            belief, gain = _most_predictive(readings, laplacian, even, reserved)
         prior = Prior.of(belief.graph, laplacian, size, reserved)
-        first = _highest(flat, prior, belief, even, near)
+        first = replace(_highest(flat, prior, belief, even, near), gain=gain)
     if first.doubts:  # an average has no summit to be refined
         return first
     prior = Prior.of(first.belief.graph, laplacian, size, reserved)
@@ -133,8 +136,43 @@ def _starts(
         yield _smoothed(misfit, prior, even)
 
 
-def _usual(laplacian: Any | None) -> Belief:
-    return Belief("alike" if laplacian is None else "neighbours", USUAL_STRENGTH)
+def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
+    return ("alike",) if laplacian is None else ("neighbours", "alike")
+
+
+def _most_predictive(
+    readings: Sequence[Reading], laplacian: Any | None, even: Floats, reserved: int
+) -> tuple[Belief, float]:
+    """The belief by which maps of each half of the rows fit the other best, and its gain.
+
+    Gain: of the log likelihood of rows that were left out, over that of even cells, nats. From
+    strong priors to weak, until two in a row are worse.
+    """
+    halves = [Misfit(_half(readings, side), even) for side in (0, 1)]
+    nothing = sum(half.at(even)[0] for half in halves)
+    best, gain = Belief(_graphs(laplacian)[0], STRENGTHS[0]), -np.inf
+    for graph in _graphs(laplacian):
+        prior, worse = Prior.of(graph, laplacian, len(even), reserved), 0
+        last = Belief(graph, STRENGTHS[-1])
+        for fits in zip(*(_anneal(half, last, prior, even) for half in halves), strict=True):
+            pairs = zip(fits, reversed(halves), strict=True)
+            found = nothing - sum(other.at(fit.shares)[0] for fit, other in pairs)
+            worse += 1
+            if found > gain:
+                best, gain, worse = fits[0].belief, found, 0
+            if worse == _ENOUGH:
+                break
+    return best, gain
+
+
+def _half(readings: Sequence[Reading], side: int) -> list[Reading]:
+    """Every other row; of symbols, every other cohort."""
+    halves = []
+    for one in readings:
+        rows = np.arange(len(one.target)) // max(one.symbols, 1) % 2 == side
+        parts = {"target": one.target[rows], "reports": one.reports[rows]}
+        halves.append(replace(one, design=one.design[rows], **parts))
+    return halves
 
 
 def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved: int) -> Field:
@@ -145,9 +183,8 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
     """
     information = misfit.information()
     nothing = even_evidence(misfit, even, reserved)
-    graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("neighbours", "alike")
     best, to_beat, weighed = None, -np.inf, [(0.0, even)]
-    for graph in graphs:
+    for graph in _graphs(laplacian):
         prior = Prior.of(graph, laplacian, misfit.size, reserved)
         for walk in _walks(misfit, graph, prior, even):
             worse = 0

@@ -32,7 +32,8 @@ from rappor_core.errors import AggregateError
 
 Source = Literal["field", "series", "whole", "alone", "projection", "hierarchy", "simplex"]
 
-MOST_CELLS_POOLED = 2_500  # the directions of their deviations take a dense eigenproblem
+MOST_CELLS_POOLED = 2_500  # or rows: the directions of their deviations take an eigenproblem
+MOST_NUMBERS_POOLED = 2.5e7  # rows times cells: two gigabytes
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ def map_windows(
         return [_alone(readings[0], places, belief, "field")]
     merged, reserved = _merged(windows, places, repeats), len(places.reserved)
     whole = fit_field(merged, places.laplacian, belief, reserved=reserved)
-    if len(whole.shares) > MOST_CELLS_POOLED:
+    size, rows = len(whole.shares), sum(len(one.target) for one in readings[0])
+    if min(size, rows) > MOST_CELLS_POOLED or size * rows > MOST_NUMBERS_POOLED:
         near = whole.shares
         maps = fit_windows(readings, places.laplacian, whole.belief, near, reserved=reserved)
         found = [
@@ -114,7 +116,9 @@ def _pooled(
     )
     size = len(whole.shares) - reserved
     near = None if places.laplacian is None else places.laplacian[:size, :size]
-    changes = series_changes(field.deviations, near, most)
+    changes: Sequence[WindowChanges | None] = [None] * len(windows)
+    if size <= MOST_CELLS_POOLED:
+        changes = series_changes(field.deviations, near, most)
     return [
         WindowMap(
             shares,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from decoder.density.evidence import factor
 from decoder.density.field_misfit import Misfit, even_map, with_reserved
 from decoder.density.field_prior import Graph, Prior
 from decoder.density.gaussian_field import Field
@@ -179,15 +180,20 @@ def _shared_freedom(
     """How many parameters the shared map has really, given its prior: what it gains by noise."""
     size = len(shared.shares)
     prior = Prior.of(shared.belief.graph, laplacian, size, reserved)
-    precision = prior.precision(shared.belief.strength).toarray()
-    total = np.zeros((size, size))
+    precision = prior.precision(shared.belief.strength)
+    parts = []
     for level in range(len(windows[0])):
         rows = sum(window[level].precision(shared.shares) for window in windows)
         design = windows[0][level].design
-        total += (design.T @ design.multiply(np.asarray(rows)[:, None])).toarray()
-    mean = total @ shared.shares
-    total += float(shared.shares @ mean) - np.add.outer(mean, mean)
-    total *= np.outer(shared.shares, shared.shares)
+        held = design @ shared.shares
+        toward = np.sqrt(rows)[:, None] * (design.toarray() - held[:, None])
+        parts.append(toward * shared.shares)
+    response = np.concatenate(parts)
+    if len(response) < size:
+        solved = np.asarray(factor(precision).solve(np.ascontiguousarray(response.T)))
+        total, precision = response @ solved, np.eye(len(response))
+    else:
+        total, precision = response.T @ response, precision.toarray()
     return float(np.trace(cho_solve(cho_factor(total + precision), total)))
 
 

@@ -11,14 +11,18 @@ from numpy.typing import NDArray
 
 from decoder.density.cells import Places, places_of
 from decoder.density.field_prior import Belief
-from decoder.density.gaussian_field import USUAL_STRENGTH
 from decoder.density.maps import map_shares
 from privacy_audit.location_attacks import AttackResult
 from privacy_audit.trackability import CROWD, PERIODS, attacks_on
 from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import Way, splitting, ways
 from simulations.location.draws import capped, draw_memo, draw_window, phases
-from simulations.location.geo_noise import centres_in_metres, planar_laplace, point_map
+from simulations.location.geo_noise import (
+    USUAL_STRENGTH,
+    centres_in_metres,
+    planar_laplace,
+    point_map,
+)
 from simulations.location.riders import over_cells, total_variation
 from simulations.location.trips import Trips, daily_places, resample
 

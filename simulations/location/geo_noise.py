@@ -23,11 +23,11 @@ from scipy.special import lambertw
 
 from decoder.density.cells import Places
 from decoder.density.field_posterior import softmax
-from decoder.density.gaussian_field import USUAL_STRENGTH
 
 Floats = NDArray[np.float64]
 
 METRES_A_DEGREE = 111_195.0
+USUAL_STRENGTH = 0.05  # of the prior of the field
 _ANCHOR = 0.003  # as in `decoder.density.gaussian_field`, for the level of the field
 
 
