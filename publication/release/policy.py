@@ -234,11 +234,22 @@ def check_spelling(names: Iterable[str]) -> None:
                 f"stratum {shown(name)} has blanks at an end, or letters that are composed "
                 f"otherwise (Unicode NFC); write {shown(good)}"
             )
-        folded = unicodedata.normalize("NFC", good.casefold())
+        folded = _folded(good)
         if known.setdefault(folded, name) != name:
             raise PolicyError(
-                f"strata {shown(known[folded])} and {shown(name)} differ by case only: choose one"
+                f"strata {shown(known[folded])} and {shown(name)} differ by case, blanks, width or "
+                "hidden characters only: choose one"
             )
+
+
+def _folded(name: str) -> str:
+    """Without what a reader of a page does not see, or takes for the same."""
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return "".join(one for one in plain if not _is_hidden(one))
+
+
+def _is_hidden(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) == "Cf"
 
 
 def load_policy(path: Path) -> ReleasePolicy:
