@@ -92,6 +92,8 @@ def build(
     name = key_id(private.public_key()) if private else ""
     files = write_release(made, output, sign, name)
     _print_tables(made)
+    for note in made.notes[1:]:  # the first says what a release is
+        print(visible(note))
     print(f"{'signed' if private else 'not signed'}; files in {output}: {', '.join(files)}")
 
 

@@ -81,6 +81,6 @@ def _used_symbols(release: Release) -> set[str]:
     return used | {table.withheld for table in release.tables if table.withheld}
 
 
-def _short(text: str) -> str:
-    cut = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+def _short(text: str, longest: int = _LONGEST) -> str:
+    cut = text if len(text) <= longest else text[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return visible(cut)

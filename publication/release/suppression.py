@@ -10,6 +10,7 @@ import numpy as np
 
 from publication.release.inference import Finding, protect
 from publication.release.inference.facts import PublicTable, Version
+from publication.release.leaving_out import advice
 from publication.release.policy import ReleasePolicy
 from publication.release.tables import ReleasedTable, TableKey
 
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 class Suppressed:
     """tables: with their complements suppressed.  findings: what earlier releases give away.
 
-    widened: numbers that contradicted others beyond rounding.
+    widened: numbers that contradicted others beyond rounding.  advice: what to leave out, where
+    much is suppressed.
     """
 
     tables: tuple[ReleasedTable, ...]
     findings: tuple[Finding, ...]
     widened: int
+    advice: tuple[str, ...]
 
 
 def suppress_complements(
@@ -47,7 +50,9 @@ def suppress_complements(
     versions += [Version(table, policy, is_draft=True) for table in tables]
     made = protect(versions)
     done = tuple(_hidden_as(table, made.tables[table.key], policy) for table in tables)
-    return Suppressed(done, tuple(made.findings), made.widened)
+    return Suppressed(
+        done, tuple(made.findings), made.widened, tuple(advice(versions, made.tables))
+    )
 
 
 def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy) -> ReleasedTable:

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import NamedTuple, TypeAlias
 
 from publication.errors import ReleaseError
+from rappor_core.errors import shown
 
 MOST_ATOMS = 20_000
 Stratum: TypeAlias = tuple[str, str]  # name and value
@@ -75,19 +76,23 @@ def find_atoms(scopes: Sequence[Scope]) -> Atoms:
         parts = {_Part(block, frozenset()): False}
         for split in splits:
             parts = split.of(parts)
-            _check_number(len(parts))
+            _check_number(len(parts), splits, scopes)
         for part, is_left in parts.items():
             if part.tables:
                 residual[part.tables] = residual.get(part.tables, True) and is_left
-        _check_number(len(residual))
+        _check_number(len(residual), splits, scopes)
     return Atoms(tuple(residual), tuple(residual.values()))
 
 
-def _check_number(count: int) -> None:
+def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[Scope]) -> None:
+    """Raise ReleaseError that names what cuts the population most."""
     if count > MOST_ATOMS:
+        names = [f"{len(one.values):,} of {shown(one.name)}" for one in splits]
+        windows = len({(scope.first, scope.last) for scope in scopes})
         raise ReleaseError(
-            f"strata and windows cut the population into more than {MOST_ATOMS:,} parts: "
-            "publish fewer strata that cross"
+            f"strata and windows cut the population into more than {MOST_ATOMS:,} parts, by values "
+            f"of strata that cross ({', '.join(names)}) and {windows:,} windows: leave out the "
+            "tables by one of them, or say with [within] which stratum lies in which"
         )
 
 

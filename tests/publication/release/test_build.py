@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from publication.errors import PolicyError, ReleaseError, TableError
 from publication.release import CellTable, Release, build_release
 from publication.release.inference import audit_releases
+from publication.release.page import render_page
 from publication.release.rounding import decimals, round_down, round_nearest, round_up
 from tests.publication.release.support import DAY, ISSUED, policy, shown, table
 
@@ -368,6 +371,31 @@ def test_what_earlier_releases_give_away_is_said() -> None:
     again = table({"a": 0.6, "c": 0.001}, complete=True)
     made = build_release([again], policy(), ISSUED, earlier=[first])
     assert "1 numbers that are not shown can be inferred" in made.notes[-1]
+
+
+def crossing(sizes: dict[tuple[str, str], int]) -> list[CellTable]:
+    """Everybody, regions, slots, and regions by slot."""
+    rows: dict[tuple[tuple[str, str], ...], int] = {}
+    for (place, time), size in sizes.items():
+        region_, slot = ("region", place), ("slot", time)
+        for strata in ((), (region_,), (slot,), (region_, slot)):
+            rows[strata] = rows.get(strata, 0) + size
+    return [table(FOUR, strata=strata, num_reports=size) for strata, size in rows.items()]
+
+
+def test_where_much_is_suppressed_the_release_says_what_to_leave_out() -> None:
+    """One part of 400 of four: without the two regions more than twice as much is shown."""
+    sizes = {("n", "day"): 1200, ("n", "night"): 400, ("s", "day"): 1200, ("s", "night"): 1100}
+    tables = crossing(sizes)
+    made = build_release(tables, policy(), ISSUED)
+    way_out = r"Without the 2 tables by region over 1 day, (\d+) rows are shown, not (\d+): leave"
+    after, before = re.search(way_out, made.notes[-1]).groups()
+    assert sum(int(one.is_shown.sum()) for one in made.tables) == int(before) < int(after)
+    assert made.notes[-1][:600] in unescape(render_page(made))
+    rest = [one for one in tables if dict(one.strata).keys() != {"region"}]
+    made = build_release(rest, policy(), ISSUED)
+    assert sum(int(one.is_shown.sum()) for one in made.tables) == int(after)
+    assert len(made.notes) == 1
 
 
 def test_reports_are_rounded_down() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from publication.errors import ReleaseError
 from publication.release import ReleasedTable, ReleasePolicy, audit_releases, build_release
 from publication.release.inference.atoms import Scope, find_atoms
 from publication.release.inference.component import Component, model_of
@@ -199,6 +200,17 @@ def test_a_district_that_moves_lies_in_no_region() -> None:
     """Two releases say otherwise of d1: each table keeps somebody."""
     found = find_atoms([of_district("d1", "n"), of_district("d1", "s"), of_district("d2", "s")])
     assert dict(zip(found.tables, found.residual, strict=True)) == {1: False, 2: False, 4: False}
+
+
+def test_too_many_parts_are_refused_with_what_cuts_them() -> None:
+    strata = {"a": 30, "b": 30, "c": 30}
+    scopes = [
+        Scope({name: str(k)}, DAY, DAY) for name, count in strata.items() for k in range(count)
+    ]
+    with pytest.raises(
+        ReleaseError, match=r"30 of 'a', 30 of 'b', 30 of 'c'.* and 1 windows: leave"
+    ):
+        find_atoms(scopes)
 
 
 def test_nodes_of_trees_hold_what_is_under_them() -> None:
