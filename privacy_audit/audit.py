@@ -52,7 +52,7 @@ from rappor_core.metrics.metric import Metric
 TRIALS = 1_200_000  # of all metrics
 MOST_TRIALS = 1_000_000  # of one metric
 SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # of the trials, by reports of a life in the encoder
-DEVICE_SHARE = 0.02  # of the trials, with the ledger
+DEVICE_SHARE = 0.0125  # of the trials, with the ledger
 FEWEST_TRIALS = 2_000
 FEWEST_DEVICES = 400  # with a ledger, whose lives are long
 ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
@@ -113,7 +113,7 @@ class AuditOptions:
             few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
             return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * DEVICE_SHARE)))
         share = SHARES.get(scenario.watched, SHARES[7])
-        if scenario.by_cohort:
+        if scenario.by_cohort or not scenario.claim:  # where nothing may show, little is found
             share = SHARES[7]
         return max(FEWEST_TRIALS, round(self.trials * share))
 

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { associations } from "../dist/associations.js";
 import { fromHex } from "../dist/core/bytes.js";
-import { Client, Encoder, inspectState, MemoryStorage, newSecret, openClient, readMetrics, render } from "../dist/node.js";
+import { Client, Encoder, inspectState, MemoryStorage, newSecret, openClient, readMetrics, render, TextStorage } from "../dist/node.js";
 import { fixedRandomness, listen, MemoryCollector } from "../dist/testing_node.js";
 import { METRICS } from "./witness.mjs";
 import { vectors } from "./vectors.mjs";
@@ -85,6 +85,20 @@ test("linked reports are read and counted, each under its metric", async () => {
   assert.deepEqual(collector.counted(), { [one]: 1, [two]: 1 });
   assert.equal(collector.requests.length, 1);
   await client.close();
+});
+
+test("entries of a list do not stand in its order: they would tell which value each count is of", async () => {
+  const metrics = vectors("compiled").good.metrics.document;
+  for (let device = 0; device < 9; device += 1) {
+    const kept = { text: null };
+    const storage = new TextStorage(async () => kept.text, async (text) => void (kept.text = text), "app");
+    const client = await open({ metrics, storage });
+    assert.ok(await client.record("theme", "dark"), client.lastRefusal);
+    await client.close();
+    const { entries } = JSON.parse(new Map(JSON.parse(kept.text)).get("line/theme"));
+    assert.equal(Object.keys(entries).length, 3);
+    assert.deepEqual(Object.keys(entries), Object.keys(entries).sort());
+  }
 });
 
 test("a state is shown beside the process that uses it, as text and as numbers, without a value", async (t) => {

@@ -147,7 +147,10 @@ def _of_places(
     own = [m for m in parts if m.location is not None and m.location.level == location.level]
     memory, found = _Memory(shown, cohort), list[Answer]()
     for period in _closed(shown, [day for day, _ in steps], 1):
-        back = range(period, period - getattr(location, "hold", 0) - 1, -1)
+        oldest = period - location.hold
+        if location.turn == "fresh":  # no block answers with what another one saw
+            oldest = max(oldest, period - period % location.window)
+        back = range(period, oldest - 1, -1)
         for part in own:
             where = next(
                 (stays[one] for one in back if one in stays and _in_slot(part, one, hour)), None

@@ -92,7 +92,7 @@ class _Kept:
         return getattr(self.stream, name)
 
 
-_WAITED: list[int] = []  # one for each time that a thread found the state held by another
+_WAITED: list[str] = []  # what was said each time that a thread found the state held by another
 
 
 def _notice_waiting() -> None:
@@ -100,8 +100,8 @@ def _notice_waiting() -> None:
     first = StateBusyError.__init__
 
     def noticed(self: StateBusyError, *arguments: Any, **named: Any) -> None:
-        _WAITED.append(1)
         first(self, *arguments, **named)
+        _WAITED.append(str(self))
 
     StateBusyError.__init__ = noticed  # type: ignore[method-assign]
 
@@ -178,14 +178,14 @@ def _sent(client: Client, seconds: float) -> str:
     An exception in the sending thread is not waited for: it would come again. Another process that
     holds the state, or a connection that fails, is.
     """
-    waited, end = len(_WAITED), time.monotonic() + seconds
+    end = time.monotonic() + seconds
     sending = Thread(target=client.flush, args=(seconds,), daemon=True)
     sending.start()
     while sending.is_alive() and time.monotonic() < end:
         sending.join(LOOK)
         session = client._life.session
         trouble = session.worker._trouble if session is not None else ""
-        if sending.is_alive() and trouble and len(_WAITED) == waited:
+        if sending.is_alive() and trouble and trouble not in _WAITED:
             return trouble
     late = sending.is_alive() or time.monotonic() >= end
     return client.last_error or f"not sent within {seconds:g} seconds" if late else ""

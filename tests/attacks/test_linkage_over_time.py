@@ -32,6 +32,7 @@ def test_a_larger_crowd_is_gathered_less() -> None:
     assert gathered(PUBLISHED, 30, 400, 32, 1) < 0.4
 
 
+@pytest.mark.long
 def test_fewer_bits_are_gathered_less() -> None:
     few = PUBLISHED.replace(num_bits=8)
     assert gathered(few, 30, 150, 32, 1) < 0.6 * gathered(PUBLISHED, 30, 150, 32, 1)
@@ -65,7 +66,7 @@ def declared(**keys: object) -> str:
 @pytest.mark.parametrize(
     ("keys", "population", "levels"),
     [
-        ({}, 150, ["warning"]),
+        pytest.param({}, 150, ["warning"], marks=pytest.mark.long),
         ({"max_reports": 1}, 150, []),
         ({}, 1_000_000, []),
         ({"num_bits": 4, "num_hashes": 1, "num_cohorts": 1, "period": "month"}, 90, ["note"]),

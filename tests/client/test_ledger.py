@@ -310,6 +310,16 @@ def test_categories_without_a_fallback_need_a_place_each(make_state: MakeState) 
     assert Recorder(metrics, other, level=two).record("m", "x", NOON) == "closed"
 
 
+def test_entries_of_a_list_do_not_stand_in_its_order(make_state: MakeState) -> None:
+    """Whoever reads the file would know which value each count of reports is of."""
+    more = f"categories = {list('abcdefgh')}\nmax_memoized_values = 8\n"
+    state = make_state()
+    assert Recorder(declare(kind="category", more=more).metrics, state).record("m", "a", NOON)
+    found = [entry.digest for entry in state.entries("m")]
+    assert len(found) == 8
+    assert found == sorted(found)
+
+
 def test_what_was_spent_is_epsilon_n_of_each_value(make_state: MakeState) -> None:
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 100").metrics
     state = make_state()

@@ -2,10 +2,13 @@
 
 import pytest
 
+from privacy_audit.black_box import answers
 from privacy_audit.black_box.lives import Life
 from privacy_audit.black_box.place_scenarios import place_scenarios
 from privacy_audit.black_box.sdk_client import SdkClient
+from privacy_audit.black_box.trials import Source
 from rappor_core.calendar import period_number
+from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
 from tests.metric_texts import declaration
 
@@ -32,3 +35,17 @@ def test_each_life_is_one_answer_with_a_fix_or_without(turn: str, hold: int) -> 
                 assert period_number("day", days[0]) % 4 == 0
             lives = [Life(bytes([seed]) * 32, steps) for seed in range(8)]
             assert [len(seen) for seen in SdkClient(file).record("m", lives)] == [1] * 8
+
+
+@pytest.mark.parametrize("turn", ["fresh", "fixed"])
+def test_a_held_place_is_the_expected_answer(turn: str) -> None:
+    """With next to no noise two of 300 differ in fewer than one of a million runs."""
+    text = declaration(
+        "m", "location", **PLACES, slots=["night 22-6", "day 6-22"], mode="window", window=4,
+        turn=turn, hold=2, num_bits=8, num_cohorts=2, epsilon=2.0, max_reports=3,
+    )  # fmt: skip
+    source = Source(compiled_text(parse_metrics(text)))
+    lived = answers.live(source, "m", 150, clear=True, upkeep=True)
+    assert lived.total > 200
+    assert lived.another <= 1
+    assert lived.extra == 0
