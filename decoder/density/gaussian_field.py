@@ -41,6 +41,7 @@ _SAME = 0.05  # nats between two fits of one summit
 _LOOSER = 0.3  # from one strength of the smoother to the next
 _LOOSEST = 1e-8
 _LEAST = 0.1  # of an even share: where the smoother goes below
+_EVEN_FIRST = 3.0  # nats: an even map is taken for twenty times as likely before
 _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
 
@@ -183,7 +184,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
     """
     information = misfit.information()
     nothing = even_evidence(misfit, even, reserved)
-    best, to_beat, weighed = None, -np.inf, [(0.0, even)]
+    best, to_beat, weighed = None, -np.inf, [(_EVEN_FIRST, even)]
     for graph in _graphs(laplacian):
         prior = Prior.of(graph, laplacian, misfit.size, reserved)
         for walk in _walks(misfit, graph, prior, even):
@@ -192,6 +193,8 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
                 worse += 1
                 for fit in fits:
                     found = _evidence(misfit, information, fit, prior, to_beat + nothing)
+                    if np.isfinite(found):
+                        weighed.append((found - nothing, fit.shares))
                     if found - nothing > to_beat:
                         best, to_beat, worse = (
                             replace(fit, gain=found - nothing),
@@ -212,7 +215,8 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
 def _averaged(best: Field, weighed: Sequence[tuple[float, Floats]]) -> Field:
     """The mean of maps, each weighed by its evidence: where that is weak, no one of them is right.
 
-    weighed: evidence over an even map, nats, and shares (n,) of each; the even map is among them.
+    weighed: evidence over an even map, nats, and shares (n,) of each; the even map is among them,
+        as `_EVEN_FIRST`, so that a map that gains next to nothing is next to even.
     """
     weights = np.exp([gain - (best.gain or 0.0) for gain, _ in weighed])
     shares = weights @ np.array([one for _, one in weighed]) / weights.sum()

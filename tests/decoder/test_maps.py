@@ -199,6 +199,17 @@ def test_a_map_that_noise_may_have_made_says_so() -> None:
     assert not fit_field([reading(noisy, 1e3)], chain(120), Belief("alike", 1.0)).doubts
 
 
+def test_a_crowd_that_data_hardly_show_is_not_made_even() -> None:
+    """The map is the mean by evidence, not the even one; where nothing shows it is next to even."""
+    even, noise = np.full(120, 1 / 120), np.random.default_rng(9).normal(0, 0.004, size=120)
+    one_report = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
+    weak = softmax(0.4 * np.sin(np.arange(120) / 15))
+    for truth, most in ((weak, 0.06), (even, 0.02)):  # an even map of the former is .118 off
+        found = fit_field([reading(truth + noise, (one_report / 0.004) ** 2)], chain(120))
+        assert found.doubts
+        assert np.abs(found.shares - truth).sum() / 2 < most
+
+
 def test_a_smoother_finds_the_crowd_where_the_way_from_a_flat_map_is_lost() -> None:
     """Two hills on 48 x 48 cells, of 40,000 reports of one of three symbols: one draw, fixed."""
     grid = Grid("square", Box(0, 0, 1, 1), (0,), 48, 48)
