@@ -10,6 +10,7 @@ from decoder.density.maps import Density
 from decoder.results.warnings import percent
 from rappor_core.metrics.review import CROWD
 from rappor_core.sequence_risk import guess_sentence, sequence_risk
+from rappor_core.text import counted
 
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
@@ -128,13 +129,27 @@ def _cell_size(one: Density) -> tuple[float, float]:
     return (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk, high
 
 
+def held_text(one: Density) -> str:
+    """What a map of held answers shows, in a sentence; nothing of another."""
+    location, unit = one.metric.location, one.metric.period
+    if location is None or not location.hold:
+        return ""
+    held = counted(location.hold, unit)
+    return (
+        f"It shows where devices were last seen, within {held} of their answer, not who was there "
+        f"in these days; changes lag by up to {held}."
+    )
+
+
 def promise_text(one: Density) -> str:
-    """What each device was promised."""
+    """What the map shows of places that are held, and what each device was promised."""
     metric = one.metric
     life, once = metric.lifetime_epsilon, metric.epsilon_one
     lasting = metric.params.epsilon_infinity
     by_cell = "" if math.isinf(lasting) else f", epsilon {lasting:.2f} for a cell, for life"
+    held = held_text(one)
     return (
+        f"{held}{' ' if held else ''}"
         f"Each device added its own noise before sending: epsilon {once:.2f} for a report{by_cell}"
         f", and at most {life:.2f} for which values it ever names. "
         f"{sequence_risk(metric).sentence} {guess_sentence(metric, CROWD)}"

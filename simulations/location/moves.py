@@ -92,11 +92,11 @@ class Found:
 def draw_moves(setting: Setting, rng: np.random.Generator) -> Integers:
     """Cells of the people, or `other`, in each week: (devices, 6), indices."""
     side, devices = setting.side, setting.devices
-    size, city = side * side, _city(side, rng)
-    home = rng.choice(size, devices, p=city)
+    size, shares = side * side, city(side, rng)
+    home = rng.choice(size, devices, p=shares)
     values = np.repeat(home[:, None], WEEKS, axis=1)
     away = rng.random(values.shape) < _AWAY
-    values[away] = rng.choice(size, int(away.sum()), p=city)
+    values[away] = rng.choice(size, int(away.sum()), p=shares)
     width = max(2, round(side * _DISTRICT))
     row, column = rng.integers(side - width + 1, size=2)
     where = rng.choice(width * width, devices)
@@ -110,7 +110,7 @@ def draw_moves(setting: Setting, rng: np.random.Generator) -> Integers:
             gone = moved & (begins <= week)
             values[gone, week] = there[gone]
         elif setting.world == "festival" and week == STEP:
-            values[moved, week] = int(np.argmin(city))
+            values[moved, week] = int(np.argmin(shares))
     values[rng.random(values.shape) < _OTHER] = size
     return values
 
@@ -245,7 +245,7 @@ def moving_worlds(
     return rows
 
 
-def _city(side: int, rng: np.random.Generator) -> Floats:
+def city(side: int, rng: np.random.Generator) -> Floats:
     """Shares (side^2,) of a city whose neighbouring cells are alike."""
     one = np.linspace(-1.7, 1.7, side)
     where = np.array([(x, y) for x in one for y in one])

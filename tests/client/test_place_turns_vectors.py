@@ -153,11 +153,18 @@ def test_answers(row: dict[str, Any]) -> None:
 def test_the_ledger_counts_by_block() -> None:
     script, table = VECTORS["limits"], TABLES["fresh"]
     recorder = Recorder(FILE.metrics, MemoryState(bytes.fromhex(script["secret"])))
-    taken = set[int]()
+    taken, days, by_distance = set[int](), list[int](), 0
     for operation in script["operations"]:
         day = (date.fromisoformat(operation["day"]) - date(1970, 1, 1)).days
         block = day // table["window"]
         full = block in taken or len(taken) == table["max_reports"]
         outcome = recorder.record(operation["metric"], "other", day * 86_400.0)
         assert outcome == operation["outcome"] == ("full" if full else "queued"), operation
-        taken |= {block} if outcome == "queued" else set()
+        near = any(abs(day - other) < table["window"] for other in days)
+        by_distance += outcome != (
+            "full" if near or len(days) == table["max_reports"] else "queued"
+        )
+        if outcome == "queued":
+            taken.add(block)
+            days.append(day)
+    assert by_distance  # who counts the days between two reports is told apart

@@ -136,7 +136,7 @@ BAD = [
 ]  # fmt: skip
 
 PLACES = {"a": (0.5, 0.5), "b": (3.5, 0.5), "c": (0.5, 3.5), "o": (9.0, 9.0)}
-FIRST = date(2026, 11, 2)  # a Monday, the third day of a block of five
+FIRST = date(2026, 11, 2)  # a Monday, the last day of a block of five
 LIVES = [  # fixes as day, hour, place; "-" is a look at the clock
     ("a fix in each slot of each day", [(d, h, "abc"[d % 3]) for d in range(17) for h in (9, 15)]),
     ("one morning, then nothing", [(0, 9, "a"), *((d, 15, "-") for d in range(17))]),
@@ -148,10 +148,11 @@ LIVES = [  # fixes as day, hour, place; "-" is a look at the clock
      [(0, 9, "a"), (1, 15, "b"), (3, 9, "c"), (0, 15, "-"), (2, 9, "a"), (12, 9, "-")]),
 ]  # fmt: skip
 
-LIMITS = [  # days since FIRST, in blocks of five of which the first began two days before it
-    ("fresh/early/0", 2), ("fresh/early/0", 3), ("fresh/late/1", 3), ("fresh/late/0", 7),
-    ("fresh/early/1", 8), ("fresh/early/0", 4), ("fresh/late/0", -3), ("fresh/late/0", -2),
-    ("fresh/early/0", 18), ("fresh/early/0", 23),
+LIMITS = [  # days since FIRST, the last day of a block of five: blocks are -4 to 0, 1 to 5, 6 to 10
+    ("fresh/early/0", 5), ("fresh/early/0", 6),  # a day apart, in two blocks
+    ("fresh/late/1", 10), ("fresh/late/1", 1),  # as many days apart as a block has, in one
+    ("fresh/late/0", 0), ("fresh/early/1", -4), ("fresh/late/0", -1), ("fresh/early/0", 11),
+    ("fresh/early/0", 16), ("fresh/late/0", 2),
 ]  # fmt: skip
 
 
