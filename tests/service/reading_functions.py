@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 
 
 def many_lists(content: bytes) -> int:
@@ -17,3 +19,11 @@ def endless(content: bytes) -> None:
 
 def process_of(content: bytes) -> int:
     return os.getpid() if content else 0
+
+
+def await_go(content: bytes, folder: str, number: int) -> int:
+    """Write how nice it is, and wait for a file `go`."""
+    Path(folder, f"nice-{number}").write_text(str(os.nice(0)))
+    while content and not Path(folder, "go").exists():
+        time.sleep(0.01)
+    return number

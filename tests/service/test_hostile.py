@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.support import Running, decode_spec, running, submit, upload
+from tests.service.support import Running, decode_spec, running, submit
 
 REQUESTS = int(os.environ.get("RAPPOR_TEST_REQUESTS", "1200"))
 TEXTS = [
@@ -216,9 +216,9 @@ def test_quotas_end_in_words(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     limits = {"max_jobs_of_analyst": 2, "max_list_entries": 3}
     with running(url, **limits) as served, served.client("ana") as ana:
-        source = {"aggregates": [upload(ana)]}
+        asked = decode_spec(ana)
         answers = [
-            ana.post("/v1/jobs", json={"kind": "decode", "source": source, "options": {"alpha": a}})
+            ana.post("/v1/jobs", json={**asked, "options": {"alpha": a}})
             for a in (0.01, 0.02, 0.02, 0.03)
         ]
         assert [one.status_code for one in answers] == [202, 202, 202, 429]
