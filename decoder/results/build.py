@@ -99,6 +99,7 @@ def assemble(
             summary.repetition,
         ),
         _alike(answer, grouping, table.values, complete=candidates.complete),
+        _by_false_share(answer, options),
     )
     return Decoding(
         metric=aggregate.metric,
@@ -115,6 +116,14 @@ def assemble(
         reason=None if summary.num_detected else why_nothing(summary),
         notes=str(candidates.notes),
     )
+
+
+def _by_false_share(answer: Answer, options: DecodeOptions) -> int:
+    """How many of the found a rule names since it bounds the share of the wrong, not any wrong."""
+    if options.correction not in ("bh", "fdr", "fdr-eb"):
+        return 0
+    beyond = answer.p * len(answer.p) > options.alpha
+    return int((answer.decision.detected & beyond).sum())
 
 
 def _alike(
