@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from collector.errors import NotServedError
 from collector.service.registry import Entry, LinkedEntry, load_registry
-from collector.store.raw import FIRST, RawRow, count_raw, raw_page
+from collector.store.raw import FIRST, RawRow, count_raw, raw_days, raw_page
 from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.json import report_fields
 from rappor_core.wire.report import Report
@@ -75,18 +75,33 @@ def _planned(
     days = 0 if first is None else day_of(first), closed if last is None else day_of(last)
     count = count_raw(connection, entry.series_id, *days)
     if not count:
-        raise _none_kept(entry)
+        days_kept = raw_days(connection, entry.series_id, date.max.toordinal())
+        waiting = next((day for day in days_kept if day > closed), None)
+        raise _none_kept(entry, waiting if last is None else None)
     return Export(entry, days, count)
 
 
-def _none_kept(entry: Entry | LinkedEntry) -> NotServedError:
+def _none_kept(entry: Entry | LinkedEntry, waiting: int | None) -> NotServedError:
+    """Why there is none. waiting: an open day of which reports are kept."""
     metric = entry.metric
-    what = "metric" if isinstance(entry, Entry) else "association"
+    what = f"{'metric' if isinstance(entry, Entry) else 'association'} {metric.name!a}"
+    if waiting is not None:
+        through = date_of(entry.closed_through)
+        return NotServedError(
+            f"the raw reports of {what} are of days that are not closed, from {date_of(waiting)} "
+            f"on; days are closed through {through}",
+            reason="day_open",
+        )
+    kept = f"it keeps them for keep_raw_days = {metric.keep_raw_days} days"
+    if metric.keep_raw_days > metric.accept_days:
+        why = f"{kept}, unless an archive took them; give other days"
+    else:
+        why = (
+            f"{kept}, and a day closes after accept_days = {metric.accept_days}; to export, the "
+            "first must be the larger"
+        )
     return NotServedError(
-        f"no raw reports of {what} {metric.name!a} are kept for these days: it keeps them for "
-        f"keep_raw_days = {metric.keep_raw_days} days, and a day closes after accept_days = "
-        f"{metric.accept_days}; to export, the first must be the larger",
-        reason="not_kept",
+        f"no raw reports of {what} are kept for these days: {why}", reason="not_kept"
     )
 
 

@@ -91,6 +91,17 @@ def test_what_is_not_there_or_not_closed_is_refused_and_noted(
     assert (noted.act, json.loads(noted.detail)["refused"]) == ("export", reason)
 
 
+def test_reports_of_open_days_alone_are_said_to_be_so(bench: Bench) -> None:
+    """Not that keep_raw_days, which is large enough, should be larger."""
+    bench.collector.push_metrics([KEPT], "test")
+    bench.send(bench.sender.reports(KEPT, 40, TODAY))
+    with pytest.raises(NotServedError, match=f"not closed, from {TODAY} on") as raised:
+        bench.collector.export_reports("test", KEPT.name)
+    assert raised.value.details["reason"] == "day_open"
+    with pytest.raises(NotServedError, match="give other days"):
+        bench.collector.export_reports("test", KEPT.name, last=YESTERDAY - timedelta(days=30))
+
+
 def test_an_export_is_noted_before_it_begins(collected: tuple[Bench, list[Report]]) -> None:
     bench, reports = collected
     bench.collector.export_reports("test", KEPT.name)

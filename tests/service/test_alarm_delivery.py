@@ -218,7 +218,17 @@ def test_an_address_inside_another_is_refused(name: str, inner: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "inside", ["fec0::1", "5f00::1", "2002:7f00:1::", "2001:0:7f00:1::1", "ff0e::1", "::"]
+    "inside",
+    [
+        "fec0::1",
+        "5f00::1",
+        "2002:7f00:1::",
+        "2001:0:7f00:1::1",
+        "ff0e::1",
+        "::",
+        "3fff::1",
+        "192.88.99.1",
+    ],
 )
 def test_only_global_unicast_is_public(inside: str) -> None:
     with pytest.raises(RequestError, match="not public"):

@@ -26,6 +26,10 @@ _SECONDS = 10.0  # of the whole exchange
 Resolve = Callable[[str, int], list[str]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # all that IANA has given out
+_OF_NO_HOST = [  # which Python takes for global
+    ipaddress.ip_network("192.88.99.0/24"),  # relays of 6to4, withdrawn (RFC 7526)
+    ipaddress.ip_network("3fff::/20"),  # documentation (RFC 9637)
+]
 _LAST_32_BITS = [  # networks whose addresses end in an IPv4 address
     ipaddress.IPv6Network(one)
     for one in (
@@ -120,6 +124,8 @@ def _embedded(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]
 def _is_public(address: Address) -> bool:
     """Whether an address that embeds no other is given out to hosts of the Internet."""
     if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False
+    if any(address in network for network in _OF_NO_HOST):
         return False
     return address.is_global and not address.is_multicast
 
