@@ -274,6 +274,10 @@ def test_the_review_says_what_will_be_known() -> None:
     mean = said(1_000, ask='"mean"', edges='{ scale = "linear", from = 0, to = 500 }')
     assert re.search(r"the mean is known to about [\d.]+ ms either way in the middle", mean)
     assert "1.4 times as far where 30 % have none" in mean
+    strata = {"ask": '"mean"', "edges": '{ scale = "linear", from = 0, to = 500 }'}
+    assert "piecewise mechanism" in said(1_000, **strata, **ONCE)
+    assert "piecewise mechanism" not in said(1_000, **strata, **(ONCE | {"epsilon": "4.0"}))
+    assert "piecewise mechanism" not in mean
 
 
 @pytest.mark.parametrize(
