@@ -49,7 +49,7 @@ from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
-TRIALS = 1_200_000  # of all metrics
+TRIALS = 1_000_000  # of all metrics
 MOST_TRIALS = 1_000_000  # of one metric
 SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # of the trials, by reports of a life in the encoder
 DEVICE_SHARE = 0.0125  # of the trials, with the ledger
