@@ -119,6 +119,11 @@ class Model:
         self.cone.hold(rows, held=False)
         return rows
 
+    def withhold(self, table: int) -> None:
+        """Nothing of a table is shown any more."""
+        rows = [i for i, (one, row) in enumerate(self.owner) if one == table and row != NOBODY]
+        self.cone.hold(rows, held=False)
+
 
 def model_of(component: Component, leaves: Sequence[str]) -> Model:
     """The constraints of a component on the reports of its atoms and the persons of some values.

@@ -202,12 +202,14 @@ class _Search:
         The narrowest interval comes first. What was found of a target bounds its interval from
         below when more has been suppressed, so that only the first in the queue is solved again.
 
-        Returns whether a table was withheld: the model is then not that of what is public.
+        Returns whether a table was withheld: it is then a target, and all is to be judged anew.
         """
         judge.certify()
         while queue := self._queue(judge):
             if self._empty(queue, judge):
-                return True
+                return (
+                    True  # numbers of its reports, and what no table is of, are other targets now
+                )
         return False
 
     def _queue(self, judge: Judge) -> list[tuple[float, int]]:
@@ -219,20 +221,26 @@ class _Search:
 
     def _empty(self, queue: list[tuple[float, int]], judge: Judge) -> bool:
         """Act on what is in the queue. True where a table was withheld."""
+        withheld = False
         while queue:
             number = heappop(queue)[1]
-            found = judge.exposure(judge.targets[number])
+            target = judge.targets[number]
+            if target.kind == "share" and self._is_withheld(target.table):
+                continue
+            found = judge.exposure(target)
             if found is None:
                 continue
             if not queue or found.width <= queue[0][0]:
                 before = len(judge.targets)
-                if not self._act(judge, found):
-                    return True
+                withheld |= not self._act(judge, found)
                 for added in range(before, len(judge.targets)):
                     heappush(queue, (0.0, added))
             if found.target not in self.hopeless:
                 heappush(queue, (found.width, number))
-        return False
+        return withheld
+
+    def _is_withheld(self, table: int | None) -> bool:
+        return table is not None and self.component.tables[table].reports is None
 
     def _act(self, judge: Judge, exposure: Exposure) -> bool:
         """Suppress what tells most, at the least cost. False where a table was withheld."""
@@ -250,6 +258,7 @@ class _Search:
             return True
         tables[table] = tables[table].withheld()
         self.component.rows[table] = []
+        judge.model.withhold(table)
         return False
 
     def _cheapest_row(self, judge: Judge, exposure: Exposure) -> tuple[int, int] | None:
