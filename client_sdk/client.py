@@ -98,6 +98,8 @@ class Client:
         """Whether values are recorded and reports are sent, and if not, why."""
         status, session = self._life.status, self._life.session
         if status.condition == ACTIVE and session is not None:
+            if session.trouble:
+                return Status("state_unavailable", session.trouble)
             if session.worker.key_is_refused:
                 return Status(KEY_REFUSED, SENTENCES[KEY_REFUSED])
             if failing := session.worker.not_delivered:
@@ -186,6 +188,7 @@ class Client:
             if self._setup.development:
                 raise
             return self._not_recorded(f"mistake:{type(error).__name__}", detail_of(error))
+        session.trouble = ""
         if outcome is None:
             return True
         if outcome not in ("queued", "queued_fallback"):
@@ -299,6 +302,7 @@ class Client:
         found = trouble(session.state.path, error)
         if isinstance(found, StateBusyError):
             return self._not_recorded("not_recorded:busy")
+        session.trouble = f"Not recorded: {found}"
         self._life.fail(session, found)
         return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
 

@@ -13,7 +13,7 @@ from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import date_of, last_day
-from rappor_core.risk import THOUGHT, believed, percent_up
+from rappor_core.suspicion import THOUGHT, believed, percent_up
 
 REASONS = {"full", "expired", "closed", "late", "ahead", "held", "not_recorded", "trouble"}
 REASONS |= {"mistake"}

@@ -48,6 +48,7 @@ class Session:
         Raises StateError, with condition `no_consent` where there is no secret and none may be.
         """
         self._count = count
+        self.trouble = ""  # why the last value could not be recorded, until one is
         self._values = Overflow(self._failed_late)
         self._fixes = Overflow(self._failed_late)
         self._places: LocationRecorder | None = None

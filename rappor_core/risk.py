@@ -7,16 +7,15 @@ their figures from here, by what the ledger of a device lets it send in its whol
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from rappor_core.metrics.validation import APP, WEB
+from rappor_core.suspicion import PRIOR, THOUGHT, believed, percent_up
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
 
-PRIOR = 0.01  # of the example: how likely somebody thought an answer before
-THOUGHT = f"Who thinks it {100 * PRIOR:g} % likely that an answer is yours believes it"
+__all__ = ["PRIOR", "THOUGHT", "Risk", "believed", "percent_up", "risk_of"]
 
 
 class Risk(NamedTuple):
@@ -59,20 +58,3 @@ def risk_of(*metrics: Metric) -> Risk:
         over_lives if app else 0.0,
         max(metric.lives or 0 for metric in metrics),
     )
-
-
-def believed(epsilon: float, prior: float = PRIOR) -> float:
-    """The most that a suspicion can become, by Bayes' rule.
-
-    Args:
-        epsilon: nats by which what was seen is bounded, 0 or more; infinite gives 1.
-        prior: how likely it was thought before, in (0, 1).
-    """
-    return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
-
-
-def percent_up(share: float) -> str:
-    """A share in per cent, rounded up: it is said to be a bound."""
-    digits = 2 if share < 0.1 else 1
-    factor = 10**digits
-    return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"

@@ -29,7 +29,6 @@ KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
 LONGEST_DELAY = 10  # times the mean
 TOO_LARGE = "http_413"
-LAST_SECOND = 253_402_300_799.0  # of the year 9999, since 1970
 FAILING = "failing_since"  # of the time of the first failure, in the state's table `meta`
 
 
@@ -81,9 +80,7 @@ class SendLoop:
         """Since when nothing could be delivered, and why; "" where the last try did not fail."""
         if self._failing_since is None:
             return ""
-        stamp = max(
-            0.0, min(self._failing_since, self._clock(), LAST_SECOND)
-        )  # damage, a set clock
+        stamp = min(max(self._failing_since, 0.0), 2e11)  # damage: a year that can be written
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp))
         return f"not delivered since {since}, because {self.last_error or 'of an earlier failure'}"
 

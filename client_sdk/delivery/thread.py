@@ -85,6 +85,8 @@ class SenderThread:
     @property
     def not_delivered(self) -> str:
         """Since when nothing could be delivered, and why; "" where the last try did not fail."""
+        if self._trouble:
+            return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""
 
     @property

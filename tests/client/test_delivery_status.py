@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.testing import MemoryCollector
 from rappor_core.wire.report import Batch
+from tests.client.process_support import output_of
 
 WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05)
 SINCE = "not delivered since 2026-11-21T12:00:00Z, because "
@@ -121,4 +123,44 @@ def test_a_withdrawal_forgets_since_when(open_client: Any) -> None:
     assert client.set_consent(False)
     assert client.status.condition == "no_consent"
     assert client.set_consent(True)
+    assert client.status.condition == "active"
+
+
+FULL = """
+import resource, signal, sys
+from client_sdk import Client, Delivery
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+client = Client.open(sys.argv[1], state_dir=sys.argv[2], collector="http://127.0.0.1:9",
+                     consent=True, delivery=Delivery(mean_delay=3600.0))
+assert client.record("homepage", "a")
+for most in (1_000, resource.RLIM_INFINITY):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    print(client.record("homepage", "a"), client.status.condition, client.status.sentence)
+client.close()
+"""
+
+
+def test_a_disk_that_fills_up_shows_until_a_value_is_recorded(
+    tmp_path: Path, metrics_text: str
+) -> None:
+    full, then = output_of(FULL, tmp_path, metrics_text)
+    assert full.startswith("False state_unavailable Not recorded: ")
+    assert then == "True active Values are recorded and reports are sent."
+
+
+def test_a_state_that_the_thread_cannot_use_shows(
+    open_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("client_sdk.delivery.thread.TROUBLE_PAUSE", 0.02)
+    client = open_client(delivery=WHEN_FLUSHED)
+    with monkeypatch.context() as broken:
+        broken.setattr("client_sdk.delivery.queue.ReportQueue.compose", fails)
+        assert client.record("homepage", "a")
+        assert not client.flush(0.3)
+        assert client.status.condition == "not_delivered"
+        assert "OperationalError: database or disk is full" in client.status.sentence
+    assert client.flush(20)
     assert client.status.condition == "active"
