@@ -2,15 +2,18 @@
 
 Where the regression has numbers enough its own intervals are used. Where they are few, and fewer
 than the cells, several lists of shares explain the data about equally well and a single fit is one
-of them: there the intervals come from samples of all (`gibbs`). The test of a cell is the
-regression's.
+of them: there the intervals come from samples of all (`gibbs`). Where the cohorts do not even tell
+a few heavy cells from others, nothing finds all those lists: an interval then begins at 0 and ends
+at what the bits of the cell allow. The test of a cell is the regression's.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
 from decoder.estimation.gibbs import Samples
@@ -27,7 +30,9 @@ from decoder.pipeline import observe
 from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
 
+HEAVY = 3  # cells that a map may consist of, which cohorts must tell from all others
 MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/method.md)
 
 
@@ -68,6 +73,9 @@ def cell_estimates(
         warnings += _crowded(len(estimate), excess, _unsettled(samples, table.detected))
     elif excess > 0:
         warnings += _not_sampled(len(estimate), len(estimate) - excess)
+    if _addresses_too_short(aggregate, candidates):
+        low, high = np.zeros_like(low), np.maximum(high, _allowed(aggregate, candidates, decoding))
+        warnings += _not_located(aggregate.params, len(estimate))
     low = np.where(table.detected, np.maximum(low, LEAST), low)
     return CellEstimates(estimate, error, low.clip(0, 1), high.clip(0, 1), table.detected, warnings)
 
@@ -81,6 +89,32 @@ def _excess_cells(aggregate: Aggregate, candidates: Candidates) -> int:
     free = params.num_bits - bool(params.scheme.symbols)
     numbers = cohorts * free
     return max(len(candidates) - numbers, 0) if numbers <= MOST_NUMBERS else 0
+
+
+def _addresses_too_short(aggregate: Aggregate, candidates: Candidates) -> bool:
+    """Whether the bits of a cell in all cohorts name fewer lists than there are of heavy cells."""
+    params = aggregate.params
+    if candidates.direct(params):
+        return False
+    cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
+    digits = cohorts * params.num_hashes * math.log2(max(params.num_bits, 2))
+    return digits < HEAVY * math.log2(len(candidates))
+
+
+def _allowed(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Floats:
+    """The most that each cell can hold: no more than its first bit shows in any cohort, (M,).
+
+    One-sided limits, each at the level of the intervals shared by the cohorts.
+    """
+    positions = candidates.positions(aggregate.params)
+    observed = observe(aggregate, positions, decoding.summary.repetition)
+    noise, shares = observed.noise, np.clip(observed.bit_shares, 0.0, 1.0)
+    variance = noise.bits.mechanism_variance(shares, noise.repetition)
+    variance = variance + noise.repetition * shares * (1 - shares)
+    tail = (1 - decoding.options.level) / len(shares)
+    limits = observed.bit_shares - ndtri(tail) * np.sqrt(variance / noise.reports[:, None])
+    first = observed.positions[:, :, 0].astype(np.intp)
+    return np.asarray(limits[np.arange(len(limits)), first].min(axis=1).clip(0, 1))
 
 
 def _samples(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Samples:
@@ -98,6 +132,17 @@ def _crowded(cells: int, excess: int, unsettled: str) -> tuple[str, ...]:
         f"{cells:,} cells are read from {cells - excess:,} numbers: different maps explain them "
         f"about equally well, and the intervals of single cells allow for it.{unsettled} Use a "
         "coarser level, or more cohorts, bits or symbols.",
+    )
+
+
+def _not_located(params: RapporParams, cells: int) -> tuple[str, ...]:
+    """A warning that cohorts are too few to say where anybody is, and how many would do."""
+    digits = params.num_hashes * math.log2(max(params.num_bits, 2))
+    enough = math.ceil(HEAVY * math.log2(cells) / digits)
+    return (
+        f"{params.num_cohorts} cohorts cannot tell where {HEAVY} heavy cells of {cells:,} are: the "
+        "map is one of many that the reports allow, and the interval of each cell begins at 0. "
+        f"Declare {enough} cohorts or more.",
     )
 
 
