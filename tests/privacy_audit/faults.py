@@ -500,8 +500,8 @@ FAULTS = (
           "does not depend on host", installations=2),
     Fault("ids-that-count", _QUEUE,
           "batch_id = self._randomness(BATCH_ID_BYTES)",
-          "number = (self._state.get('number') or 0) + 1\n"
-          "        self._state.put('number', number)\n"
+          "number = int(self._state.get('unit:number') or 0) + 1\n"
+          "        self._state.put('unit:number', str(number))\n"
           "        key = __import__('hashlib').sha256(self._state.identity().secret).digest()\n"
           "        batch_id = (int.from_bytes(key[:16], 'big') + number).to_bytes(17, 'big')[-16:]",
           "successive batch ids", installations=2),
@@ -515,13 +515,13 @@ FAULTS = (
     # Bytes of the state's files.
     Fault("last-value-in-the-state", _RECORDER,
           "        return self._queue(state, state.device.value_bits(value), day)",
-          "        self._state.put('last', str(value))\n"
+          "        self._state.put('unit:last', str(value))\n"
           "        return self._queue(state, state.device.value_bits(value), day)",
           "bytes of the files", installations=8),
     Fault("digest-of-the-value-in-the-state", _RECORDER,
           "        return self._queue(state, state.device.value_bits(value), day)",
           "        told = __import__('hashlib').blake2b(str(value).encode()).hexdigest()\n"
-          "        self._state.put('seen', told)\n"
+          "        self._state.put('unit:seen', told)\n"
           "        return self._queue(state, state.device.value_bits(value), day)",
           "bytes of the files", installations=8),
     Fault("places-of-periods-that-are-over", "client_sdk/location/period_visits.py",
