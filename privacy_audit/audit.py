@@ -113,7 +113,7 @@ class AuditOptions:
             few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
             return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * DEVICE_SHARE)))
         share = SHARES.get(scenario.watched, SHARES[7])
-        if scenario.by_cohort or not scenario.claim:  # where nothing may show, little is found
+        if scenario.by_cohort:
             share = SHARES[7]
         return max(FEWEST_TRIALS, round(self.trials * share))
 

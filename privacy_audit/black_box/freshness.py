@@ -77,10 +77,12 @@ def _equal(metric: Metric, permanent: int, seen: list[list[Seen]], how: str) -> 
             continue
         expected = n * (n - 1) / 2 * alike
         found = equal_pairs(table[:, piece[0] : piece[1]])
-        p_values.append(float(stats.poisson.sf(found - 1, expected)) if found else 1.0)
+        triples = chance_alike(metric, permanent, 8 * piece[0], 8 * piece[1], reports=3)
+        p_values.append(at_least(found, n, alike, triples))
         bits = f"bits {8 * piece[0]} to {8 * piece[1]}"
         told.append(f"{found:,} equal pairs of {bits}, {expected:.3g} expected")
-        more = FOUND + 4 * np.sqrt(expected + 1)
+        spread = expected + n * (n - 1) * (n - 2) * (triples - alike**2)
+        more = FOUND + 4 * np.sqrt(spread + 1)
         seeds = max(seeds, np.log2(n * (n - 1) / 2 / more))
     if not p_values:
         return test(
@@ -94,13 +96,31 @@ def _equal(metric: Metric, permanent: int, seen: list[list[Seen]], how: str) -> 
     )  # fmt: skip
 
 
-def chance_alike(metric: Metric, permanent: int, start: int, end: int) -> float:
-    """That bits `start` to `end` of two reports are equal, given their permanent response."""
-    m = metric.params.mechanism
+def at_least(found: int, number: int, alike: float, triples: float) -> float:
+    """P(so many equal pairs, or more) among so many reports, by a negative binomial law.
+
+    It has the exact mean and variance: where some reports are likelier than others the pairs of
+    one report depend on each other, and a Poisson law calls honest clients broken.
+    alike, triples: that two, and that three, reports are equal.
+    """
+    pairs = number * (number - 1) / 2
+    mean = pairs * alike
+    more = 2 * pairs * (number - 2) * (triples - alike**2) - mean * alike
+    if not found:
+        return 1.0
+    if more <= 1e-9 * mean:
+        return float(stats.poisson.sf(found - 1, mean))
+    return float(stats.nbinom.sf(found - 1, mean**2 / more, mean / (mean + more)))
+
+
+def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
+    """That bits `start` to `end` of so many reports are equal, given their permanent response."""
+    m, times = metric.params.mechanism, reports
     p2, q2 = m.p2 / PROBABILITY_SCALE, m.q2 / PROBABILITY_SCALE
     places = range(start, min(end, metric.params.num_bits))
     ones = sum(permanent >> place & 1 for place in places)
-    return float((p2**2 + (1 - p2) ** 2) ** ones * (q2**2 + (1 - q2) ** 2) ** (len(places) - ones))
+    each = p2**times + (1 - p2) ** times, q2**times + (1 - q2) ** times
+    return float(each[0] ** ones * each[1] ** (len(places) - ones))
 
 
 def equal_pairs(table: NDArray[np.uint8]) -> int:
