@@ -26,6 +26,10 @@ def scrub_traces(state: SqliteState) -> bool:
     mark = state.get(NAME)
     if mark is None:
         return True
+    with state.transaction() as database:  # places of rows tell how long those before them were
+        notes = database.execute("SELECT * FROM notes").fetchall()
+        database.execute("DELETE FROM notes")
+        database.executemany("INSERT INTO notes VALUES (?, ?)", notes)
     if not state.scrub():
         return False
     with state.transaction() as database:  # another process may have deleted more meanwhile

@@ -238,3 +238,27 @@ def test_a_period_that_ends_with_an_error_later_on_is_scrubbed(
     monkeypatch.setattr(state, "count", lambda *_: None)
     places.fix("density", 1.5, 1.5, NOON + timedelta(days=1))
     assert state.get("unscrubbed") is not None
+
+
+def test_what_is_left_stands_as_if_nothing_longer_had_been_there(tmp_path: Path) -> None:
+    """Of two devices with equal notes now, the file does not tell whose note was longer before."""
+    pages = []
+    for length in (20, 90):
+        folder = tmp_path / str(length)
+        with closing(StateDirectory(folder).open(threading.RLock())) as state:
+            for name, text in (("a", "short"), ("b", "x" * length), ("c", "short")):
+                with state.transaction():
+                    state.put_note(name, text)
+            with state.transaction():
+                state.put_note("b", "gone")
+                leave_trace(state)
+            assert scrub_traces(state)
+            pages.append(notes_page(folder / "state.sqlite"))
+    assert pages[0] == pages[1]
+
+
+def notes_page(path: Path) -> bytes:
+    with closing(sqlite3.connect(path)) as database:
+        ((number,),) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'notes'")
+        ((size,),) = database.execute("PRAGMA page_size")
+    return path.read_bytes()[(number - 1) * size : number * size]
