@@ -80,6 +80,7 @@ simulate: $(VENV)/.all
 	$(SIMULATE) discovery --runs 1 --epsilon 4 --reports 100000 --no-rivals
 	$(SIMULATE) plan --runs 2 --first 31 --last 50
 	$(SIMULATE) location-attacks $(AUDITED) --crowd 300
+	$(SIMULATE) location-maps --side 8 --devices 20000 --draws 1
 	$(SIMULATE) location-moves --side 8 --devices 20000 --moved 0.3 --series 1
 	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4

@@ -113,8 +113,8 @@ CORE = (
     Mutation(
         "merge-touching-windows", "windows that share a day are not added",
         "rappor_core/aggregate.py",
-        "return one.first_day <= other.last_day and other.first_day <= one.last_day",
-        "return one.first_day < other.last_day and other.first_day < one.last_day",
+        "if one.first_day <= other.last_day and other.first_day <= one.last_day:",
+        "if one.first_day < other.last_day and other.first_day < one.last_day:",
         ("tests/core/test_aggregate.py",),
     ),
     Mutation(
@@ -904,8 +904,8 @@ RELEASES = (
     Mutation(
         "known-too-well", "more is suppressed until no reader knows a hidden share too well",
         "publication/release/inference/targets.py",
-        "wide = high - low >= self.width - EXACT",
-        "wide = high >= low",
+        "        return high - low >= self.width - EXACT",
+        "        return high >= low",
         ("tests/publication/release/test_build.py", "tests/publication/release/test_inference.py"),
     ),
     Mutation(
