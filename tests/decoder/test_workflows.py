@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from decoder.errors import CancelledError, CandidatesError, DecodeError
-from decoder.sources.aggregates import AggregateFiles, CollectorWindow, GoogleTables
+from decoder.sources.aggregates import AggregateFiles, GoogleTables
 from decoder.sources.density_windows import LocationFiles, LocationWindows
 from decoder.sources.windows import Each
 from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
@@ -115,8 +115,6 @@ def test_what_would_be_ignored_is_refused_in_words_of_no_option() -> None:
         MapJob("places", PLACES, cells=Path("a"), region=Path("b"))
     with pytest.raises(DecodeError, match="no aggregate file"):
         AggregateFiles(()).read()
-    with pytest.raises(DecodeError, match="needs a first and a last day"):
-        CollectorWindow("http://127.0.0.1:9", "page").windows(Each.DAY)
     with pytest.raises(DecodeError, match="names no days"):
         GoogleTables(Path("params.csv"), Path("counts.csv"), "md5").windows(Each.DAY)
 
