@@ -67,12 +67,14 @@ def budget_checks(source: Source, names: tuple[str, ...], *, upkeep: bool) -> It
     shown = exchanged(MetricsFile({m.name: m for m in own}), without_second_round)
     draw = Random(os.urandom(16))
     whole = sum(m.lifetime_epsilon for m in shown.declared if math.isfinite(m.lifetime_epsilon))
+    least, most = SHARES
     for kind, text in NAMES.items():
         if kind != "file" and not upkeep:
             continue
         found: list[Spent] = []
-        for _ in range(FILES):
-            budget = whole * (draw.uniform(*SHARES) if source.command is None else 2.0)
+        for number in range(FILES):
+            share = least + (most - least) * (number + draw.random()) / FILES  # each its own part
+            budget = whole * (share if source.command is None else 2.0)
             found += _run(source, shown, kind, budget, draw)
         if source.command is None:  # no file is read whose budget is below its metrics' caps
             yield _together(text, found)

@@ -32,7 +32,7 @@ class Atoms:
     """tables: for each atom the tables that it is part of, as bits of a number.
 
     residual: for each atom, whether everybody in it has a value that no table names, of a stratum
-    of which tables name two values or more.
+    of which tables name two values or more, and each table that it is part of has other atoms.
     """
 
     tables: tuple[int, ...]
@@ -81,7 +81,11 @@ def find_atoms(scopes: Sequence[Scope]) -> Atoms:
             if part.tables:
                 residual[part.tables] = residual.get(part.tables, True) and is_left
         _check_number(len(residual), splits, scopes)
-    return Atoms(tuple(residual), tuple(residual.values()))
+    held = _union(tables for tables, is_left in residual.items() if not is_left)
+    return Atoms(
+        tuple(residual),
+        tuple(is_left and not tables & ~held for tables, is_left in residual.items()),
+    )
 
 
 def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[Scope]) -> None:

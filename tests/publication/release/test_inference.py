@@ -196,6 +196,15 @@ def test_the_only_district_of_a_region_is_the_region() -> None:
     assert dict(zip(at_night.tables, at_night.residual, strict=True))[2] is False  # d3 by day
 
 
+def test_a_region_of_which_no_district_is_named_holds_somebody() -> None:
+    """Its own table does: that nobody is left beside districts that are named is no reason."""
+    regions = [Scope({"region": name}, DAY, DAY) for name in "ns"]
+    found = find_atoms([*regions, of_district("d1", "n"), of_district("d2", "n")])
+    assert dict(zip(found.tables, found.residual, strict=True)) == {
+        1: True, 2: False, 1 | 4: False, 1 | 8: False,
+    }  # fmt: skip
+
+
 def test_a_district_that_moves_lies_in_no_region() -> None:
     """Two releases say otherwise of d1: each table keeps somebody."""
     found = find_atoms([of_district("d1", "n"), of_district("d1", "s"), of_district("d2", "s")])
@@ -237,6 +246,11 @@ def narrow(seed: int) -> list[str]:
 @pytest.mark.parametrize("start", range(0, 12, 4))
 def test_nothing_is_narrower_than_promised(start: int) -> None:
     assert {seed: told for seed in range(start, start + 4) if (told := narrow(seed))} == {}
+
+
+@pytest.mark.parametrize("seed", [13, 56, 59, 1492])
+def test_nothing_is_narrower_in_worlds_that_told_more_once(seed: int) -> None:
+    assert narrow(seed) == []
 
 
 @pytest.mark.long
