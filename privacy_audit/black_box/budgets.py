@@ -37,6 +37,7 @@ DEVICES = 5  # of each
 PERIODS = 16
 VALUES = 12  # of each metric, among which a device draws
 SHARES = (0.1, 0.95)  # of what all metrics may cost, between which budgets are drawn
+AMPLE = 2.0  # of the same: one more file, in which the bounds of single metrics alone hold
 ROUNDING = 1 + 1e-9
 NAMES = {
     "file": "all metrics together stay within the budget of the file",
@@ -68,14 +69,14 @@ def budget_checks(source: Source, names: tuple[str, ...], *, upkeep: bool) -> It
     draw = Random(os.urandom(16))
     whole = sum(m.lifetime_epsilon for m in shown.declared if math.isfinite(m.lifetime_epsilon))
     least, most = SHARES
+    part = (most - least) / FILES
     for kind, text in NAMES.items():
         if kind != "file" and not upkeep:
             continue
         found: list[Spent] = []
-        for number in range(FILES):
-            share = least + (most - least) * (number + draw.random()) / FILES  # each its own part
-            budget = whole * (share if source.command is None else 2.0)
-            found += _run(source, shown, kind, budget, draw)
+        drawn = (least + part * (number + draw.random()) for number in range(FILES))
+        for share in (*drawn, AMPLE) if source.command is None else (AMPLE,) * FILES:
+            found += _run(source, shown, kind, whole * share, draw)
         if source.command is None:  # no file is read whose budget is below its metrics' caps
             yield _together(text, found)
         yield _each(kind, found)
