@@ -55,7 +55,7 @@ MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE, SET_ASIDE = (
 class Block(Protocol):
     """A sealed block of a metric, or of an association, of which raw reports are kept.
 
-    first_day, last_day: inclusive.  num_raw: reports that are kept.
+    first_day, last_day: inclusive; None where damage hides them.  num_raw: reports that are kept.
     reports_per_cohort, bit_counts: its counters, (m,) and (m, k); of an association k counts the
     bits of both metrics and all pairs of them.  damage: why these cannot be read, else "".
     """
@@ -65,11 +65,11 @@ class Block(Protocol):
         """As it is declared; the reports of an association are linked ones, both together."""
 
     @property
-    def first_day(self) -> date:
+    def first_day(self) -> date | None:
         """Of its days."""
 
     @property
-    def last_day(self) -> date:
+    def last_day(self) -> date | None:
         """Of its days."""
 
     @property
@@ -109,12 +109,13 @@ class Source(Protocol[B]):
 class Outcome:
     """What became of a block: one of the words above.
 
-    num_reports: moved or left.  reason: why it was set aside, else "".
+    first_day, last_day: None where damage hides them.  num_reports: moved or left.  reason: why it
+    was set aside, else "".
     """
 
     metric: str
-    first_day: date
-    last_day: date
+    first_day: date | None
+    last_day: date | None
     num_reports: int
     what: str
     reason: str = ""
@@ -141,21 +142,24 @@ def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Ite
 
 
 def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: date) -> str:
-    metric = block.metric
-    if block.damage:
+    metric, first_day, last_day = block.metric, block.first_day, block.last_day
+    if block.damage or first_day is None or last_day is None:
         raise ArchiveDamagedError(block.damage)
+    name = entry_name(metric.name, metric.params_id, first_day.isoformat())
     known = list(read_entries(store, key, folder_of(metric.name, metric.params_id)))
-    same = [entry for entry in known if entry.name == _name(block)]
+    same = [entry for entry in known if entry.name == name]
     if same:
+        if same[0].last_day != last_day.isoformat():
+            return OVERLAPS
         return _finish(source, block, same[0], store, key)
     if any(entry.first_day is None for entry in known):
         raise ArchiveError(
             f"this archive holds imported reports of {metric.name!a} without days; export into "
             "another one"
         )
-    if any(touches(entry, block.first_day, block.last_day) for entry in known):
+    if any(touches(entry, first_day, last_day) for entry in known):
         return OVERLAPS
-    until = keep_until(block.first_day, metric.keep_raw_days)
+    until = keep_until(first_day, metric.keep_raw_days)
     if today > until:
         return DUE
     if block.num_raw < sum(block.reports_per_cohort):
@@ -168,8 +172,8 @@ def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: dat
         params_id=metric.params_id,
         definition=definition,
         params=layout,
-        first_day=block.first_day,
-        last_day=block.last_day,
+        first_day=first_day,
+        last_day=last_day,
         keep_until=until,
     )
     try:
@@ -185,7 +189,7 @@ def _finish(source: Source[B], block: B, entry: Entry, store: Store, key: Archiv
 
     Raises ArchiveDamagedError where the part is not whole: the rows are what is left then.
     """
-    if entry.counts_digest != _digest(block) or entry.last_day != block.last_day.isoformat():
+    if entry.counts_digest != _digest(block):
         return OVERLAPS
     if not entry.expired:
         verify_part(store, key, entry)
@@ -218,7 +222,3 @@ def _other_reports(block: Block) -> ArchiveDamagedError:
 
 def _digest(block: Block) -> str:
     return digest_of(np.array(block.reports_per_cohort), np.array(block.bit_counts))
-
-
-def _name(block: Block) -> str:
-    return entry_name(block.metric.name, block.metric.params_id, block.first_day.isoformat())

@@ -11,7 +11,7 @@ from collector.errors import StorageError
 from collector.routes.dependencies import Parts
 from collector.service.closing import Closed
 from collector.service.growth import find_growth
-from collector.service.raw_blocks import find_expiring
+from collector.service.raw_blocks import find_damaged, find_expiring
 from collector.service.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.store.broker import count_skipped, read_state
 from rappor_server.logs import Log
@@ -67,8 +67,12 @@ async def keep_house(parts: Parts, log: Log) -> None:
             if monotonic() >= next_look:
                 next_look = monotonic() + _GROWTH_SECONDS
                 await run_in_threadpool(_tell_of_growth, parts, log, told)
+                await run_in_threadpool(_tell_of_damage, parts, log, told)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
+            continue
+        except Exception as error:  # a defect, or damage: days must be closed all the same
+            log.crash(error)
             continue
         if closed is not None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
@@ -86,6 +90,18 @@ def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
             log.notice(
                 "reports_grow", metric=one.metric, day=one.day, reports=one.reports, usual=one.usual
             )
+
+
+def _tell_of_damage(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
+    """Log each metric whose closed days are damaged once: they are neither served nor added to."""
+    registry = parts.collector.registry()
+    with parts.collector.database.read() as connection:
+        found = find_damaged(connection, registry)
+    for metric, params_id, reason in found:
+        key = ("damage", metric, params_id)
+        if key not in told:
+            told.add(key)
+            log.notice("blocks_damaged", metric=metric, params_id=params_id, reason=reason)
 
 
 def _tell_of_expiry(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:

@@ -6,6 +6,7 @@ RapporError
     |-- SchemaError            the database is not at this code's version
     |-- StorageError           the database cannot be reached or cannot write; nothing was counted
     |   |-- ConflictError      another process changed the same rows first; repeat
+    |   |-- DamagedBlocksError   rows of closed days are not what was written
     |   `-- CounterFullError   a counter of one cohort, day and worker takes no more
     |-- OverloadedError        the queue is full, or the collector is shutting down; try again
     |-- RequestError           the request itself is wrong
@@ -47,6 +48,7 @@ __all__ = [
     "CollectorError",
     "ConflictError",
     "CounterFullError",
+    "DamagedBlocksError",
     "MetricChangeError",
     "NotFoundError",
     "NotServedError",
@@ -65,6 +67,10 @@ __all__ = [
 
 class CounterFullError(StorageError):
     """A counter of one cohort, day and worker takes no more reports."""
+
+
+class DamagedBlocksError(StorageError):
+    """Rows of closed days are not what was written."""
 
 
 class PositionError(CollectorError):

@@ -79,6 +79,7 @@ def export(
         for outcome in moving.export(source, store, secret, utc_today()):
             outcomes.append(outcome)
             days = f"{outcome.first_day} to {outcome.last_day}"
+            days = "of unknown days" if outcome.first_day is None else days
             line = f"{outcome.metric} {days}: {outcome.num_reports} reports {outcome.what}"
             print(line + f" ({outcome.reason})" * bool(outcome.reason), file=sys.stderr)
     moved = sum(one.num_reports for one in outcomes if one.what == moving.MOVED)
@@ -87,8 +88,8 @@ def export(
         rows = [
             {
                 "metric": one.metric,
-                "first_day": str(one.first_day),
-                "last_day": str(one.last_day),
+                "first_day": one.first_day and str(one.first_day),
+                "last_day": one.last_day and str(one.last_day),
                 "reports": one.num_reports,
                 "what": one.what,
                 "reason": one.reason,

@@ -12,7 +12,8 @@ from collector.service.disclosure import blocks_of_window, waiting_days
 from collector.service.growth import find_growth
 from collector.service.registry import Entry, LinkedEntry, Registry, load_registry
 from collector.store.bit_counters import counts
-from collector.store.blocks import BlockRow, accepted_totals, load_blocks, sum_blocks
+from collector.store.block_rows import BlockRow, load_blocks, load_possible
+from collector.store.blocks import accepted_totals, sum_blocks
 from rappor_core.aggregate import Aggregate
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.calendar import date_of
@@ -94,7 +95,7 @@ def list_associations(connection: Connection, today: date) -> list[dict[str, Any
             "params_id": entry.params_id,
             "state": _linked_state(entry, registry, today),
             "linked": totals.get(entry.series_id, 0),
-            **_spans(load_blocks(connection, entry.series_id)),
+            **_spans(load_possible(connection, entry.series_id)),
             "definition": entry.metric.to_dict(),
         }
         for entry in registry.linked.values()
@@ -129,7 +130,7 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
     totals = accepted_totals(connection)
     served: dict[int, dict[str, str]] = {}
     waiting: dict[int, dict[str, object]] = {}
-    for block in load_blocks(connection):
+    for block in load_possible(connection):
         if not block.sealed:
             waiting[block.series_id] = waiting_days(block)
         else:

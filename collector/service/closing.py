@@ -16,7 +16,7 @@ from time import perf_counter, sleep
 
 from sqlalchemy import Connection
 
-from collector.errors import NotFoundError, RequestError
+from collector.errors import DamagedBlocksError, NotFoundError, RequestError
 from collector.service.clock import latest_expiry
 from collector.service.linked_blocks import seals
 from collector.service.registry import Entry, LinkedEntry, Registry, registry_as_known
@@ -218,7 +218,7 @@ def _close(
 def _fold_some(connection: Connection, waiting: list[Entry | LinkedEntry]) -> int:
     """Fold closed days, in order within a series, until the time is over.
 
-    Returns how many, days of metrics alone.
+    Returns how many, days of metrics alone. Days of a series that is damaged stay as they are.
 
     waiting: loses the series that have no more of them.
     """
@@ -230,11 +230,15 @@ def _fold_some(connection: Connection, waiting: list[Entry | LinkedEntry]) -> in
             waiting.pop()
             continue
         floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
-        if isinstance(entry, LinkedEntry):
-            fold_day(connection, entry.series_id, day, floors, partial(seals, connection, entry))
-        else:
-            fold_day(connection, entry.series_id, day, floors)
-            folded += 1
+        is_linked = isinstance(entry, LinkedEntry)
+        seal = [partial(seals, connection, entry)] if isinstance(entry, LinkedEntry) else []
+        try:
+            with connection.begin_nested():
+                fold_day(connection, entry.series_id, day, floors, *seal)
+        except DamagedBlocksError:  # `find_damaged` tells of it, and no other series waits for it
+            waiting.pop()
+            continue
+        folded += not is_linked
         if perf_counter() - started >= FOLD_SECONDS:
             break
     return folded

@@ -12,7 +12,7 @@ from datetime import date
 
 from collector.errors import NotServedError
 from collector.service.registry import Entry, LinkedEntry
-from collector.store.blocks import BlockRow
+from collector.store.block_rows import BlockRow
 from rappor_core.calendar import date_of, day_of
 from rappor_core.text import counted
 

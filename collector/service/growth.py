@@ -14,7 +14,7 @@ from statistics import median
 from sqlalchemy import Connection
 
 from collector.service.registry import Registry
-from collector.store.blocks import BlockRow, load_blocks
+from collector.store.block_rows import BlockRow, load_possible
 from collector.store.daily import reports_by_day
 from rappor_core.calendar import date_of
 
@@ -89,7 +89,7 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
     are not told.
     """
     by_series: defaultdict[int, _Days] = defaultdict(_Days)
-    for block in load_blocks(connection):
+    for block in load_possible(connection):
         by_series[block.series_id].add_block(block)
     found = []
     for (series_id, day), reports in sorted(reports_by_day(connection).items()):

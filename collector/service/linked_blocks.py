@@ -15,7 +15,8 @@ from sqlalchemy import Connection
 
 from collector.service.registry import Entry, LinkedEntry
 from collector.store.associations import days_of_cohorts, forget_days, remember_days
-from collector.store.blocks import BlockRow, FoldedDay, cohort_sizes, load_blocks
+from collector.store.block_rows import BlockRow, load_blocks
+from collector.store.blocks import FoldedDay, cohort_sizes
 
 
 def seals(connection: Connection, linked: LinkedEntry, folded: FoldedDay, is_enough: bool) -> bool:

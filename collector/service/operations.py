@@ -20,7 +20,7 @@ from collector.service.clock import Clock, today, utc_now
 from collector.service.raw_blocks import RawBlocks
 from collector.service.registry import Registry, registry_as_known
 from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
-from collector.store.blocks import load_blocks
+from collector.store.block_rows import load_possible
 from collector.store.database import Database
 from rappor_core.aggregate import Aggregate
 from rappor_core.association_aggregate import AssociationAggregate
@@ -114,7 +114,7 @@ class Collector:
         """Closed days that are not served yet, of the series that waits longest and may be."""
         registry = self.registry()
         with self.database.read() as connection:
-            waiting = [block for block in load_blocks(connection) if not block.sealed]
+            waiting = [block for block in load_possible(connection) if not block.sealed]
         spans = (
             block.last_day - block.first_day + 1
             for block in waiting

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -16,19 +17,34 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from collector.errors import StorageError
-from collector.service.registry import Entry, LinkedEntry, Registry, load_registry
+from collector.errors import DamagedBlocksError, StorageError
+from collector.service.registry import (
+    Entry,
+    LinkedEntry,
+    Registry,
+    load_registry,
+    registry_as_known,
+)
 from collector.store.bit_counters import counts
-from collector.store.blocks import BlockRow, load_blocks, sum_blocks
+from collector.store.block_rows import (
+    BlockRow,
+    Doubt,
+    count_strays,
+    damages,
+    read_rows,
+)
+from collector.store.blocks import sum_blocks
 from collector.store.database import Database
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
 from rappor_core.calendar import date_of
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
+from rappor_core.text import counted
 
 SOON = 2  # days before raw reports are deleted from which that is told
 PAGE = 50_000  # reports read in one short transaction, of all days of a block together
 _LEAST_PAGE = 100
+_NO_DAYS = (0, -1)
 _DELETED_AT_ONCE = 20_000
 
 
@@ -37,7 +53,8 @@ class RawBlock:
     """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters.
 
     Of an association a report is two linked ones, whose bits stand one behind the other; k counts
-    the bits of both, and all pairs of them (`BitPairs`).  damage: why these could not be read.
+    the bits of both, and all pairs of them (`BitPairs`).  damage: why these could not be read;
+    days: (0, -1) where they could not.
     """
 
     metric: Metric | Association
@@ -49,14 +66,14 @@ class RawBlock:
     damage: str = ""
 
     @property
-    def first_day(self) -> date:
-        """Of its days, inclusive."""
-        return date_of(self.days[0])
+    def first_day(self) -> date | None:
+        """Of its days, inclusive; None where they are not known."""
+        return date_of(self.days[0]) if self.days != _NO_DAYS else None
 
     @property
-    def last_day(self) -> date:
-        """Of its days, inclusive."""
-        return date_of(self.days[1])
+    def last_day(self) -> date | None:
+        """Of its days, inclusive; None where they are not known."""
+        return date_of(self.days[1]) if self.days != _NO_DAYS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +105,19 @@ def find_expiring(connection: Connection, registry: Registry, now: int) -> list[
     ]
 
 
+def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, str, str]]:
+    """The metrics and associations with a block that is damaged: name, params_id, and why."""
+    by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
+    for row in read_rows(connection):
+        by_series[row.series_id].append(row)
+    found = []
+    for entry in (*registry, *registry.linked.values()):
+        doubt = next(filter(None, damages(by_series[entry.series_id])), None)
+        if doubt is not None:
+            found.append((entry.metric.name, entry.params_id, doubt.reason))
+    return found
+
+
 class RawBlocks:
     """The sealed blocks of one metric, or of all, of which raw reports are kept."""
 
@@ -98,7 +128,8 @@ class RawBlocks:
     def blocks(self) -> Iterator[RawBlock]:
         """Oldest first within a series; each as it is when its turn comes.
 
-        Raises NotFoundError for a name that is not known.
+        Raises NotFoundError for a name that is not known, and, after the last block,
+        DamagedBlocksError where there are more of them, and nothing tells whose.
         """
         with self._database.read() as connection:
             registry = load_registry(connection)
@@ -112,22 +143,39 @@ class RawBlocks:
             ]
         for entry in entries:
             with self._database.read() as connection:
-                sealed = [one for one in load_blocks(connection, entry.series_id) if one.sealed]
-            for block in sealed:
-                found = self._read(entry, block)
-                if found.num_raw or found.damage:
-                    yield found
+                rows = read_rows(connection, entry.series_id)
+                registry = registry_as_known(connection, registry)  # days close before they fold
+            closed = registry.served(entry.series_id).closed_through
+            for block, doubt in zip(rows, damages(rows, closed), strict=True):
+                if block.sealed or (doubt and block is not rows[-1]):
+                    found = self._read(entry, block, doubt)
+                    if found.num_raw or found.damage:
+                        yield found
+        with self._database.read() as connection:
+            strays = count_strays(connection)
+        if strays:
+            raise DamagedBlocksError(
+                f"table blocks: {counted(strays, 'row')} of no series; restore a backup"
+            )
 
-    def _read(self, entry: Entry | LinkedEntry, block: BlockRow) -> RawBlock:
-        """A block; one that cannot be read must not stop those after it."""
+    def _read(self, entry: Entry | LinkedEntry, block: BlockRow, doubt: Doubt | None) -> RawBlock:
+        """A block; one that cannot be read must not stop those after it.
+
+        doubt: of its row. Where either of two rows may be damaged, and all reports of this one's
+        counters are there, it is the other.
+        """
+        days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
         try:
             with self._database.read() as connection:
-                return _raw_block(connection, entry, block)
+                if doubt is None or not doubt.is_sure:
+                    found = _raw_block(connection, entry, block)
+                    if doubt is None or found.num_raw == block.num_reports:
+                        return found
+            reason = f"{doubt.reason}; restore a backup"
         except StorageError as error:
             reason = str(error)
         except (struct.error, TypeError, ValueError):  # of counters that are none
             reason = "its counters are damaged: restore a backup"
-        days = block.first_day, block.last_day
         return RawBlock(entry.metric, entry.series_id, days, 0, (), (), reason)
 
     def reports(self, block: RawBlock, cohort: int) -> Iterator[bytes]:
@@ -176,6 +224,10 @@ def _raw_block(connection: Connection, entry: Entry | LinkedEntry, block: BlockR
     else:
         num_bits, cohorts = entry.metric.params.num_bits, range(entry.metric.params.num_cohorts)
     sums = sum_blocks(connection, [block.id])
+    if sum(one.num_reports for one in sums.values()) != block.num_reports:
+        raise DamagedBlocksError(
+            "its row and its counters are not of as many reports; restore a backup"
+        )
     none = (0,) * num_bits
     return RawBlock(
         metric=entry.metric,

@@ -117,6 +117,10 @@ class Registry:
             raise NotFoundError(f"there is no association {name!a}{more}")
         return max(found, key=lambda one: one.position)
 
+    def served(self, series_id: int) -> Entry | LinkedEntry:
+        """The version of a metric or an association that a series is of."""
+        return self.linked.get(series_id) or self.by_id[series_id]
+
     def knows(self, name: str) -> bool:
         """Whether any version of the name was ever declared."""
         return name in self._names

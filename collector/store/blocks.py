@@ -23,8 +23,9 @@ from sqlalchemy import (
     update,
 )
 
-from collector.errors import StorageError
+from collector.errors import DamagedBlocksError, StorageError
 from collector.store.bit_counters import LANE_BYTES, MAX_COUNT, pack, unpack
+from collector.store.block_rows import BlockRow, load_blocks
 from collector.store.models import (
     associations,
     block_counts,
@@ -33,22 +34,6 @@ from collector.store.models import (
     linked_days,
     series,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRow:
-    """first_day, last_day: inclusive.  sealed: it holds enough reports, and is served.
-
-    smallest_cohort: of an unsealed one, the reports of its smallest cohort that is not empty.
-    """
-
-    id: int
-    series_id: int
-    first_day: int
-    last_day: int
-    num_reports: int
-    sealed: bool
-    smallest_cohort: int | None = None
 
 
 class Floors(NamedTuple):
@@ -107,20 +92,6 @@ def first_day(connection: Connection, series_id: int) -> int | None:
     return day
 
 
-def load_blocks(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
-    """Blocks of one series or of all, oldest first within a series."""
-    smallest = select(func.min(block_counts.c.num_reports))
-    of_unsealed = smallest.where(
-        block_counts.c.block_id == blocks.c.id, blocks.c.sealed.is_(False)
-    ).scalar_subquery()
-    columns: list[Any] = [blocks.c[name] for name in BlockRow.__slots__ if name in blocks.c]
-    statement = select(*columns, of_unsealed).order_by(blocks.c.series_id, blocks.c.first_day)
-    if series_id is not None:
-        statement = statement.where(blocks.c.series_id == series_id)
-    found: Iterable[Any] = connection.execute(statement)
-    return [BlockRow(*row) for row in found]
-
-
 def fold_day(
     connection: Connection,
     series_id: int,
@@ -132,7 +103,7 @@ def fold_day(
 
     Enough: in all, and in each cohort that is not empty. The caller alone folds, has closed the
     day, and folds days in their order.  seals: decides, given
-    whether the block is enough.
+    whether the block is enough.  Raises DamagedBlocksError: roll back then.
     """
     added = _take_counters(connection, series_id, day)
     block = _open_block(connection, series_id, day)
@@ -240,6 +211,10 @@ def _add_to_block(connection: Connection, block_id: int, added: Sums) -> dict[in
 def _summed(rows: Iterable[Sequence[Any]]) -> Sums:
     sums: Sums = {}
     for cohort, num_reports, lanes in rows:
+        if type(num_reports) is not int or not isinstance(lanes, bytes | memoryview):
+            raise DamagedBlocksError(
+                f"the counters of cohort {cohort!a:.40} are damaged; restore a backup"
+            )
         one = CohortSum(num_reports, bytes(lanes))
         sums[cohort] = sums[cohort].plus(one) if cohort in sums else one
     return sums

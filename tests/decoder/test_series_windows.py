@@ -7,7 +7,7 @@ import pytest
 
 from collector.errors import NotServedError
 from collector.service.disclosure import blocks_of_window
-from collector.store.blocks import BlockRow
+from collector.store.block_rows import BlockRow
 from decoder.errors import RemoteError
 from decoder.sources.windows import Each, windows_of_collector, windows_of_files
 from rappor_cli.main import main
