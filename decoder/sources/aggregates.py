@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import reduce
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +13,7 @@ from decoder.files import read_aggregate_file
 from decoder.formats.google_rappor import read_counts, read_params
 from decoder.progress import Note, quiet
 from decoder.sources.collector_client import fetch_aggregate
-from decoder.sources.windows import Each, windows_of_collector, windows_of_files
+from decoder.sources.windows import Each, sum_of, windows_of_collector, windows_of_files
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import HashFamily
 
@@ -39,10 +38,10 @@ class AggregateFiles:
     paths: tuple[Path, ...]
 
     def read(self) -> Aggregate:
-        """The sum of the files. Raises CountsError, and AggregateError if they do not fit."""
+        """The sum of the files, in any order. Raises CountsError, and AggregateError if they do not fit."""
         if not self.paths:
             raise DecodeError("no aggregate file was given; give one or more")
-        return reduce(Aggregate.merge, map(read_aggregate_file, self.paths))
+        return sum_of(map(read_aggregate_file, self.paths))
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
         """A file a window. Raises AggregateError for one that does not say its days."""

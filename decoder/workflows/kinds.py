@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from decoder.progress import (
     watched,
 )
 from decoder.reports.decoding_files import MARK, OUTPUTS
-from decoder.sources.windows import Each
+from decoder.sources.windows import Each, sum_of
 from decoder.workflows.decoding import DecodeJob, read_windows
 from rappor_core.aggregate import Aggregate
 
@@ -61,7 +60,7 @@ class Fetched:
 
     def read(self) -> Aggregate:
         """All of it, as one."""
-        return reduce(Aggregate.merge, self.aggregates)
+        return sum_of(self.aggregates)
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:  # noqa: ARG002
         """The windows, as they were read."""

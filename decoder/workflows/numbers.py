@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 
 from decoder.errors import CandidatesError
 from decoder.numbers.changes import NumberSeries, decode_numbers_over_time
@@ -13,6 +12,7 @@ from decoder.reports.number_text import known, p_text
 from decoder.reports.numbers_files import numbers_content, write_numbers
 from decoder.reports.numbers_svg import change_text, edge_text
 from decoder.results.warnings import percent
+from decoder.sources.windows import sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
 from decoder.workflows.kinds import Answer, AnswerTable
 from rappor_core.aggregate import Aggregate
@@ -31,7 +31,7 @@ def run(job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Pro
     series: NumberSeries | None = None
     if isinstance(source, tuple):
         series = decode_numbers_over_time(source, job.options)
-        source = reduce(Aggregate.merge, source)
+        source = sum_of(source)
     decoding = decode_numbers(source, job.options)
     progress("numbers", 1, 1)
     files = write_numbers(decoding, job.output, series) if job.output else ()

@@ -96,6 +96,7 @@ def test_a_series_stops_between_windows(tmp_path: Path) -> None:
     with pytest.raises(CancelledError, match="before all windows were read"):
         run_series(job, Each.DAY, cancelled=Stop(0))
     assert len(run_series(job, Each.DAY).windows) == 2
+    assert AggregateFiles(tuple(reversed(paths))).read() == job.source.read()
 
 
 def test_files_of_maps_are_named_and_the_page_holds_the_notes(tmp_path: Path) -> None:
