@@ -38,7 +38,7 @@ class AggregateFiles:
     paths: tuple[Path, ...]
 
     def read(self) -> Aggregate:
-        """The sum of the files, in any order. Raises CountsError, and AggregateError if they do not fit."""
+        """Sum of the files, in any order. Raises CountsError, and AggregateError if unfit."""
         if not self.paths:
             raise DecodeError("no aggregate file was given; give one or more")
         return sum_of(map(read_aggregate_file, self.paths))

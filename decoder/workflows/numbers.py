@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from decoder.errors import CandidatesError
 from decoder.numbers.changes import NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
