@@ -4,8 +4,10 @@ Among the devices of a cohort, the adversary has every report of one, in order, 
 them (a) in which slots and periods there was data, (b) when its last known cell changed, or (c) the
 whole life. It names the likeliest. Of two symbols the likelihood is exact: a forward recursion over
 the hidden symbol of each period, summed over the permanent answers, the unknown rate of change
-mixed. Of fresh reports it is exact, too. Of filters, and of more symbols, (c) is exact, (a) takes
-all periods with data for one cell, and (b) each time between changes: lower bounds.
+mixed. Of fresh reports it is exact, too, where the cells of several turns are drawn apart. With (b)
+an answer between two changes is `other` as often as such answers of all devices are. Of filters,
+and of more symbols, (c) is exact, (a) takes all periods with data for one cell, and (b) each time
+between changes: lower bounds.
 """
 
 from __future__ import annotations
@@ -258,12 +260,20 @@ def _fresh_scores(
 
 
 def _chance_of_other(lives: Lives, answers: Integers, known: Knowledge) -> Floats:
-    """How likely each answer is `other`, by what is known of each device: (n, S, T)."""
+    """How likely each answer is `other`, by what is known of each device: (n, S, T).
+
+    Who knows the changes knows that before the first there was no data, and that a change is data;
+    between them the answers of all devices are as likely `other`.
+    """
     absent: Floats = np.asarray(answers == NONE, dtype=np.float64)
     if known == "presence":
         return absent
-    average = np.broadcast_to(absent.mean(axis=0), absent.shape)
-    return np.asarray(np.where(lives.changes, 0.0, average))  # a change is data
+    changes = lives.changes[..., : answers.shape[2]]
+    unknown = np.cumsum(changes, axis=2) == 0
+    between = ~(unknown | changes)
+    number = between.sum(axis=0)
+    average = np.where(between, absent, 0.0).sum(axis=0) / np.maximum(number, 1)
+    return np.asarray(np.where(between, average, unknown))
 
 
 # Memoised reports: one in each slot and period.
@@ -310,17 +320,13 @@ def _memoised_scores(
     if params.scheme.symbols and params.num_bits == 2:
         share = float(lives.shares[hashed[0, :-1] == 1].sum())
         present = lives.present[..., :periods]
+        absent = _chance_of_other(lives, answers, known)
         if known == "presence":
-            other = (answers == NONE).astype(np.float64)
             may = present if hold else np.ones_like(present)
             turns = np.stack([rate * may for rate in CHANGE_RATES])
         else:
-            known_since = np.cumsum(changes, axis=2) > 0
-            average = (answers == NONE)[known_since].mean() if known_since.any() else 1.0
-            other = np.where(known_since, average, 1.0)
-            other[changes] = 0.0
             turns = changes[None].astype(np.float64)
-        return _by_recursion(params, seen, other, turns, share, int(hashed[0, -1]))
+        return _by_recursion(params, seen, absent, turns, share, int(hashed[0, -1]))
     slots, named = np.arange(answers.shape[1])[None, :, None], _named(params, hashed)
     if known == "changes":
         groups = -1 - (np.cumsum(changes, axis=2) * slots.size + slots)
