@@ -14,11 +14,10 @@ from secrets import randbits
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from rappor_cli.decode import MethodName
+from rappor_cli.figures import print_figures
 from rappor_cli.progress import progress_bar
-from rappor_cli.text import wide_console
 from simulations.experiments.calibration import RULES, Cell, RunScore, cells, run_cell
 from simulations.experiments.calibration_priors import PriorName
 from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
@@ -92,10 +91,10 @@ def decoder_calibration(
             "rows": list(map(asdict, rows)),
         }
         print(json.dumps(_without_nan(told)))
-    elif as_markdown:
-        print("\n".join(_markdown(rows)))
-    else:
-        _print(rows, seed, method, prior)
+        return
+    title = f"decoder-calibration, {method.value}, seed {seed}: means over the distributions"
+    title += f", weights: {prior.value}" * (prior is not PriorName.NONE)
+    print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
 
 
 def _run(wanted: Sequence[Cell], method: MethodName, prior: PriorName) -> list[RunScore]:
@@ -119,22 +118,6 @@ def _without_nan(told: Any) -> Any:
     if isinstance(told, list):
         return [_without_nan(value) for value in told]
     return None if isinstance(told, float) and math.isnan(told) else told
-
-
-def _print(rows: Sequence[Row], seed: int, method: MethodName, prior: PriorName) -> None:
-    title = f"decoder-calibration, {method.value}, seed {seed}: means over the distributions"
-    title += f", weights: {prior.value}" * (prior is not PriorName.NONE)
-    table = Table(title=title)
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(*_cells(row))
-    wide_console().print(table)
-
-
-def _markdown(rows: Sequence[Row]) -> list[str]:
-    lines = [HEADINGS, ("---",) * len(HEADINGS), *map(_cells, rows)]
-    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def _cells(row: Row) -> list[str]:

@@ -12,10 +12,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from decoder.candidates.lists import Candidates
+from rappor_cli.figures import known_names, print_figures
 from rappor_cli.progress import progress_bar
 from rappor_cli.simulate_nulls import print_nulls
 from simulations.experiments.discovery import (
@@ -83,9 +82,7 @@ def discovery(
         print_nulls(settings, nulls, rng, kind or (), style, small=small)
         return
     others: Sequence[str] = (rival or tuple(RIVALS)) if rivals else ()
-    for name in others:
-        if name not in RIVALS:
-            raise typer.BadParameter(f"--rival {name!r} is not one of: {', '.join(RIVALS)}")
+    known_names(others, tuple(RIVALS), "--rival")
     strings = _strings(names, rng)
     settings = [(e, n) for n in reports for e in epsilon]
     total = len(settings) * runs * (1 + len(others))
@@ -93,16 +90,9 @@ def discovery(
         rows = compare(strings, settings, runs, rng, rivals=others, flat=flat, progress=advance)
     if as_json:
         print(json.dumps({"seed": seed, "strings": len(strings), "rows": list(map(asdict, rows))}))
-    elif as_markdown:
-        lines = [HEADINGS, ("---",) * len(HEADINGS), *map(_cells, rows)]
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    else:
-        table = Table(title=f"discovery, seed {seed}, {len(strings):,} strings, {runs} runs")
-        for heading in HEADINGS:
-            table.add_column(heading, justify="right")
-        for row in rows:
-            table.add_row(*_cells(row))
-        Console().print(table)
+        return
+    title = f"discovery, seed {seed}, {len(strings):,} strings, {runs} runs"
+    print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
 
 
 def _strings(path: Path | None, rng: np.random.Generator) -> list[str]:

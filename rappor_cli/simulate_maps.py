@@ -8,10 +8,9 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
-from rich.table import Table
 
+from rappor_cli.figures import known_names, print_figures
 from rappor_cli.progress import progress_bar
-from rappor_cli.text import wide_console
 from simulations.location.held_maps import MODES, WORLDS, Mode, World, settings_of, years
 
 HEADINGS = ("world", "mode", "cells", "devices", "epsilon", "off", "least-most", "held", "other",
@@ -38,8 +37,8 @@ def location_maps(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
 ) -> None:
     """Twelve monthly maps by mode: total variation from where those who were seen were."""
-    _known(world, WORLDS, "--world")
-    _known(mode, MODES, "--mode")
+    known_names(world, WORLDS, "--world")
+    known_names(mode, MODES, "--mode")
     seed = randbits(32) if seed is None else seed
     worlds, modes = cast(list[World], world), cast(list[Mode], mode)
     settings = settings_of(worlds or WORLDS, modes or MODES, side, epsilon, devices)
@@ -48,24 +47,8 @@ def location_maps(
     if as_json:
         print(json.dumps({"seed": seed, "rows": rows}))
         return
-    lines = [_cells(row) for row in rows]
-    if as_markdown:
-        lines = [list(HEADINGS), ["---"] * len(HEADINGS), *lines]
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        return
-    table = Table(title=f"twelve months, seed {seed}, {draws} years of each")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
-    for line in lines:
-        table.add_row(*line)
-    wide_console().print(table)
-
-
-def _known(given: list[str] | None, names: tuple[str, ...], option: str) -> None:
-    """Raise BadParameter for a name that is none."""
-    unknown = sorted(set(given or ()) - set(names))
-    if unknown:
-        raise typer.BadParameter(f"{option} {unknown[0]!r} is not one of: {'; '.join(names)}")
+    title = f"twelve months, seed {seed}, {draws} years of each"
+    print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

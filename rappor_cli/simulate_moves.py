@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
+from rappor_cli.figures import known_names, print_figures
 from rappor_cli.progress import progress_bar
-from rappor_cli.text import wide_console
 from simulations.location.moves import MODES, TOP, moving_worlds, settings_of
 
 HEADINGS = ("mode", "cells", "devices", "world", "moved", f"top {TOP} covered", "worst", "all",
@@ -38,9 +37,7 @@ def location_moves(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
 ) -> None:
     """Coverage, flags and distance of maps in worlds that move: district, festival, drift, none."""
-    unknown = sorted(set(mode or ()) - set(MODES))
-    if unknown:
-        raise typer.BadParameter(f"--mode {unknown[0]!r} is not one of: {', '.join(MODES)}")
+    known_names(mode, tuple(MODES), "--mode")
     seed = randbits(32) if seed is None else seed
     settings = settings_of(mode or tuple(MODES), side, devices, moved)
     with progress_bar("series", len(settings) * series) as advance:
@@ -48,17 +45,8 @@ def location_moves(
     if as_json:
         print(json.dumps({"seed": seed, "rows": rows}))
         return
-    lines = [_cells(row) for row in rows]
-    if as_markdown:
-        lines = [list(HEADINGS), ["---"] * len(HEADINGS), *lines]
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        return
-    table = Table(title=f"six weeks, seed {seed}, {series} series of each")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
-    for line in lines:
-        table.add_row(*line)
-    wide_console().print(table)
+    title = f"six weeks, seed {seed}, {series} series of each"
+    print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

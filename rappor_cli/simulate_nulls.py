@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
-import typer
-from rich.console import Console
-from rich.table import Table
 
+from rappor_cli.figures import known_names, print_figures
 from rappor_cli.progress import progress_bar
 from simulations.experiments.discovery_nulls import KINDS, NullRow, null_study
 
@@ -35,25 +33,17 @@ def print_nulls(
     small: bool,
 ) -> None:
     """Run the study and print it. style: json, markdown or table."""
-    for kind in kinds:
-        if kind not in KINDS:
-            raise typer.BadParameter(f"--kind {kind!r} is not one of: {'; '.join(KINDS)}")
+    known_names(kinds, tuple(KINDS), "--kind")
     total = len(settings) * populations * len(kinds or KINDS)
     with progress_bar("populations", total) as advance:
         study = null_study(settings, populations, rng, small=small, kinds=kinds, progress=advance)
         rows = list(study)
     if style == "json":
         print(json.dumps([asdict(row) for row in rows]))
-    elif style == "markdown":
-        lines = [HEADINGS, ("---",) * len(HEADINGS), *map(_cells, rows)]
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
-    else:
-        table = Table(title=f"nothing to find: {populations:,} populations of each kind")
-        for heading in HEADINGS:
-            table.add_column(heading, justify="left" if heading == HEADINGS[0] else "right")
-        for row in rows:
-            table.add_row(*_cells(row))
-        Console().print(table)
+        return
+    title = f"nothing to find: {populations:,} populations of each kind"
+    markdown = style == "markdown"
+    print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=markdown, left=HEADINGS[:1])
 
 
 def _cells(row: NullRow) -> tuple[str, ...]:

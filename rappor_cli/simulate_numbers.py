@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rappor_cli.figures import known_names
 from rappor_cli.progress import stage_bars
 from simulations.numbers.comparison import DESIGNS, OURS, Cell, compare
 
@@ -40,9 +41,7 @@ def numbers(
     as_json: AsJson = False,
 ) -> None:
     """Learn seven distributions of numbers under one budget for life; distance to the truth."""
-    for name in design or ():
-        if name not in DESIGNS:
-            raise typer.BadParameter(f"--design {name!r} is not one of: {'; '.join(DESIGNS)}")
+    known_names(design, tuple(DESIGNS), "--design")
     budgets = life or [math.log(3), 2.0, 4.0]
     sizes = devices or [10_000, 100_000]
     with stage_bars() as progress:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
+from functools import partial
 from itertools import product
 from typing import Any, Literal, get_args
 
@@ -25,7 +26,7 @@ from privacy_audit.lives import NONE, Lives
 from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import COHORTS, square_metric
 from simulations.location.draws import draw_memo, draw_window
-from simulations.location.moves import city
+from simulations.location.moves import city, repeated
 from simulations.location.series import cell_distance
 
 Floats = NDArray[np.float64]
@@ -161,11 +162,8 @@ def years(
 ) -> list[dict[str, Any]]:
     """One row a setting: means over so many years, and the least and the most that one was off."""
     rows = []
-    for setting in settings:
-        found = []
-        for _ in range(draws):
-            found.append(asdict(one_year(setting, rng)))
-            advance(1)
+    for setting, several in repeated(settings, draws, partial(one_year, rng=rng), advance):
+        found = list(map(asdict, several))
         means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
         spread = {
             "least": min(one["off"] for one in found),

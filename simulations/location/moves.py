@@ -8,10 +8,11 @@ alone (a festival), or go to the district one after the other (drift), or nothin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ from simulations.location.series import cell_distance, draw_windows, true_shares
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 World = Literal["district", "festival", "drift", "none"]
 
 WEEKS, STEP = 6, 3
@@ -235,14 +238,23 @@ def moving_worlds(
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """One row a setting, of so many series each."""
-    rows = []
+    every = repeated(settings, series, partial(one_series, rng=rng), advance)
+    return [summary(setting, found) for setting, found in every]
+
+
+def repeated(
+    settings: Iterable[Given],
+    number: int,
+    run: Callable[[Given], Result],
+    advance: Callable[[int], None],
+) -> Iterator[tuple[Given, list[Result]]]:
+    """Each setting with what `number` runs of it found; `advance` is told of each."""
     for setting in settings:
         found = []
-        for _ in range(series):
-            found.append(one_series(setting, rng))
+        for _ in range(number):
+            found.append(run(setting))
             advance(1)
-        rows.append(summary(setting, found))
-    return rows
+        yield setting, found
 
 
 def city(side: int, rng: np.random.Generator) -> Floats:

@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from rappor_cli.calibration import HEADINGS, _figure, _markdown, _without_nan
+from rappor_cli.calibration import HEADINGS, _cells, _figure, _without_nan
+from rappor_cli.figures import markdown_lines
 from simulations.experiments.calibration import Cell, RuleScore, RunScore, draw, run_cell
 from simulations.experiments.calibration_table import Mean, mean_over_runs, recall_at, summarise
 
@@ -78,7 +79,7 @@ def test_a_ranking_is_cut_where_its_false_share_is_reached_last():
 def test_markdown_and_json_of_a_run():
     scores = [run_cell(Cell("few rows", "nothing true", "exp", seed)) for seed in (1, 2)]
     rows = summarise(scores)
-    head, rule, line = _markdown(rows)
+    head, rule, line = markdown_lines(HEADINGS, map(_cells, rows))
     assert head.count("|") == rule.count("|") == line.count("|") == len(HEADINGS) + 1
     assert line.startswith("| few rows nothing true (2) | - | - / - |")
     told = json.loads(json.dumps(_without_nan([asdict(row) for row in rows]), allow_nan=False))
