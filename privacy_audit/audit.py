@@ -296,7 +296,10 @@ def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
         yield from _parts_left_out(metric, upkeep=command is None)
     if command is not None:
         yield "files, queue, sending and exact enumeration are in the audit of this SDK alone"
-        yield "the budget of all metrics together not tested: the protocol has no versions"
+        yield (
+            "the budget of all metrics together, a person's level and hours of the day not tested: "
+            "the protocol has no versions, levels or hours"
+        )
     elif do_not_track():
         yield f"whole installations were left out: {DO_NOT_TRACK} is set"
 

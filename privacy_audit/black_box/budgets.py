@@ -3,7 +3,8 @@
 Devices record whatever they can of all metrics. Reports without a second round are the permanent
 responses themselves, so that each distinct one that leaves is counted, at its price. Bounds are
 the budget of the file, the person's own where the file has none, and the budget that a device
-began with where a later version of the app declares a larger one or none.
+began with where a later version of the app declares a larger one or none. The other two bounds of
+a person's level, and the day on which a metric expires, are tried beside them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from privacy_audit.black_box.sdk_client import SdkClient, next_version
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
 from privacy_audit.black_box.trials import Source
 from privacy_audit.errors import client_errors
-from rappor_core.calendar import MEAN_DAYS, period_number
+from rappor_core.calendar import MEAN_DAYS, day_of, last_day, period_number
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
@@ -39,6 +40,13 @@ VALUES = 12  # of each metric, among which a device draws
 SHARES = (0.1, 0.95)  # of what all metrics may cost, between which budgets are drawn
 AMPLE = 2.0  # of the same: one more file, in which the bounds of single metrics alone hold
 ROUNDING = 1 + 1e-9
+LEVELS = tuple(
+    PrivacyLevel(max_values=values, max_reports_per_period=reports)
+    for values in (2, 3, 4)
+    for reports in (1, 2)
+)  # of the person, tried on metrics that would give more
+OFTEN = 3  # reports in a period that such metrics declare, where their kind allows it
+AFTER = (-3, -2, -1, 0, 1, 2, 3, 30, 366)  # periods from the one in which a metric expires
 NAMES = {
     "file": "all metrics together stay within the budget of the file",
     "person": "all metrics together stay within the person's budget, where the file has none",
@@ -80,6 +88,60 @@ def budget_checks(source: Source, names: tuple[str, ...], *, upkeep: bool) -> It
         if source.command is None:  # no file is read whose budget is below its metrics' caps
             yield _together(text, found)
         yield _each(kind, found)
+    if upkeep:
+        often = exchanged(MetricsFile({m.name: _often(m) for m in own}), without_second_round)
+        held = [one for level in LEVELS for one in _under_level(often, level, draw)]
+        yield _each("a person's level", held)
+    yield _expiry(source, shown, draw)
+
+
+def _often(metric: Metric) -> Metric:
+    """With reports for a person to refuse."""
+    if metric.location is not None or metric.rules.collected or metric.max_reports is not None:
+        return metric
+    return metric.replace(max_reports_per_period=max(OFTEN, metric.max_reports_per_period),
+                          no_data=None)  # fmt: skip
+
+
+def _under_level(file: MetricsFile, level: PrivacyLevel, draw: Random) -> list[Spent]:
+    """Devices of a person who chose a level: its bounds hold where they are the smaller ones."""
+    lives = [WholeLife(os.urandom(32), tuple(_events(file, draw, 1))) for _ in range(DEVICES)]
+    with client_errors():
+        seen = SdkClient(file, level).live(lives)
+    return [_spent(file, reports, math.inf, level) for reports in seen]
+
+
+def _expiry(source: Source, file: MetricsFile, draw: Random) -> Check:
+    """Devices that are opened, and record, before and long after their metrics expire."""
+    lives = [
+        WholeLife(os.urandom(32), tuple(_late_events(file, draw))) for _ in range(FILES * DEVICES)
+    ]
+    client = Source(compiled_text(file), source.command).open()
+    try:
+        with client_errors():
+            seen = client.live(lives)
+    finally:
+        client.close()
+    last = {metric.name: day_of(metric.expires) for metric in file.metrics.values()}
+    late = [one for some in seen for one in some if one.day > last[one.metric]]
+    return exact(
+        "", "no metric reports a day after the one on which it expires", BOX,
+        f"{late[0].metric} did, {late[0].day - last[late[0].metric]} days after ({len(late)} times)"
+        if late else "",
+        one_of(sum(map(bool, seen)), "devices that report before it"),
+    )  # fmt: skip
+
+
+def _late_events(file: MetricsFile, draw: Random) -> Iterator[Event]:
+    """In the order of days, over all metrics; each first at a day on which it still reports."""
+    events = []
+    for metric in file.declared:
+        pool, end = _pool(metric), day_of(metric.expires)
+        present = period_number(metric.period, end)
+        for place in AFTER:
+            for day in {last_day(metric.period, present + place), *((end,) if not place else ())}:
+                events.append(Event(metric.base_name, day, draw.choice(pool)))
+    return iter(sorted(events, key=lambda event: event.day))
 
 
 def _recordable(metric: Metric, *, upkeep: bool) -> bool:
@@ -126,7 +188,7 @@ def _events(file: MetricsFile, draw: Random, versions: int) -> Iterator[Event]:
         for metric in order:
             day = start_days(metric, PERIODS)[number]
             value = draw.choice(pools[metric.base_name])
-            for _ in range(draw.choice((1, 2))):
+            for _ in range(draw.choice((1, metric.max_reports_per_period + 1))):
                 yield Event(metric.base_name, day, value, version)
 
 
@@ -139,12 +201,14 @@ def _pool(metric: Metric) -> list[Value]:
     return list(values_of(metric))[:VALUES]
 
 
-def _spent(file: MetricsFile, reports: list[Seen], budget: float) -> Spent:
+def _spent(
+    file: MetricsFile, reports: list[Seen], budget: float, level: PrivacyLevel | None = None
+) -> Spent:
     """At least: two answers whose responses are alike are counted as one."""
     by_line: dict[str, list[Seen]] = defaultdict(list)
     for report in reports:
         by_line[report.metric.partition("/")[0]].append(report)
-    total, wrong = 0.0, []
+    total, wrong, own_level = 0.0, [], level or PrivacyLevel()
     for metric in file.declared:
         own = by_line[metric.base_name]
         responses = len({report.bits for report in own})
@@ -152,21 +216,18 @@ def _spent(file: MetricsFile, reports: list[Seen], budget: float) -> Spent:
         by_reports = math.inf if metric.max_reports is None else len(own) * metric.epsilon_one
         cost = min(by_values, by_reports)
         total += cost if math.isfinite(cost) else 0.0
-        if (
-            responses > metric.max_permanent_responses
-            and metric.params.mechanism.has_permanent_round
-        ):
-            most = metric.max_permanent_responses
+        most = min(metric.max_permanent_responses, own_level.max_values)
+        if responses > most and metric.params.mechanism.has_permanent_round:
             wrong.append(f"{metric.base_name}: {responses} responses, at most {most}")
         if metric.max_reports is not None and len(own) > metric.max_reports:
             wrong.append(
                 f"{metric.base_name}: {len(own)} reports for life, at most {metric.max_reports}"
             )
-        wrong += _too_often(metric, own)
+        wrong += _too_often(metric, own, own_level)
     return Spent(total, budget, tuple(wrong))
 
 
-def _too_often(metric: Metric, own: list[Seen]) -> Iterator[str]:
+def _too_often(metric: Metric, own: list[Seen], level: PrivacyLevel) -> Iterator[str]:
     """Of a window less than one period's tolerance is allowed: months differ."""
     place = metric.location
     if place is not None and place.mode == "window":
@@ -177,7 +238,9 @@ def _too_often(metric: Metric, own: list[Seen]) -> Iterator[str]:
             yield f"{metric.base_name}: two reports within a window"
         return
     most = Counter((report.metric, period_number(metric.period, report.day)) for report in own)
-    if most and max(most.values()) > metric.max_reports_per_period:
+    if most and max(most.values()) > min(
+        metric.max_reports_per_period, level.max_reports_per_period
+    ):
         yield f"{metric.base_name}: {max(most.values())} reports in a period"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from privacy_audit.black_box.environment import Machine
-from privacy_audit.black_box.lives import Value
+from privacy_audit.black_box.lives import Value, time_of
 from privacy_audit.black_box.number_scenarios import MOST_RECORDED
 from privacy_audit.black_box.observables import Crowd
 from privacy_audit.black_box.scenarios import free, values_of
@@ -27,8 +27,11 @@ HERE, THERE = Machine("audit-host-one", "first", 0.0), Machine("audit-host-two",
 
 
 def crowd_file(file: MetricsFile) -> MetricsFile:
-    """The metrics, and one more with several reports a day, where a kind allows it."""
-    metrics = {m.name: m for m in file.metrics.values() if not (m.location and m.location.pairs)}
+    """The metrics, and one more with several reports a day, where a kind allows it.
+
+    One fix of a sitting speaks for its hour alone, so that it is in one slot.
+    """
+    metrics = {m.name: _by_the_hour(m) for m in file.metrics.values() if not _of_trips(m)}
     for metric in file.declared:
         if metric.kind in ("string", "category", "boolean") and metric.max_reports is None:
             often = metric.replace(
@@ -36,6 +39,17 @@ def crowd_file(file: MetricsFile) -> MetricsFile:
             )
             return file.replace(metrics={**metrics, OFTEN: often})
     return file.replace(metrics=metrics)
+
+
+def _of_trips(metric: Metric) -> bool:
+    return metric.location is not None and metric.location.pairs
+
+
+def _by_the_hour(metric: Metric) -> Metric:
+    if metric.location is None:
+        return metric
+    gap = min(metric.location.max_gap_minutes, 60)
+    return metric.replace(location=metric.location.replace(max_gap_minutes=gap))
 
 
 def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
@@ -57,15 +71,11 @@ def _life(
     single = [recorded for recorded in some[0] if recorded[0] == alone][:1]
     days = [0, 1, 2, 3, 4]
     for number, recorded in enumerate(some):
-        now = _at(start + unit * days[number])
+        now = time_of(start + unit * days[number])
         yield Sitting(now, tuple(recorded), sent=number in (0, 2, 4))
     for number in range(3):
-        now = _at(start + unit * (8 + 2 * number) + 30)
+        now = time_of(start + unit * (8 + 2 * number) + 30)
         yield Sitting(now, tuple(single), alone=bool(single), looked=number == 2)
-
-
-def _at(day: int) -> float:
-    return float(day * SECONDS_A_DAY + SECONDS_A_DAY // 2)
 
 
 def _single(declared: list[Metric]) -> str:

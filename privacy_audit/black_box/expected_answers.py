@@ -6,7 +6,7 @@ what is sent past the cap, in a silent period and outside a grid, and that nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from privacy_audit.black_box.lives import NOTHING, Step, Value
@@ -36,13 +36,13 @@ def expected(
     shown: Metric,
     cohort: int,
     steps: tuple[Step, ...],
-    hour: int | None = None,
+    hour: Callable[[int], int] | None = None,
 ) -> list[Answer]:
     """All reports of a life, in the order of days.
 
     parts: sub-metrics of one declared name.  shown: the one whose name a report had: it tells the
     device's level.  steps: in the order of days; of places a day's stay, and the last closes the
-    period before.  hour: at which all stays are; None: in every slot.
+    period before.  hour: of a day, at which its stay is; None: in every slot.
     """
     if shown.location is not None:
         return _of_places(parts, shown, cohort, steps, hour)
@@ -134,7 +134,7 @@ def _of_places(
     shown: Metric,
     cohort: int,
     steps: Iterable[Step],
-    hour: int | None,
+    hour: Callable[[int], int] | None,
 ) -> list[Answer]:
     """One for each slot of each period that is over: where the device was, or what is held.
 
@@ -143,7 +143,7 @@ def _of_places(
     location = shown.location
     assert location is not None  # noqa: S101 (asked by the caller)
     steps = list(steps)
-    stays = {period_number(shown.period, day): where for day, where in steps if where != NOTHING}
+    stays = {period_number(shown.period, stay[0]): stay for stay in steps if stay[1] != NOTHING}
     own = [m for m in parts if m.location is not None and m.location.level == location.level]
     memory, found = _Memory(shown, cohort), list[Answer]()
     for period in _closed(shown, [day for day, _ in steps], 1):
@@ -152,9 +152,8 @@ def _of_places(
             oldest = max(oldest, period - period % location.window)
         back = range(period, oldest - 1, -1)
         for part in own:
-            where = next(
-                (stays[one] for one in back if one in stays and _in_slot(part, one, hour)), None
-            )
+            seen = (stays[one] for one in back if one in stays)
+            where = next((value for at, value in seen if _in_slot(part, at, hour)), None)
             value, day = _place(part, where), last_day(shown.period, period)
             if location.mode == "memo":
                 found.append(Answer(part.name, day, *memory.answer(value)))
@@ -164,13 +163,13 @@ def _of_places(
     return found
 
 
-def _in_slot(metric: Metric, period: int, hour: int | None) -> bool:
-    """Whether a stay on the last day of a period is in the slot of a sub-metric."""
+def _in_slot(metric: Metric, day: int, hour: Callable[[int], int] | None) -> bool:
+    """Whether a stay is in the slot of a sub-metric."""
     location = metric.location
     assert location is not None  # noqa: S101 (of a location's parts)
     slot = next(slot for slot in location.slots if slot.name == location.slot)
-    weekend = date_of(last_day(metric.period, period)).weekday() >= SATURDAY
-    return slot.covers(slot.first if hour is None else hour, weekend)
+    weekend = date_of(day).weekday() >= SATURDAY
+    return slot.covers(slot.first if hour is None else hour(day), weekend)
 
 
 def _place(metric: Metric, where: Value) -> str:

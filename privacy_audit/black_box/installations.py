@@ -19,7 +19,7 @@ from privacy_audit.black_box.alone import each_alone
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.crowd_lives import OFTEN
 from privacy_audit.black_box.expected_answers import expected
-from privacy_audit.black_box.lives import NOTHING, Seen, Step
+from privacy_audit.black_box.lives import NOTHING, Seen, Step, hour_of
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
 from privacy_audit.black_box.observables import Crowd, influence_checks, observable_checks
 from privacy_audit.black_box.power import one_of, shifted
@@ -40,7 +40,6 @@ from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
 BOX: Final = "installations"
-NOON = 12  # the hour of all sittings
 
 
 class Found(NamedTuple):
@@ -134,7 +133,8 @@ def _compared(
         return 0, 0 if parts[0].rules.collected or parts[0].location else len(steps), 0
     shown = next(metric for metric in parts if metric.name == reports[0].metric)
     wanted = {
-        (one.metric, one.day): one for one in expected(parts, shown, reports[0].cohort, steps, NOON)
+        (one.metric, one.day): one
+        for one in expected(parts, shown, reports[0].cohort, steps, hour_of)
     }
     found = {(one.metric, one.day): one for one in reports}
     off = len(reports) - len(found) + len(found.keys() - wanted.keys())

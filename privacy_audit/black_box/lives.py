@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.metrics.loading import MetricsFile
 
 NOTHING = "\0nothing"  # the value of a day on which the app records nothing
@@ -11,6 +12,16 @@ NOTHING = "\0nothing"  # the value of a day on which the app records nothing
 # A place is its latitude and longitude; None is no data, of a metric of numbers.
 Value = str | bool | float | tuple[float, float] | None
 Step = tuple[int, Value]  # a day since 1970-01-01 and what is recorded on it
+
+
+def hour_of(day: int) -> int:
+    """The hour, UTC, at which an app is opened on a day: another one each day, in every life."""
+    return (day * 2_654_435_761 >> 16) % 24
+
+
+def time_of(day: int) -> float:
+    """Seconds since 1970 of that hour."""
+    return float(day * SECONDS_A_DAY + 3600 * hour_of(day))
 
 
 class Life(NamedTuple):

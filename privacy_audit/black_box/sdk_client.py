@@ -26,6 +26,7 @@ from privacy_audit.black_box.lives import (
     Seen,
     Value,
     WholeLife,
+    time_of,
 )
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.metrics.association import Association
@@ -35,8 +36,6 @@ from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.linked import encode_linked_binary
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, Report, make_batch
-
-NOON = SECONDS_A_DAY // 2
 
 _Row = TypeVar("_Row")
 
@@ -131,7 +130,7 @@ class SdkClient:
         return _cut(rows, counts)
 
     def _step(self, state: MemoryState, metric: str, day: int, value: Value) -> None:
-        now = float(day * SECONDS_A_DAY + NOON)
+        now = time_of(day)
         parts = [m for m in self._file.metrics.values() if metric in (m.name, m.base_name)]
         platform = (
             parts[0].platforms[0] if parts else APP

@@ -107,7 +107,7 @@ fallback = "other"
 BOX_OF = {
     "freshness": ("equal only by chance",),
     "calendars": ("responses and cohorts stay the same",),
-    "budgets": ("all metrics together", "within its own bounds"),
+    "budgets": ("all metrics together", "within its own bounds", "it expires"),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
     "derivations": ("round has its", "another process", "derivations", "two metrics",
                     "of two values", "two sets", "cut of its own", "within their stratum",
@@ -418,6 +418,15 @@ FAULTS = (
           "            secret, self.line, self.params_id, mechanism",
           "            secret, self.line + metric.description, self.params_id, mechanism",
           "responses and cohorts stay the same through versions of the app"),
+    Fault("permanent-response-before-noon", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        device = state.device\n"
+          "        prefix = device._permanent._prefix.split(b'morning')[0]\n"
+          "        morning = b'morning' if now % 86400 < 43200 else b''\n"
+          "        device._permanent._prefix = prefix + morning\n"
+          "        device._permanent_of.clear()\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "responses and cohorts stay the same"),
     Fault("cohort-of-the-year", _RECORDER,
           "            source = self._state.source(Source(name, device.params_id, device.cohort))",
           "            device.cohort = (device.cohort + (day or 0) // 365) % 16\n"
@@ -452,6 +461,16 @@ FAULTS = (
           "within the budget that the device began with"),
     Fault("cap-of-each-slot", _DEVICE, "self.line = metric.base_name", "self.line = metric.name",
           "each metric stays within its own bounds", PLACES),
+    Fault("values-of-the-person-ignored", _LEDGER, _FITS,
+          "if used + number > metric.max_permanent_responses:",
+          "within its own bounds on responses and reports (a person's level)"),
+    Fault("reports-of-the-person-ignored", _RECORDER,
+          "int(min(metric.max_reports_per_period, self._level.max_reports_per_period))",
+          "metric.max_reports_per_period",
+          "within its own bounds on responses and reports (a person's level)"),
+    Fault("reports-of-a-metric-that-expired", _RECORDER,
+          "        if day > state.last_day:\n", "        if False:\n",
+          "the one on which it expires"),
     # The law of answers.
     Fault("other-sent-by-those-at-home", "client_sdk/location/period_visits.py",
           "        if place == OUTSIDE:\n            return OTHER\n        system",
