@@ -20,6 +20,7 @@ from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_fleet import fleet
+from rappor_cli.simulate_large_maps import location_large
 from rappor_cli.simulate_maps import location_maps
 from rappor_cli.simulate_moves import location_moves
 from rappor_cli.simulate_numbers import numbers
@@ -47,6 +48,7 @@ app.command("decoder-calibration")(decoder_calibration)
 app.command("association")(association)
 app.command("location")(location)
 app.command("location-maps")(location_maps)
+app.command("location-large")(location_large)
 app.command("location-attacks")(location_attacks)
 app.command("location-moves")(location_moves)
 app.command("batch-linkage")(batch_linkage)

@@ -69,7 +69,7 @@ class Prior:
         return (scaled + sparse.diags_array(own)).tocsr()
 
     def centred(self, field: Floats) -> Floats:
-        """Log shares (n,) or (n, W) less the mean over the cells."""
+        """Log shares (n,) less the mean over the cells."""
         return np.asarray(field - self._cells(field).mean(axis=0))
 
     def uncentred(self, pull: Floats) -> Floats:

@@ -287,11 +287,7 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
     """Maximise the posterior of the log shares, from `start` (n,)."""
     precision = prior.precision(belief.strength)
     information = misfit.own_information()
-
-    def inner(one: Floats, other: Floats) -> float:
-        return float(one @ other)
-
-    objective = negative_log_posterior(misfit.at, prior, precision, inner)
+    objective = negative_log_posterior(misfit.at, prior, precision)
     for _ in range(_ROUNDS):
         metric = factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
         start, loss, steps = descend(objective, start, metric, _SETTLED, _STEPS)

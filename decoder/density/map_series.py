@@ -1,9 +1,9 @@
 """Maps of a series of windows by method `field`: pooled where that holds, alone where it does not.
 
-Each window's map is a field over space and time (`space_time_field`). A map that disagrees with its
-own reports (`map_check`) is replaced by that of all windows, if that does not; else by a fit of the
-window alone, from several starts; if that disagrees too, `estimate_density` shows the projection of
-the plain estimates, and says so.
+Each window's map is a field over space and time (`space_time_field`), of many cells over blocks of
+them (`blocks`). A map that disagrees with its own reports (`map_check`) is replaced by that of all
+windows, if that does not; else by a fit of the window alone, from several starts; if that disagrees
+too, `estimate_density` shows the projection of the plain estimates, and says so.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Literal
 
 import numpy as np
 
+from decoder.density.blocks import Blocks
 from decoder.density.cell_changes import WindowChanges, series_changes
 from decoder.density.cells import Places, location_of
-from decoder.density.field_misfit import Misfit, own_reserved
-from decoder.density.field_prior import Belief
+from decoder.density.field_misfit import Misfit, even_map, own_reserved
+from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import Field, fit_field
-from decoder.density.gaussian_field_series import fit_windows
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import Reading, WindowReadings
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import fit_space_time, most_repeated_noise
@@ -32,8 +32,8 @@ from rappor_core.errors import AggregateError
 
 Source = Literal["field", "series", "whole", "alone", "projection", "hierarchy", "simplex"]
 
-MOST_CELLS_POOLED = 2_500  # or rows: the directions of their deviations take an eigenproblem
-MOST_NUMBERS_POOLED = 2.5e7  # rows times cells: two gigabytes
+MOST_CELLS_POOLED = 2_500  # or blocks: the directions of their deviations take an eigenproblem
+MOST_NUMBERS_POOLED = 2.5e7  # rows times blocks: two gigabytes
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,7 @@ def map_windows(
         return [_alone(readings[0], places, belief, "field")]
     merged, reserved = _merged(windows, places, repeats), len(places.reserved)
     whole = fit_field(merged, places.laplacian, belief, reserved=reserved)
-    size, rows = len(whole.shares), sum(len(one.target) for one in readings[0])
-    if min(size, rows) > MOST_CELLS_POOLED or size * rows > MOST_NUMBERS_POOLED:
-        near = whole.shares
-        maps = fit_windows(readings, places.laplacian, whole.belief, near, reserved=reserved)
-        found = [
-            WindowMap(one, "series", whole.belief, check_map(window, one, reserved), whole.doubts)
-            for one, window in zip(maps, readings, strict=True)
-        ]
-    else:
-        found = _pooled(windows, readings, places, whole)
+    found = _pooled(windows, readings, places, whole)
     return [
         one if one.check.agrees else _instead(one, whole, window, places, belief)
         for one, window in zip(found, readings, strict=True)
@@ -101,7 +92,7 @@ def _together(windows: Sequence[Aggregate]) -> Aggregate:
 
 def _pooled(
     windows: Sequence[Sequence[Aggregate]],
-    readings: Sequence[Sequence[Reading]],
+    readings: WindowReadings,
     places: Places,
     whole: Field,
 ) -> list[WindowMap]:
@@ -110,26 +101,57 @@ def _pooled(
     memo = location.mode == "memo"
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
     capped = memo and not metric.params.scheme.symbols
-    reserved = len(places.reserved)
-    field = fit_space_time(
-        readings, whole, places.laplacian, most, reserved=reserved, independent=capped
-    )
-    size = len(whole.shares) - reserved
-    near = None if places.laplacian is None else places.laplacian[:size, :size]
-    changes: Sequence[WindowChanges | None] = [None] * len(windows)
-    if size <= MOST_CELLS_POOLED:
-        changes = series_changes(field.deviations, near, most)
+    maps, freedom, changes = _deviating(readings, places, whole, most, independent=capped)
+    gains = _gains(readings, maps, len(places.reserved)) - freedom
     return [
         WindowMap(
             shares,
             "series",
             whole.belief,
-            check_map(window, shares, reserved),
-            whole.doubts or _own_doubts(float(field.gains[index]), len(shares)),
-            changes[index],
+            check_map(window, shares, len(places.reserved)),
+            whole.doubts or _own_doubts(float(gains[index]), len(shares)),
+            None if changes is None else changes[index],
         )
-        for index, (shares, window) in enumerate(zip(field.shares, readings, strict=True))
+        for index, (shares, window) in enumerate(zip(maps, readings, strict=True))
     ]
+
+
+def _deviating(
+    readings: WindowReadings, places: Places, whole: Field, most: float, *, independent: bool
+) -> tuple[Floats, Floats, Sequence[WindowChanges] | None]:
+    """Maps (T, n), how many parameters each has really (T,), and changes where all cells deviate.
+
+    Of more cells than can be pooled blocks deviate, each with the shape it has in the whole map.
+    most, independent: as in `fit_space_time`.
+    """
+    shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
+    size, rows = len(shares), sum(len(one.target) for one in readings[0])
+    precision = Prior.of(whole.belief.graph, laplacian, size, reserved).precision(
+        whole.belief.strength
+    )
+    cells, few = size - reserved, int(MOST_NUMBERS_POOLED / rows) - reserved
+    few = max(1, min(MOST_CELLS_POOLED, few))
+    if cells <= few:
+        field = fit_space_time(readings, shares, precision, laplacian, most, reserved=reserved,
+                               independent=independent)  # fmt: skip
+        near = None if laplacian is None else laplacian[:cells, :cells]
+        return field.shares, field.freedom, series_changes(field.deviations, near, most)
+    blocks = Blocks.of(shares, laplacian, few, reserved)
+    field = fit_space_time(
+        blocks.reduced(readings), blocks.summed(shares), blocks.precision(precision),
+        blocks.laplacian, most, reserved=reserved, independent=independent
+    )  # fmt: skip
+    return field.shares @ blocks.within.T, field.freedom, None
+
+
+def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:
+    """Nats by which each map fits its own window better than even cells, (T,)."""
+    gains = []
+    for readings, one in zip(windows, shares, strict=True):
+        even = even_map(readings, len(one), reserved)
+        misfit = Misfit(readings, even)
+        gains.append(misfit.at(even)[0] - misfit.at(one)[0])
+    return np.array(gains)
 
 
 def _own_doubts(gain: float, size: int) -> tuple[str, ...]:

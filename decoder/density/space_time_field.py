@@ -18,7 +18,6 @@ from scipy.linalg import cho_factor, cho_solve
 from decoder.density.evidence import factor
 from decoder.density.field_misfit import Misfit, even_map, with_reserved
 from decoder.density.field_prior import Graph, Prior
-from decoder.density.gaussian_field import Field
 from decoder.density.linear_system import WindowReadings
 from decoder.density.space_time_changes import ChangeTest, Released
 from decoder.density.space_time_modes import Deviations, Modes, deviations_of, modes_of
@@ -38,12 +37,12 @@ _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 class SpaceTimeField:
     """Maps of T windows. shares: (T, n), r reserved values the last, positive, each of sum 1.
 
-    gains: (T,), nats by which the map predicts new reports of the window better than even cells
-    would.  deviations: the whitened rows.
+    freedom: (T,), how many parameters each map has really: what it fits of its window's noise,
+    nats.  deviations: the whitened rows.
     """
 
     shares: Floats
-    gains: Floats
+    freedom: Floats
     deviations: Deviations
     graph: Graph
     strengths: Strengths
@@ -52,7 +51,8 @@ class SpaceTimeField:
 
 def fit_space_time(
     windows: WindowReadings,
-    shared: Field,
+    shared: Floats,
+    precision: Any,
     laplacian: Any | None,
     most_repeated: float,
     *,
@@ -62,13 +62,14 @@ def fit_space_time(
     """Fit T >= 2 windows about the map of all of them.
 
     windows: the readings of each, one for each level, all with the same rows (rows without reports
-    have precision 0).  shared: the map of the sum of the windows.  laplacian: of the
-    neighbours (n, n), None for no graph.  most_repeated: see `most_repeated_noise`.
+    have precision 0).  shared: the map (n,) of the sum of the windows.  precision: of its log
+    shares in its prior, (n, n), sparse.  laplacian: of the neighbours (n, n), None for no graph.
+    most_repeated: see `most_repeated_noise`.
     reserved: r, how many of the last shares are of reserved values.
     independent: deviations of one window say nothing of the next (phi = 0).
     """
-    size = len(shared.shares) - reserved
-    cells = shared.shares[:size] / shared.shares[:size].sum()
+    size = len(shared) - reserved
+    cells = shared[:size] / shared[:size].sum()
     apart = _reserved(windows, np.tile(cells, (len(windows), 1)), reserved)
     deviations = deviations_of(windows, cells, apart)
     series = Windows(deviations.scale, 1 - apart.sum(axis=1))
@@ -88,16 +89,9 @@ def fit_space_time(
     weights = _weights(windows, apart)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, test.patterns, weights)
     shares = _with_reserved(windows, maps, reserved)
-    freedom = _shared_freedom(windows, shared, laplacian, reserved) * weights
+    freedom = _shared_freedom(windows, shared, precision) * weights
     freedom = freedom + _own_freedom(modes, contrasts, strengths, variances)
-    return SpaceTimeField(
-        shares,
-        _gains(windows, shares, reserved) - freedom,
-        deviations,
-        graph,
-        strengths,
-        changes,
-    )
+    return SpaceTimeField(shares, freedom, deviations, graph, strengths, changes)
 
 
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:
@@ -164,30 +158,15 @@ def _maps(
     return np.asarray((maps / maps.sum(axis=0)).T)
 
 
-def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:
-    """Nats by which each map fits its own window better than even cells, (T,)."""
-    gains = []
-    for readings, one in zip(windows, shares, strict=True):
-        even = even_map(readings, len(one), reserved)
-        misfit = Misfit(readings, even)
-        gains.append(misfit.at(even)[0] - misfit.at(one)[0])
-    return np.array(gains)
-
-
-def _shared_freedom(
-    windows: WindowReadings, shared: Field, laplacian: Any | None, reserved: int
-) -> float:
+def _shared_freedom(windows: WindowReadings, shared: Floats, precision: Any) -> float:
     """How many parameters the shared map has really, given its prior: what it gains by noise."""
-    size = len(shared.shares)
-    prior = Prior.of(shared.belief.graph, laplacian, size, reserved)
-    precision = prior.precision(shared.belief.strength)
-    parts = []
+    size, parts = len(shared), []
     for level in range(len(windows[0])):
-        rows = sum(window[level].precision(shared.shares) for window in windows)
+        rows = sum(window[level].precision(shared) for window in windows)
         design = windows[0][level].design
-        held = design @ shared.shares
+        held = design @ shared
         toward = np.sqrt(rows)[:, None] * (design.toarray() - held[:, None])
-        parts.append(toward * shared.shares)
+        parts.append(toward * shared)
     response = np.concatenate(parts)
     if len(response) < size:
         solved = np.asarray(factor(precision).solve(np.ascontiguousarray(response.T)))

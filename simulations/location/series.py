@@ -93,7 +93,7 @@ def one_series(
     pooled = [one.shares for one in map_windows(windows, places, None, None)]
     seconds = time.process_time() - start
     alone = [map_windows([window], places, None, None)[0].shares for window in windows]
-    whole = _whole(windows, places)
+    whole = whole_map(windows, places)
     kinds = (alone, [whole] * number, pooled)
     off = [
         np.array([cell_distance(p, t) for p, t in zip(kind, true, strict=True)]) for kind in kinds
@@ -144,7 +144,7 @@ def cell_distance(one: Floats, other: Floats) -> float:
     return float(np.abs(cells[0] - cells[1]).sum() / 2)
 
 
-def _whole(windows: Sequence[Sequence[Aggregate]], places: Places) -> Floats:
+def whole_map(windows: Sequence[Sequence[Aggregate]], places: Places) -> Floats:
     """The map (n,) of all windows together."""
     merged = windows[0][0]
     for window in windows[1:]:

@@ -10,7 +10,6 @@ from decoder.density.cells import value_positions
 from decoder.density.field_misfit import even_map
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
-from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.linear_system import Reading, design_of, read_aggregate
 from decoder.density.neighbours import cell_laplacian
 from decoder.model.noise import BitNoise
@@ -64,5 +63,5 @@ def test_a_window_far_from_the_average_other_starts_from_its_own() -> None:
     noise = BitNoise(0.9, 0.1, 0.8, 0.2)
     window = [Reading(design, design @ truth, np.full(200, 1e6), noise, 1.0)]
     assert even_map(window, 41, reserved=1)[-1] == pytest.approx(0.02, abs=0.08)
-    (found,) = fit_windows([window], None, Belief("alike", 0.05), near, reserved=1)
+    found = fit_field(window, None, Belief("alike", 0.05), near, reserved=1).shares
     assert np.abs(found - truth).sum() / 2 < 0.02

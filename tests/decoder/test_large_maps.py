@@ -64,15 +64,16 @@ def test_parameters_are_counted_by_rows_as_by_cells(rows: str) -> None:
         some = slice(0, 20)
         readings = [[cut(one, some) for one in window] for window in readings]
     shared = fit_field(readings[0], places.laplacian, Belief("neighbours", 0.5), reserved=1)
-    found = _shared_freedom(readings, shared, places.laplacian, 1)
     s, total = shared.shares, 0.0
+    precision = Prior.of("neighbours", places.laplacian, len(s), 1).precision(0.5)
+    found = _shared_freedom(readings, s, precision)
     for level in zip(*readings, strict=True):
         weights = sum(one.precision(s) for one in level)
         design = level[0].design.toarray()
         toward = (design - (design @ s)[:, None]) * s
         total = total + toward.T @ (np.asarray(weights)[:, None] * toward)
-    prior = Prior.of("neighbours", places.laplacian, len(s), 1).precision(0.5).toarray()
-    assert found == pytest.approx(np.trace(np.linalg.solve(total + prior, total)), rel=1e-6)
+    expected = np.trace(np.linalg.solve(total + precision.toarray(), total))
+    assert found == pytest.approx(expected, rel=1e-6)
 
 
 def cut(one: Reading, rows: slice) -> Reading:

@@ -13,13 +13,12 @@ from decoder.density.field_misfit import Misfit, even_map
 from decoder.density.field_posterior import softmax
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import fit_field
-from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.linear_system import Reading, design_of, read_aggregate
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
-from decoder.numerics.lbfgs import descend, descend_columns
+from decoder.numerics.lbfgs import descend
 from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
@@ -245,53 +244,16 @@ def test_a_descent_finds_what_scipy_finds() -> None:
     assert descend(bowl, aim, lambda slope: slope, 1e-12, 200)[2] == 0
 
 
-def test_columns_descend_as_each_would_alone() -> None:
-    """One starts at its minimum, one has no finite value, one is steep."""
-    steep = np.array([1.0, 1.0, 1.0, 400.0])
-    aims = np.arange(20.0).reshape(5, 4)
-
-    def bowls(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        away = x - aims
-        value = (steep * (away**2 / 2 + away**4)).sum(axis=0)
-        value[2] = np.nan
-        return value, steep * (away + 4 * away**3)
-
-    def bowl(column: int) -> tuple[np.ndarray, float, int]:
-        def alone(x: np.ndarray) -> tuple[float, np.ndarray]:
-            whole = np.repeat(x[:, None], 4, axis=1)
-            return float(bowls(whole)[0][column]), bowls(whole)[1][:, column]
-
-        return descend(alone, start[:, column], lambda slope: slope / 3, 1e-12, 200)
-
-    start = np.zeros((5, 4))
-    start[:, 0] = aims[:, 0]
-    found, values, _ = descend_columns(bowls, start, lambda slope: slope / 3, 1e-12, 200)
-    for column in (0, 1, 3):
-        x, value, _ = bowl(column)
-        assert found[:, column] == pytest.approx(x, abs=1e-9)
-        assert values[column] == pytest.approx(value, abs=1e-12)
-    assert np.isnan(values[2])
-    assert found[:, 2].tolist() == [0] * 5
-
-
-@pytest.mark.parametrize("graph", ["neighbours", "alike"])
-def test_windows_side_by_side_are_what_each_fit_gives(graph: str) -> None:
-    """One window lacks a cohort, and so has a design of its own."""
-    rng, belief = np.random.default_rng(5), Belief(graph, 0.3)  # type: ignore[arg-type]
-    truth = softmax(2 * np.sin(np.arange(60) / 9))
-    design = sparse.csr_array((rng.random((90, 60)) < 0.3).astype(float))
-    windows = []
-    for rows in (90, 90, 80, 90):
-        part = design if rows == 90 else design[:rows]
-        target = part @ truth + rng.normal(0, 0.05, size=rows)
-        windows.append([Reading(part, target, np.full(rows, 2e4), NOISE, 1.0)])
-    near = softmax(np.sin(np.arange(60) / 9))
-    found = fit_windows(windows, chain(60), belief, near)
-    for shares, window in zip(found, windows, strict=True):
-        alone = fit_field(window, chain(60), belief, near).shares
-        assert np.abs(shares - alone).sum() / 2 < 2e-3
-        assert np.abs(shares - near).sum() / 2 > 0.02
-        assert shares.sum() == pytest.approx(1)
+def test_a_descent_ends_where_nothing_is_lower_or_finite() -> None:
+    """A kink that no step lowers, and a function without finite values."""
+    start = np.zeros(5)
+    found, value, steps = descend(
+        lambda x: (float(np.abs(x).sum()), np.ones(5)), start, lambda slope: slope, 1e-12, 200
+    )
+    assert (found.tolist(), value, steps) == ([0.0] * 5, 0.0, 1)
+    found, value, _ = descend(lambda x: (np.nan, x - 1), start, lambda slope: slope / 3, 1e-12, 200)
+    assert np.isnan(value)
+    assert found.tolist() == [0.0] * 5
 
 
 def test_a_field_with_many_reports_is_the_truth() -> None:

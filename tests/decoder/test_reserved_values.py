@@ -20,7 +20,6 @@ from decoder.density.field_misfit import (
 )
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
-from decoder.density.gaussian_field_series import fit_windows
 from decoder.density.linear_system import Reading, design_of, read_aggregate
 from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
@@ -284,7 +283,8 @@ def test_windows_weigh_in_the_shared_map_by_those_in_a_cell() -> None:
     windows = windows_of(metric, places, values, rng)
     readings = [slot_readings(one, places, None, keep_empty=True) for one in windows]
     whole = fit_field(readings[0], places.laplacian, Belief("neighbours", 0.05), reserved=2)
-    field = fit_space_time(readings, whole, places.laplacian, 0.0, reserved=2)
+    precision = Prior.of("neighbours", places.laplacian, len(whole.shares), 2).precision(0.05)
+    field = fit_space_time(readings, whole.shares, precision, places.laplacian, 0.0, reserved=2)
     cells = np.log(field.shares[:, :36] / field.shares[:, :36].sum(axis=1, keepdims=True))
     shared = np.log(whole.shares[:36] / whole.shares[:36].sum())
     inside = 1 - field.shares[:, 36:].sum(axis=1)
@@ -295,12 +295,12 @@ def test_windows_weigh_in_the_shared_map_by_those_in_a_cell() -> None:
 
 
 def test_a_window_far_from_the_average_of_both_starts_from_its_own() -> None:
-    """As above 2,500 cells: the map that it starts from says 10 and 70 %, the window 60 and 5."""
+    """The map that it starts from says 10 and 70 %, the window 60 and 5."""
     rng = np.random.default_rng(12)
     design = sparse.csr_array((rng.random((200, 42)) < 0.3).astype(float))
     cells = rng.dirichlet(np.ones(40))
     near = np.append(0.2 * cells, [0.1, 0.7])
     truth = np.append(0.35 * cells, [0.6, 0.05])
     window = [Reading(design, design @ truth, np.full(200, 1e6), NOISE, 1.0)]
-    (found,) = fit_windows([window], None, Belief("alike", 0.05), near, reserved=2)
+    found = fit_field(window, None, Belief("alike", 0.05), near, reserved=2).shares
     assert np.abs(found - truth).sum() / 2 < 0.02

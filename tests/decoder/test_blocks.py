@@ -1,0 +1,98 @@
+"""Maps of more cells than deviations can be had for: blocks of cells deviate in their place."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from decoder.density import map_series
+from decoder.density.blocks import Blocks
+from decoder.density.cells import Places, places_of
+from decoder.density.field_prior import Prior
+from decoder.density.map_series import WindowMap, map_windows
+from decoder.density.slots import slot_readings
+from rappor_core.aggregate import Aggregate
+from simulations.location.moves import Setting, draw_moves
+from simulations.location.series import cell_distance, draw_windows, true_shares, whole_map
+from tests.decoder.series_support import WINDOW, declared, hills, people, windows_of
+
+
+def shared_map(places: Places) -> np.ndarray:
+    shares = np.append(hills(places) + 1e-5, 0.2)
+    return np.asarray(shares / shares.sum())
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_light_cells_are_merged_with_light_neighbours(graph: bool) -> None:
+    _, places = declared(WINDOW)
+    shares = shared_map(places)
+    laplacian = places.laplacian if graph else None
+    blocks = Blocks.of(shares, laplacian, 40, 1)
+    of_cell, sizes = blocks.of_cell, np.bincount(blocks.of_cell)
+    assert (len(sizes), sizes[-1], of_cell[-1]) == (41, 1, 40)
+    heaviest = np.argsort(-shares[:-1])[:5]
+    assert (sizes[of_cell[heaviest]] == 1).all()
+    held = blocks.summed(shares)
+    assert held.sum() == pytest.approx(1)
+    assert blocks.within @ held == pytest.approx(shares)
+    assert (blocks.laplacian is None) == (not graph)
+    if graph:
+        for block in range(40):
+            inside = of_cell[:-1] == block
+            edges = places.laplacian[:144, :144].toarray()[np.ix_(inside, inside)] < 0
+            reached = np.linalg.matrix_power(edges + np.eye(len(edges)), len(edges))
+            assert (reached > 0).all()  # in one piece
+        assert blocks.laplacian is not None
+        assert blocks.laplacian.toarray().sum(axis=0).tolist() == [0.0] * 41
+
+
+def test_blocks_that_lose_precision_are_merged_once() -> None:
+    """Cells that a sum does not feel, and cells without neighbours."""
+    shares = np.array([0.5, 1e-30, 1e-30, 0.3, 1e-30, 0.2])
+    blocks = Blocks.of(shares, None, 2, 0)
+    assert blocks.of_cell.max() == 1
+    assert blocks.of_cell[0] != blocks.of_cell[3]
+    assert blocks.summed(shares) == pytest.approx([0.5, 0.5])
+
+
+def test_readings_and_prior_are_those_of_cells_that_move_together() -> None:
+    metric, places = declared(WINDOW, side=6)
+    values = people(places, 5_000, np.full(2, 0.2), np.random.default_rng(1))
+    windows = windows_of(metric, places, values, np.random.default_rng(2))
+    readings = [slot_readings(one, places, None, keep_empty=True) for one in windows]
+    shares = shared_map(places)
+    blocks = Blocks.of(shares, places.laplacian, 9, 1)
+    reduced = blocks.reduced(readings)
+    own = np.random.default_rng(3).dirichlet(np.ones(10))
+    assert reduced[1][0].design @ own == pytest.approx(readings[1][0].design @ blocks.within @ own)
+    assert reduced[0][0].design is reduced[1][0].design
+    prior = Prior.of("neighbours", places.laplacian, len(shares), 1).precision(0.5)
+    field = np.random.default_rng(4).normal(size=10)
+    together = field[blocks.of_cell]
+    assert field @ (blocks.precision(prior) @ field) == pytest.approx(together @ (prior @ together))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("bound", ["cells", "numbers"])
+def test_many_cells_are_mapped_as_well_as_few(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half move to a district: as near as with deviations of cells, not as far as all weeks are."""
+    rng, setting = np.random.default_rng(3), Setting("window", 14, 60_000, "district", 0.5)
+    metric = setting.metric()
+    assert metric.location is not None
+    places, values = places_of([metric.location]), draw_moves(setting, rng)
+    windows, true = draw_windows(metric, places, values, rng), true_shares(values, 197)[-1]
+
+    def last(series: Sequence[Sequence[Aggregate]]) -> tuple[WindowMap, float]:
+        found = map_windows(series, places, None, None)[-1]
+        return found, cell_distance(found.shares, true)
+
+    by_cell, fine = last(windows)
+    monkeypatch.setattr(map_series, "MOST_CELLS_POOLED", 80 if bound == "cells" else 196)
+    monkeypatch.setattr(map_series, "MOST_NUMBERS_POOLED", 81 * 2048 if bound == "numbers" else 1e9)
+    by_block, coarse = last(windows)
+    whole = cell_distance(whole_map(windows, places), true)
+    assert by_cell.changes is not None
+    assert by_block.changes is None
+    assert by_cell.source == by_block.source == "series"
+    assert coarse < fine + 0.02
+    assert coarse < whole - 0.05
