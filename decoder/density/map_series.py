@@ -8,7 +8,7 @@ too, `estimate_density` shows the projection of the plain estimates, and says so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
@@ -62,16 +62,24 @@ def map_windows(
 
     belief, repeats: as in `DensityOptions`.
     """
+    return list(window_maps(windows, places, belief, repeats))
+
+
+def window_maps(
+    windows: Sequence[Sequence[Aggregate]],
+    places: Places,
+    belief: Belief | None,
+    repeats: float | None,
+) -> Iterator[WindowMap]:
+    """The same, in turn: a window that is fitted by itself is when it is asked for."""
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
-        return [_alone(readings[0], places, belief, "field")]
+        yield _alone(readings[0], places, belief, "field")
+        return
     merged, reserved = _merged(windows, places, repeats), len(places.reserved)
     whole = fit_field(merged, places.laplacian, belief, reserved=reserved)
-    found = _pooled(windows, readings, places, whole)
-    return [
-        one if one.check.agrees else _instead(one, whole, window, places, belief)
-        for one, window in zip(found, readings, strict=True)
-    ]
+    for one, window in zip(_pooled(windows, readings, places, whole), readings, strict=True):
+        yield one if one.check.agrees else _instead(one, whole, window, places, belief)
 
 
 def _merged(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import repeat
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,7 +22,7 @@ from decoder.density.field_prior import Belief
 from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
-from decoder.density.map_series import Source, WindowMap, map_windows
+from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.density.slots import in_order, missing_levels, slot_places, slot_readings
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import WarmStarts
@@ -181,15 +182,16 @@ def estimate_density_series(
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
     places = places or slot_places(ordered[0])
-    with one_thread():
-        field = options.method == "field"
-        fields = map_windows(ordered, places, options.belief, options.repeats) if field else []
+    fields: Iterator[WindowMap | None] = repeat(None)
+    if options.method == "field":
+        fields = window_maps(ordered, places, options.belief, options.repeats)
     warm_starts = [WarmStarts() for _ in ordered[0]]
     first: Density | None = None
-    for index, aggregates in enumerate(ordered):
+    for aggregates in ordered:
         with one_thread():
+            field = next(fields)
             decodings = _decode_levels(aggregates, places, options, warm_starts)
-            made = _window_map(fields, index, decodings, aggregates, places, options)
+            made = _window_map(field, decodings, aggregates, places, options)
         found = _assemble(aggregates, places, options, decodings[-1], made)
         yield found if first is None else replace(found, since_first=_since(first, found, made))
         first = first or found
@@ -239,8 +241,7 @@ def _decode_levels(
 
 
 def _window_map(
-    fields: Sequence[WindowMap],
-    index: int,
+    field: WindowMap | None,
     decodings: Sequence[Decoding],
     aggregates: Sequence[Aggregate],
     places: Places,
@@ -250,22 +251,21 @@ def _window_map(
 
     A field that disagrees with its own reports is never shown.
     """
-    if fields and fields[index].check.agrees:
-        return fields[index]
-    method = "simplex" if fields else options.method
+    if field and field.check.agrees:
+        return field
+    method = "simplex" if field else options.method
     shares = _reconciled(decodings, places, method)
     readings = slot_readings(aggregates, places, options.repeats)
     check = check_map(readings, shares, len(places.reserved))
-    if not fields:
+    if not field:
         source: Source = "hierarchy" if method == "hierarchy" else "simplex"
         return WindowMap(shares, source, None, check, ())
-    rejected = fields[index]
     doubt = (
         "No field agrees with this window's own reports (chi-square of coarse sums "
-        f"{rejected.check.chi_square:.0f} for {rejected.check.freedom}): the map is the projection "
+        f"{field.check.chi_square:.0f} for {field.check.freedom}): the map is the projection "
         "of the plain estimates. Check that devices report as often as the definition says."
     )
-    return WindowMap(shares, "projection", None, check, (doubt,), rejected.changes)
+    return WindowMap(shares, "projection", None, check, (doubt,), field.changes)
 
 
 def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> Floats:

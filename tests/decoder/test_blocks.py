@@ -9,7 +9,9 @@ from decoder.density import map_series
 from decoder.density.blocks import Blocks
 from decoder.density.cells import Places, places_of
 from decoder.density.field_prior import Prior
+from decoder.density.map_check import MapCheck
 from decoder.density.map_series import WindowMap, map_windows
+from decoder.density.maps import estimate_density_series
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from simulations.location.moves import Setting, draw_moves
@@ -96,3 +98,21 @@ def test_many_cells_are_mapped_as_well_as_few(bound: str, monkeypatch: pytest.Mo
     assert by_cell.source == by_block.source == "series"
     assert coarse < fine + 0.02
     assert coarse < whole - 0.05
+
+
+def test_a_window_by_itself_is_fitted_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the bar of a long series moves: a fit of many cells takes seconds."""
+    rng, (metric, places) = np.random.default_rng(5), declared(WINDOW, side=6)
+    values = people(places, 5_000, np.full(3, 0.2), rng)
+    windows, fitted = windows_of(metric, places, values, rng), [0]
+    real = map_series.fit_field
+
+    def counted(*given, **more):  # type: ignore[no-untyped-def]
+        fitted[0] += 1
+        return real(*given, **more)
+
+    monkeypatch.setattr(map_series, "fit_field", counted)
+    monkeypatch.setattr(map_series, "check_map", lambda *_: MapCheck(1e6, 2, 1e6, 2))
+    for number, one in enumerate(estimate_density_series(windows, places=places), start=1):
+        assert one.source == "projection"
+        assert fitted[0] == 1 + number
