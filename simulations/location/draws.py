@@ -159,14 +159,14 @@ def draw_window(
     """Each device reports afresh in the periods of its own phase modulo `window`."""
     num_devices, num_periods = values.shape
     m, k = params.num_cohorts, params.num_bits
-    positions = value_positions(names, params)[:, :, 0].astype(np.int64)
+    positions = value_positions(names, params).astype(np.int64)
     cohorts: Integers = rng.integers(m, size=(num_devices,))
     phase = phases(num_devices, window, rng)
     reports = np.zeros((num_periods, m), dtype=np.int64)
-    ones = np.zeros((num_periods, m, k), dtype=np.int64)
+    ones = np.zeros((num_periods, m, k + 1), dtype=np.int64)  # the last: hashes that repeat another
     for period in range(num_periods):
         mine = np.flatnonzero(phase == period % window)
         reports[period] = np.bincount(cohorts[mine], minlength=m)
         bits = positions[values[mine, period], cohorts[mine]]
-        np.add.at(ones[period], (cohorts[mine], bits), 1)
-    return PeriodCounts(reports, _instantaneous(ones, reports[..., None], params, rng))
+        np.add.at(ones[period], (cohorts[mine, None], bits), 1)
+    return PeriodCounts(reports, _instantaneous(ones[..., :k], reports[..., None], params, rng))

@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rappor_cli.main import main
+from rappor_core.metrics.file import parse_metrics
+from simulations.location.coverage import held_answers
 
 METRICS = """
 [metrics.usual_place]
@@ -22,6 +25,14 @@ num_cohorts = 16
 mode = "memo"
 epsilon_infinity = 4.0
 epsilon_one = 2.0
+"""
+WINDOW = """num_cohorts = 16
+num_bits = 32
+mode = "window"
+period = "week"
+window = 6
+max_reports = 1
+epsilon = 4.0
 """
 COMMAND = ["simulate", "location-coverage", "--devices", "2000", "--maps", "1", "--seed", "1"]
 
@@ -83,3 +94,36 @@ def test_trips_have_no_map_and_are_left_out(
     path.write_text(METRICS + trips)
     assert main([*COMMAND, str(path), "--json"]) == 0
     assert [row["metric"] for row in json.loads(capsys.readouterr().out)] == ["usual_place"]
+
+
+def _window(more: str) -> str:
+    """The metric in mode `window`."""
+    return METRICS[: METRICS.index("encoding")] + WINDOW + more
+
+
+@pytest.mark.parametrize("more", ['turn = "fresh"\nhold = 4\n', "hold = 4\n", 'turn = "fresh"\n'])
+@pytest.mark.parametrize("absent", [0.02, 0.75])
+def test_held_answers_have_the_shares_that_are_asked_for(more: str, absent: float) -> None:
+    """False alarms: one in 10,000 (five standard errors of 20 shares)."""
+    location = parse_metrics(_window(more)).declared[0].location
+    assert location is not None
+    shares, devices = np.array([0.5, 0.3, 0.2, 0.0]) * (1 - absent), 100_000
+    shares[-1] = absent
+    answers = held_answers(location, shares, devices, np.random.default_rng(1))
+    found = np.bincount(answers, minlength=4) / devices
+    errors = np.sqrt(shares * (1 - shares) / devices)
+    assert (np.abs(found - shares) < 5 * errors).all()
+
+
+@pytest.mark.parametrize("hashes", [1, 2])
+def test_a_map_of_held_answers_at_fresh_turns_is_covered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hashes: int
+) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(_window(f'turn = "fresh"\nhold = 4\nnum_hashes = {hashes}\n'))
+    command = ["simulate", "location-coverage", "--devices", "20000", "--maps", "4", "--seed", "2"]
+    assert main([*command, str(path), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["all"] > 0.85
+    assert row["num_found"] > 4
+    assert row["found"] > 0.7
