@@ -29,12 +29,13 @@ PROMISES = (
     Promise(
         "Nothing but the bits of reports tells of values or devices",
         "Who sees requests alone, encrypted or not, tells values or devices apart.",
-        ("values do not show", "nothing leaves", "batch", "headers", "bodies"),
+        ("values do not show", "nothing leaves", "batch", "headers", "bodies",
+         "request that failed", "requests with reports", "nobody but the collector"),
     ),
     Promise(
         "Files on the device hold no values",
         "Who gets hold of the device's files reads what was recorded, or where its owner was.",
-        ("bytes of the files",),
+        ("bytes of the files", "outside the folder"),
     ),
     Promise(
         "A device tells no more in its life than was agreed",

@@ -20,7 +20,11 @@ DEVICES = 8  # of each condition
 MEAN_DELAY = 5.0 * SECONDS_A_DAY
 PAD_TO = 256
 BATCH_REPORTS = 3
-DELIVERY = (("mean_delay", MEAN_DELAY), ("pad_to", PAD_TO), ("batch_reports", BATCH_REPORTS))
+DELIVERY = (
+    ("mean_delay", MEAN_DELAY), ("pad_to", PAD_TO), ("batch_reports", BATCH_REPORTS),
+    ("first_pause", 0.01),
+)  # fmt: skip
+REFUSED = 503, 0  # in two sittings of each life a request is answered so
 OFTEN = "audit-often"  # a metric of which several reports of one day travel together
 TIMES = 3
 HERE, THERE = Machine("audit-host-one", "first", 0.0), Machine("audit-host-two", "second", 4e7 + 11)
@@ -72,7 +76,8 @@ def _life(
     days = [0, 1, 2, 3, 4]
     for number, recorded in enumerate(some):
         now = time_of(start + unit * days[number])
-        yield Sitting(now, tuple(recorded), sent=number in (0, 2, 4))
+        refused = REFUSED[number // 2 - 1 :][:1] if number in (2, 4) else ()
+        yield Sitting(now, tuple(recorded), sent=number in (0, 2, 4), refused=refused)
     for number in range(3):
         now = time_of(start + unit * (8 + 2 * number) + 30)
         yield Sitting(now, tuple(single), alone=bool(single), looked=number == 2)

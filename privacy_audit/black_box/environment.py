@@ -18,6 +18,7 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 FRAMES = 4  # of a line that asks for randomness
@@ -27,6 +28,20 @@ HARMLESS = (
     "/etc/resolv", "/etc/host.conf", "/etc/gai.conf", "/etc/mime.types", "/etc/apache2/",
     "/etc/httpd/",
 )  # fmt: skip
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+WRITTEN = {
+    "open": 0,
+    "os.mkdir": 0,
+    "os.rename": 1,
+    "os.link": 1,
+    "os.symlink": 1,
+    "os.truncate": 0,
+    "sqlite3.connect": 0,
+}  # events of Python that make or change files, and which argument is the file
+SPOKEN = {"socket.connect": 1, "socket.sendto": 1, "socket.sendmsg": 1, "socket.bind": 1}
+NAMED = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
+STARTED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork",
+           "os.forkpty", "syslog.syslog")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -108,6 +123,7 @@ def control(seed: bytes, machine: Machine) -> Stream:
     known = os.uname()
     os.uname = lambda: os.uname_result((known[0], machine.host, *known[2:]))
     os.environ |= {"USER": machine.user, "LOGNAME": machine.user, "HOSTNAME": machine.host}
+    sys.dont_write_bytecode = True
     sys.addaudithook(_notice)
     return stream
 
@@ -123,10 +139,69 @@ def files_read() -> list[str]:
     return found
 
 
+@dataclass
+class Acts:
+    """What a device does beside computing, as Python's audit events tell it.
+
+    directory: its own.  collector: host and port.  spoken: with whom else, or programs that it
+    started.  written: files elsewhere.  connections: to the collector.
+    """
+
+    directory: str
+    collector: tuple[str, int]
+    spoken: list[str]
+    written: list[str]
+    connections: int = 0
+
+    def notice(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Keep what is not of the state or for the collector."""
+        if event in WRITTEN:
+            name = arguments[WRITTEN[event]]
+            reading = event == "open" and not (arguments[2] or 0) & WRITING
+            if not isinstance(name, int) and not reading and not self._own(event, _path(name)):
+                self.written.append(f"{event} {_path(name)}")
+        elif event in SPOKEN:
+            address = arguments[SPOKEN[event]]
+            if event == "socket.connect" and address[:2] == self.collector:
+                self.connections += 1
+            elif address is not None:
+                self.spoken.append(f"{event} {address}")
+        elif event in NAMED:
+            if _path(arguments[0]) != self.collector[0]:
+                self.spoken.append(f"{event} {arguments[0]!r}")
+        elif event in STARTED:
+            self.spoken.append(f"{event} {arguments[:2]}")
+
+    def _own(self, event: str, name: str) -> bool:
+        """Whether a file is of the state; on its way there directories may be made."""
+        if name in (":memory:", "", os.devnull):
+            return True
+        path, own = Path(name).resolve().as_posix(), Path(self.directory).resolve().as_posix()
+        return f"{path}/".startswith(f"{own}/") or (
+            event == "os.mkdir" and own.startswith(f"{path}/")
+        )
+
+
+def _path(name: Any) -> str:
+    text = os.fsdecode(name)
+    return text.removeprefix("file:").partition("?")[0]
+
+
+_ACTS: list[Acts] = []
+
+
+def watch(directory: str, collector: tuple[str, int]) -> Acts:
+    """From now on keep what a device does that has its state there; see `Acts`."""
+    _ACTS[:] = [Acts(directory, collector, [], [])]
+    return _ACTS[0]
+
+
 def _notice(event: str, arguments: tuple[Any, ...]) -> None:
     name = arguments[0] if event == "open" else None
     if isinstance(name, str) and name.startswith(SYSTEM) and not name.startswith(HARMLESS):
         _READ.append(name)
+    for acts in _ACTS:
+        acts.notice(event, arguments)
 
 
 def _tell_time(ahead: float) -> None:

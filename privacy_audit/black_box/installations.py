@@ -17,6 +17,7 @@ from client_sdk.delivery.batches import read_body
 from privacy_audit.black_box import crowd_lives
 from privacy_audit.black_box.alone import each_alone
 from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.conduct import conduct_checks
 from privacy_audit.black_box.crowd_lives import OFTEN
 from privacy_audit.black_box.expected_answers import expected
 from privacy_audit.black_box.lives import NOTHING, Seen, Step, hour_of
@@ -58,6 +59,7 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
         found = _run(file, clear, Path(root), processes, devices)
     crowd = found.crowd
     yield from influence_checks(found.influences)
+    yield from conduct_checks(crowd)
     yield from observable_checks(crowd, crowd_lives.MEAN_DELAY, crowd_lives.PAD_TO)
     files = [
         [device.files[-1] for one in some for device in one.devices if device.files]

@@ -72,7 +72,7 @@ def _of_sending(devices: list[Device]) -> Check:
 
 def _of_the_machine(crowd: Crowd) -> Iterator[Check]:
     """Secrets, reports and all that is sent follow from the system's randomness alone."""
-    pairs = _comparable(crowd.usual.devices, crowd.elsewhere.devices)
+    pairs = comparable(crowd.usual.devices, crowd.elsewhere.devices)
     for what, same in (
         ("the secret", [a.secret == b.secret for a, b in pairs]),
         ("all that is sent", [_sent(a) == _sent(b) for a, b in pairs]),
@@ -91,7 +91,7 @@ def _of_the_machine(crowd: Crowd) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _comparable(one: list[Device], other: list[Device]) -> list[tuple[Device, Device]]:
+def comparable(one: list[Device], other: list[Device]) -> list[tuple[Device, Device]]:
     """Devices that took the same draws: none of the two was disturbed."""
     return [(a, b) for a, b in zip(one, other, strict=False) if not (a.disturbed or b.disturbed)]
 
@@ -107,7 +107,7 @@ def _of_the_values(crowd: Crowd) -> Iterator[Check]:
     pairs = [
         (a, b)
         for other in (crowd.others, crowd.changing)
-        for a, b in _comparable(crowd.usual.devices, other.devices)
+        for a, b in comparable(crowd.usual.devices, other.devices)
     ]
     for what, seen in (
         ("number and order of requests, and the days and metrics in them", _contents),

@@ -15,7 +15,8 @@ Recorded = tuple[str, object]  # a metric and its value; of places a latitude an
 class Sitting:
     """An app is opened, records, sends, and is closed. now: its clock.  alone: one value, whose
     planned time of sending is looked at.  looked: whether the files are, afterwards.  sent: whether
-    the app asks to send.
+    the app asks to send.  refused: how the collector answers the first requests after it: a status,
+    or 0 for a connection that is closed without a word.
     """
 
     now: float
@@ -23,6 +24,7 @@ class Sitting:
     alone: bool = False
     looked: bool = False
     sent: bool = True
+    refused: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,9 @@ class Device:
     planned seconds.  files: by sitting that was looked at, all bytes of the state.  secret:
     private.  disturbed: a thread waited for another in vain and drew again, so that its draws are
     no other device's.  stuck: why what waited could not be sent, after which its life was ended.
+    refused: requests that the collector did not take.  strange: other requests than for reports.
+    silent: connections without a request.  spoken, written: see `environment.Acts`.  said: lines
+    of the log, at all levels, and of what was printed, sorted.
     """
 
     requests: list[list[Request]] = field(default_factory=list)
@@ -66,6 +71,12 @@ class Device:
     files: list[bytes] = field(default_factory=list)
     secret: bytes = b""
     stuck: str = ""
+    refused: list[Request] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+    silent: int = 0
+    spoken: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -8,16 +8,20 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
+from logging import DEBUG, Handler, LogRecord, getLogger
 from pathlib import Path
 from threading import RLock, Thread
 from typing import Any
 
 from client_sdk import Client, Delivery
+from client_sdk.delivery.transport import REPORTS_PATH
 from client_sdk.errors import StateBusyError
 from client_sdk.randomisation.encoder import Encoder
 from client_sdk.storage.directory import StateDirectory
@@ -42,12 +46,19 @@ CERTAIN_BITS = 128  # more than a generator of this strength has need not show
 
 
 class WatchingCollector(MemoryCollector):
-    """A collector that keeps each request as it came, with its connection."""
+    """A collector that keeps each request as it came, with its connection.
+
+    troubles: what the next requests are answered with in place of an answer: a status, or 0 for
+    the end of the connection.  strange: other requests than for reports.
+    """
 
     def __init__(self) -> None:
         """Listen."""
         super().__init__()
+        self.troubles: list[int] = []
+        self.strange: list[str] = []
         self._kept: dict[int, tuple[Request, _Kept]] = {}
+        self._refused: dict[int, tuple[Request, _Kept]] = {}
         outer, connections, order = self, count(), count()
         plain: Any = self._server.RequestHandlerClass
 
@@ -56,15 +67,28 @@ class WatchingCollector(MemoryCollector):
                 super().setup()
                 self.number = next(connections)
 
+            def parse_request(self) -> bool:
+                good: bool = super().parse_request()
+                if not good or (self.command, self.path) != ("POST", REPORTS_PATH):
+                    outer.strange.append(str(self.raw_requestline, "latin-1").strip())
+                return good
+
             def do_POST(self) -> None:  # noqa: N802 (of http.server)
                 place = next(order)  # before it is answered: the next one comes after that
                 headers = tuple((k, v) for k, v in self.headers.items() if k.lower() != "host")
                 body = _Kept(self.rfile)  # type: ignore[has-type]
                 self.rfile = body
                 request = Request(self.number, self.requestline, headers, b"")
-                outer._kept[place] = request, body
+                trouble = outer.troubles.pop(0) if outer.troubles else None
+                (outer._kept if trouble is None else outer._refused)[place] = request, body
                 try:
-                    super().do_POST()
+                    if trouble is None:
+                        super().do_POST()
+                        return
+                    body.read(int(self.headers["Content-Length"]))
+                    if trouble:
+                        self._write(trouble, {}, b"")
+                    self.close_connection = True
                 finally:
                     self.rfile = body.stream
 
@@ -72,9 +96,18 @@ class WatchingCollector(MemoryCollector):
 
     @property
     def watched(self) -> list[Request]:
-        """All requests so far, in the order in which they came."""
-        kept = [self._kept[place] for place in sorted(self._kept)]
-        return [request._replace(body=bytes(body.seen)) for request, body in kept]
+        """All requests so far that were answered, in the order in which they came."""
+        return _in_order(self._kept)
+
+    @property
+    def refused(self) -> list[Request]:
+        """All that were not."""
+        return _in_order(self._refused)
+
+
+def _in_order(kept: dict[int, tuple[Request, _Kept]]) -> list[Request]:
+    some = [kept[place] for place in sorted(kept)]
+    return [request._replace(body=bytes(body.seen)) for request, body in some]
 
 
 class _Kept:
@@ -90,6 +123,49 @@ class _Kept:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+class Said(Handler):
+    """Keeps what is logged, at all levels, and what is printed, in Python or below it."""
+
+    def __enter__(self) -> Said:
+        self._lines: list[str] = []
+        self._file = tempfile.TemporaryFile()
+        self._before = os.dup(1), os.dup(2)
+        for number in (1, 2):
+            os.dup2(self._file.fileno(), number)
+        getLogger().addHandler(self)
+        getLogger().setLevel(DEBUG)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        getLogger().removeHandler(self)
+        self._flush()
+        for number, before in zip((1, 2), self._before, strict=True):
+            os.dup2(before, number)
+            os.close(before)
+        self._file.close()
+
+    def emit(self, record: LogRecord) -> None:
+        """Of `logging`."""
+        self._lines += self.format(record).splitlines()
+
+    def take(self, names: dict[str, str]) -> list[str]:
+        """All lines since the last call, sorted. names: exchanged for words."""
+        self._flush()
+        self._file.seek(0)
+        lines = self._lines + self._file.read().decode(errors="replace").splitlines()
+        self._lines = []
+        self._file.seek(0)
+        self._file.truncate()
+        for name, word in names.items():
+            lines = [line.replace(name, word) for line in lines]
+        return sorted(lines)
+
+    @staticmethod
+    def _flush() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
 
 
 _WAITED: list[str] = []  # what was said each time that a thread found the state held by another
@@ -113,11 +189,14 @@ def run(asked: Asked) -> Witnessed:
     found: list[Device] = []
     environment.files_read()
     collector = WatchingCollector()
-    with client_errors(), collector:
+    with client_errors(), collector, Said() as said:
         for number, life in enumerate(asked.lives):
             directory = Path(asked.root) / str(number)
             shutil.rmtree(directory, ignore_errors=True)
             device, waited = Device(), len(_WAITED)
+            host, port = collector.url.removeprefix("http://").split(":")
+            acts = environment.watch(str(directory), (host, int(port)))
+            seen = len(collector.watched), len(collector.refused), len(collector.strange)
             late = any(one.stuck for one in found)
             for place, sitting in enumerate(life):
                 environment.stream().at(f"{number}/{place}")
@@ -126,6 +205,13 @@ def run(asked: Asked) -> Witnessed:
                 if device.stuck:
                     break  # nothing after that would be sent, and each sitting would wait for it
             device.disturbed = len(_WAITED) > waited
+            device.refused = collector.refused[seen[1] :]
+            device.strange = collector.strange[seen[2] :]
+            requests = len(collector.watched) - seen[0] + len(device.refused + device.strange)
+            device.silent = acts.connections - requests
+            device.spoken, device.written = acts.spoken, acts.written
+            names = {f"{host}:{port}": "COLLECTOR", str(directory): "STATE"}
+            device.said = said.take(names)
             found.append(device)
     return Witnessed(found, environment.files_read())
 
@@ -164,7 +250,9 @@ def _sit(
             device.delays.append(planned)
         device.early += len(collector.watched) - before
         if sitting.sent:
+            collector.troubles = list(sitting.refused)
             device.stuck = _sent(client, seconds)
+            collector.troubles = []
     device.requests.append(collector.watched[before:])
     if sitting.looked:
         device.files.append(_bytes_of(Path(directory)))

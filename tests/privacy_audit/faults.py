@@ -531,6 +531,54 @@ FAULTS = (
     Fault("batches-in-the-order-of-recording", _QUEUE,
           "for chosen in shuffled(numbers, self._randomness):", "for chosen in numbers:",
           "random order", LINKED, installations=6),
+    # What a client does beside sending its reports.
+    Fault("another-request-to-the-collector", "client_sdk/delivery/transport.py",
+          "        status, fields, answer = self._exchange(body, headers)\n",
+          "        import http.client\n"
+          "        other = http.client.HTTPConnection(self._host)\n"
+          "        other.request('GET', '/v1/healthy')\n"
+          "        other.getresponse().read()\n"
+          "        other.close()\n"
+          "        status, fields, answer = self._exchange(body, headers)\n",
+          "the collector sees requests with reports", installations=2),
+    Fault("a-datagram-to-somebody-else", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        import socket\n"
+          "        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:\n"
+          "            other.sendto(b'recorded', ('127.0.0.1', 9))\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "nobody but the collector", installations=2),
+    Fault("another-host-is-looked-up", "client_sdk/delivery/transport.py",
+          "        status, fields, answer = self._exchange(body, headers)\n",
+          "        import socket\n"
+          "        try:\n            socket.getaddrinfo(b'localhost', 80)\n"
+          "        except OSError:\n            pass\n"
+          "        status, fields, answer = self._exchange(body, headers)\n",
+          "nobody but the collector", installations=2),
+    Fault("a-header-of-the-second-try", "client_sdk/delivery/schedule.py",
+          "            self._pauses.failed(error)\n",
+          "            self._pauses.failed(error)\n"
+          "            self._sender._transport._headers['X-Try'] = '2'\n",
+          "a request that failed is sent again", installations=2),
+    Fault("a-file-beside-the-state", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        import os\n"
+          "        beside = os.path.dirname(os.path.dirname(self._state.path))\n"
+          "        with open(os.path.join(beside, 'used'), 'a') as told:\n"
+          "            told.write(str(day))\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "no file is written outside", installations=2),
+    Fault("values-in-the-log", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        from logging import getLogger\n"
+          "        getLogger('client_sdk').debug('recorded %s', value)\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "values do not show in what is logged", installations=2),
+    Fault("values-that-are-printed", _RECORDER,
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "        import os\n        os.write(2, str(value).encode())\n"
+          "        return self._queue(state, state.device.value_bits(value), day)",
+          "values do not show in what is logged", installations=2),
     # Bytes of the state's files.
     Fault("last-value-in-the-state", _RECORDER,
           "        return self._queue(state, state.device.value_bits(value), day)",
