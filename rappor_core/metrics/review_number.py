@@ -28,9 +28,9 @@ def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]
         yield "warning", message
     if number.mode == "once" and number.ask == "mean" and metric.epsilon_one <= LOW_EPSILON:
         message = (
-            "of one report for the mean alone, the piecewise mechanism (Wang et al. 2019), which "
-            "this package does not have, is 1.1 to 1.2 times as near at epsilon 1, and tells no "
-            "quantiles"
+            "of one report for the mean alone, the piecewise and the hybrid mechanism (Wang et al. "
+            "2019), which this package does not have, are up to 1.3 times as near at epsilon 1 to "
+            "2, up to 1.5 times below, and tell no quantiles"
         )
         yield "note", message
     if population is None:
