@@ -30,7 +30,8 @@ PROMISES = (
         "Nothing but the bits of reports tells of values or devices",
         "Who sees requests alone, encrypted or not, tells values or devices apart.",
         ("values do not show", "nothing leaves", "batch", "headers", "bodies",
-         "request that failed", "requests with reports", "nobody but the collector"),
+         "request that failed", "requests with reports", "nobody but the collector",
+         "turns of two blocks"),
     ),
     Promise(
         "Files on the device hold no values",

@@ -18,6 +18,7 @@ from privacy_audit.black_box import (
     installations,
     linked,
     number_period,
+    place_turns,
 )
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.noise import noise_checks
@@ -114,6 +115,7 @@ def derivation_checks(
         found = list(_derivation_checks(pool, another, file, metric, source, devices))
         if source.command is None:
             found += number_period.kept_over_periods(source, metric)
+            found += place_turns.turn_checks(source, metric)
         return found
     except ClientError as error:
         return [exact(metric.base_name, ANSWERS, derivations.BOX, str(error))]

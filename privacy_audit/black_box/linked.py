@@ -125,6 +125,7 @@ def _all(parts: list[Observations]) -> Observations:
         cohorts=np.concatenate([part.cohorts for part in parts]),
         world=np.concatenate([part.world for part in parts]),
         moved=sum(part.moved for part in parts),
+        late=np.concatenate([part.late for part in parts]),
     )
 
 

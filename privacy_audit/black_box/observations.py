@@ -35,6 +35,7 @@ class Observations:
     cohorts: (n,) of the last report, -1 where none came.  world: (n,) 0 or 1.
     moved: how many trials showed more than one cohort.
     in_turn: every second report is of the other world's value.
+    late: (n,) 1 where the last report is of the scenario's middle day or a later one, otherwise 0.
     """
 
     reports: Bits
@@ -45,6 +46,7 @@ class Observations:
     cohorts: Integers
     world: Integers
     moved: int
+    late: Integers
     in_turn: bool = False
 
 
@@ -63,6 +65,7 @@ def observe(
     masks = np.zeros((3, n, width), dtype=np.uint8)
     cohorts = np.full(n, -1, dtype=np.int64)
     bytes_of = _bits_of(file)
+    late = np.zeros(n, dtype=np.int64)
     moved = 0
     for row, reports in enumerate(seen):
         last = reports[-t:]
@@ -72,13 +75,23 @@ def observe(
             continue
         name, cohort = last[-1].metric, last[-1].cohort
         cohorts[row] = cohort
+        late[row] = 0 < scenario.middle <= last[-1].day
         moved += any(report.cohort != cohort for report in reports)
         for which in range(3):
             masks[which, row] = bytes_of(name, cohort, pairs[row][which])
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
     number = np.array([len(reports) for reports in seen], dtype=np.int64)
     return Observations(
-        unpacked[0], raw, number, unpacked[1], masks, cohorts, world, moved, scenario.in_turn
+        unpacked[0],
+        raw,
+        number,
+        unpacked[1],
+        masks,
+        cohorts,
+        world,
+        moved,
+        late,
+        scenario.in_turn,
     )
 
 
@@ -103,7 +116,7 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
 
     The others are for the classifier: they also hold what a client that does not do what it
     declares may show (reports left out, bare values, equal reports, a first or last report that
-    differs from the rest).
+    differs from the rest, a day that depends on what was recorded).
     """
     reports, t = seen.packed, seen.packed.shape[1]
     counts = shown_counts(seen.reports)
@@ -116,13 +129,16 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
         one = seen.reports[:, column]
         columns.append(_sum_over(seen.masks[0], one) - _sum_over(seen.masks[1], one))
     again = (reports[:, 1:] == reports[:, :-1]).all(axis=2).sum(axis=1)
-    columns += [counts.mean(axis=1), again, seen.number, seen.number**2]
+    columns += [counts.mean(axis=1), again, seen.number, seen.number**2, seen.late]
     table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
     return np.round(table, 6).astype(np.float32)
 
 
 def _untrained(params: RapporParams, seen: Observations) -> list[Floats]:
-    """Scores of the two attacks that need no training; of values in turn, of the reports apart."""
+    """Scores of the two attacks that need no training; of values in turn, of the reports apart.
+
+    Late reports speak of the other value.
+    """
     likelihood, average = np.zeros(len(seen.world)), np.zeros(len(seen.world))
     step = 2 if seen.in_turn else 1
     for start, sign in ((0, 1), (1, -1))[:step]:
@@ -130,7 +146,8 @@ def _untrained(params: RapporParams, seen: Observations) -> list[Floats]:
         counts = shown_counts(reports)
         likelihood += sign * log_likelihood_ratio(params, reports.shape[1], counts, seen.masks)
         average += sign * (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts))
-    return [likelihood, average / seen.reports.shape[1]]
+    signs = 1 - 2 * seen.late
+    return [signs * likelihood, signs * average / seen.reports.shape[1]]
 
 
 def shown_counts(reports: Bits) -> Integers:

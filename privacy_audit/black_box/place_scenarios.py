@@ -1,17 +1,23 @@
-"""Lives at places: an hourly fix at one of two, far apart, in every period."""
+"""Lives at places: an hourly fix at one of two, far apart, in every period, or in some alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from privacy_audit.black_box.lives import NOTHING, Step, Value
 from privacy_audit.black_box.scenario import Scenario, reports_text
 from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
+from rappor_core.reserved import OTHER
 
 
 def place_scenarios(metric: Metric) -> Iterator[Scenario]:
-    """Two places far apart, an hourly fix at one of them in every period."""
+    """Two places far apart, an hourly fix at one of them in every period.
+
+    In mode `window` also a place or none at all, and one in either half of a block: whose reports
+    these are, for who knows when there was data.
+    """
     location = metric.location
     assert location is not None  # noqa: S101 (asked by the caller)
     places = _two_places(metric)
@@ -22,15 +28,29 @@ def place_scenarios(metric: Metric) -> Iterator[Scenario]:
     else:
         periods, reports = 3, 3 * len(location.slots)
     days = _all_days(metric, periods)
-    lives: dict[str, tuple[Value, Value]] = {"two places": places}
-    if location.mode == "window":
-        lives["a place, or no fix"] = places[0], NOTHING
-    for name, (first, second) in lives.items():
-        worlds = _at_place(days, first), _at_place(days, second)
-        yield Scenario(
-            f"{name}, {reports_text(reports)}", metric.base_name, "device", worlds,
-            reports, (*places, places[0]), metric.params.epsilon_n(reports), expected=reports,
-        )  # fmt: skip
+    two = Scenario(
+        f"two places, {reports_text(reports)}", metric.base_name, "device",
+        (_at_place(days, places[0]), _at_place(days, places[1])), reports, (*places, places[0]),
+        metric.params.epsilon_n(reports), expected=reports,
+    )  # fmt: skip
+    yield two
+    if location.mode != "window":
+        return
+    values = places[0], metric.no_data or OTHER, places[1]
+    here, nowhere = _at_place(days, places[0]), _at_place(days, NOTHING)
+    yield replace(two, name="a place, or no fix, 1 report", worlds=(here, nowhere), values=values)
+    start = period_number(metric.period, days[0])
+    middle = last_day(metric.period, start + periods // 2 - 1) + 1
+    half = sum(day < middle for day in days)
+    yield replace(
+        two, name="data in one half of a block or the other, 1 report", values=values,
+        worlds=(here[:half] + nowhere[half:], nowhere[:half] + here[half:]), middle=middle,
+    )  # fmt: skip
+
+
+def a_life(metric: Metric, periods: int) -> tuple[Step, ...]:
+    """An hourly fix at one place in so many periods, whole blocks of fresh turns."""
+    return _at_place(_all_days(metric, periods), _two_places(metric)[0])
 
 
 def _two_places(metric: Metric) -> tuple[tuple[float, float], tuple[float, float]]:

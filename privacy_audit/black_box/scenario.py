@@ -27,6 +27,7 @@ class Scenario:
         client is in it.  noise: whether its reports also serve the tests of the noise.
     together: reports of a device between two openings, at most.
     in_turn: every second watched report is of the other world's value.
+    middle: a day from which on a report is of the other world's value; 0: none is.
     num_bits: of a report.
     renewed: the step from which on the app is one that declares other chances; 0: none.
     """
@@ -43,6 +44,7 @@ class Scenario:
     expected: int = 0
     together: int = 1
     in_turn: bool = False
+    middle: int = 0
     num_bits: int = 128
     renewed: int = 0
 

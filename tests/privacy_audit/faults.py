@@ -70,6 +70,22 @@ spread = 4
 num_cohorts = 8
 epsilon = 2.0
 """
+BLOCKS = f"""
+[metrics.place]
+kind = "location"{_DECLARED}grid = "square"
+box = [0, 0, 10, 10]
+rows = 10
+columns = 10
+levels = [0]
+slots = ["night 22-6", "day 6-22"]
+mode = "window"
+window = 6
+turn = "fresh"
+max_reports = 3
+num_bits = 16
+num_cohorts = 4
+epsilon = 1.0
+"""
 PAIRS = f"""
 [metrics.engine_theme]
 kind = "pair"{_DECLARED}of = ["engine", "theme"]
@@ -109,11 +125,13 @@ BOX_OF = {
     "calendars": ("responses and cohorts stay the same",),
     "budgets": ("all metrics together", "within its own bounds", "it expires"),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
-    "derivations": ("round has its", "another process", "derivations", "two metrics",
-                    "of two values", "two sets", "cut of its own", "within their stratum",
+    "derivations": ("turns of two blocks", "round has its", "another process", "derivations",
+                    "two metrics", "of two values", "two sets", "cut of its own",
+                    "within their stratum",
                     "the one answer", "keeps its cut"),
     "rounds": ("exactly the declared", "coins at thresholds"),
-    "device": ("device: 7 reports", "a value or", "values past", "reports in a life", "two places"),
+    "device": ("device: 7 reports", "a value or", "values past", "reports in a life", "two places",
+               "data in one half"),
 }  # fmt: skip
 
 
@@ -471,6 +489,14 @@ FAULTS = (
     Fault("reports-of-a-metric-that-expired", _RECORDER,
           "        if day > state.last_day:\n", "        if False:\n",
           "the one on which it expires"),
+    # When a device answers.
+    Fault("turn-of-all-blocks", "client_sdk/location/assignment.py",
+          'block.to_bytes(8, "big"))', "bytes(8))", "turns of two blocks", BLOCKS),
+    Fault("answers-where-there-is-data", "client_sdk/location/period_visits.py",
+          "            self._send(name, self._value(self._known_at(period, slot)), day)",
+          "            if self._known_at(period, slot) is not None:\n"
+          "                self._send(name, self._value(self._known_at(period, slot)), day)",
+          "data in one half of a block", BLOCKS),
     # The law of answers.
     Fault("other-sent-by-those-at-home", "client_sdk/location/period_visits.py",
           "        if place == OUTSIDE:\n            return OTHER\n        system",

@@ -1,12 +1,16 @@
 """Lives at places in mode `window`: one block each, so that a device answers once in each."""
 
+import numpy as np
 import pytest
 
 from privacy_audit.black_box import answers
-from privacy_audit.black_box.lives import Life
+from privacy_audit.black_box.attacks import attack
+from privacy_audit.black_box.lives import Life, Seen
+from privacy_audit.black_box.observations import features, observe
 from privacy_audit.black_box.place_scenarios import place_scenarios
+from privacy_audit.black_box.place_turns import turn_checks
 from privacy_audit.black_box.sdk_client import SdkClient
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import Source, run_chunk
 from rappor_core.calendar import period_number
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
@@ -26,6 +30,7 @@ def test_each_life_is_one_answer_with_a_fix_or_without(turn: str, hold: int) -> 
     scenarios = list(place_scenarios(file.declared[0]))
     assert [one.name for one in scenarios] == [
         "two places, 1 report", "a place, or no fix, 1 report",
+        "data in one half of a block or the other, 1 report",
     ]  # fmt: skip
     for one in scenarios:
         assert one.claim == file.declared[0].epsilon_one
@@ -49,3 +54,45 @@ def test_a_held_place_is_the_expected_answer(turn: str) -> None:
     assert lived.total > 200
     assert lived.another <= 1
     assert lived.extra == 0
+
+
+WINDOW = declaration(
+    "m", "location", **PLACES, slots=["night 22-6", "day 6-22"], mode="window", window=4,
+    turn="fresh", num_bits=8, num_cohorts=2, epsilon=1.0, max_reports=3,
+)  # fmt: skip
+
+
+def test_who_knows_when_there_was_data_reaches_the_claim_and_no_more() -> None:
+    """False alarms: one in a million. A report's bits tell of its half what epsilon allows."""
+    file = parse_metrics(WINDOW)
+    *_, halves = place_scenarios(file.declared[0])
+    trials = run_chunk(Source(compiled_text(file)), halves, 1_500)
+    assert trials.wrong == 0
+    found = attack(trials.features, trials.world, halves.claim, 1e-6, 0.5)
+    assert found.p_value > 1e-6
+    assert found.reached > 0.5 * halves.claim
+
+
+def test_who_knows_when_there_was_data_finds_days_that_depend_on_it() -> None:
+    """Each device answers with the same bits; in the half in which it has data."""
+    file = parse_metrics(WINDOW)
+    *_, halves = place_scenarios(file.declared[0])
+    world = np.arange(1_500) % 2
+    days = [steps[0 if one == 0 else -2][0] for one in world for steps in [halves.worlds[0]]]
+    assert sum(day < halves.middle for day in days) == 750
+    name = file.parts("m")[0].name
+    seen = [[Seen(name, 0, day, b"\x01")] for day in days]
+    observed = observe(file, halves, world, seen, [halves.values] * len(world))
+    params = file.parts("m")[0].params
+    found = attack(features(params, observed), world, halves.claim, 1e-6, 0.5)
+    assert found.p_value < 1e-6
+
+
+@pytest.mark.parametrize("turn", ["fresh", "fixed"])
+def test_turns_of_two_blocks_are_compared_where_they_are_fresh(turn: str) -> None:
+    file = parse_metrics(WINDOW.replace('"fresh"', f'"{turn}"'))
+    checks = list(turn_checks(Source(compiled_text(file)), file.declared[0]))
+    assert len(checks) == (turn == "fresh")
+    for check in checks:
+        assert check.p_value > 1e-6
+        assert "200 devices" in check.found

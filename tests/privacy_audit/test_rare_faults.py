@@ -56,7 +56,15 @@ def sums(bare: int = 0, permanent: int = 0) -> NoiseSums:
     masks = np.stack([held] * 3)
     rest = np.zeros(NUMBER, dtype=np.int64)
     seen = Observations(
-        shown[:, None], packed, rest + 1, masks, np.packbits(masks, axis=2), rest, rest, 0
+        shown[:, None],
+        packed,
+        rest + 1,
+        masks,
+        np.packbits(masks, axis=2),
+        rest,
+        rest,
+        0,
+        rest,
     )
     return noise_sums(params, seen)
 
