@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
+from rappor_cli.figures import known_names, print_figures
 from rappor_cli.progress import progress_bar
-from rappor_cli.text import wide_console
 from simulations.location.large_maps import WAYS, WORLDS, Setting, large_maps
 
 HEADINGS = ("world", "cells", "devices", *WAYS, "rejected", "shown", "TV shown", "over the best",
@@ -34,9 +33,7 @@ def location_large(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
 ) -> None:
     """The last of four weeks mapped in every way, and the map that is shown of it."""
-    unknown = sorted(set(world or ()) - set(WORLDS))
-    if unknown:
-        raise typer.BadParameter(f"--world {unknown[0]!r} is not one of: {', '.join(WORLDS)}")
+    known_names(world, WORLDS, "--world")
     seed = randbits(32) if seed is None else seed
     chosen = [one for one in WORLDS if one in (world or WORLDS)]
     settings = [Setting(one, side, number, cohorts, budget) for one in chosen for number in devices]
@@ -45,17 +42,8 @@ def location_large(
     if as_json:
         print(json.dumps({"seed": seed, "rows": rows}))
         return
-    lines = [_cells(row) for row in rows]
-    if as_markdown:
-        lines = [list(HEADINGS), ["---"] * len(HEADINGS), *lines]
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        return
-    table = Table(title=f"four weeks, seed {seed}, {cohorts} cohorts, epsilon {budget:g}")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
-    for line in lines:
-        table.add_row(*line)
-    wide_console().print(table)
+    title = f"four weeks, seed {seed}, {cohorts} cohorts, epsilon {budget:g}"
+    print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
