@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from privacy_audit.black_box.environment import Machine
 from privacy_audit.black_box.lives import Value, time_of
@@ -65,6 +66,26 @@ def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
     linked = {name for one in file.associations for name in one.of}
     alone = _single([metric for metric in declared if metric.name not in linked])
     return tuple(tuple(_life(declared, start, unit, pattern, alone)) for pattern in patterns)
+
+
+def withdrawn_lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
+    """A life with a no and a new yes in an open client, and one with them in two.
+
+    One sitting is sent before it, one waits; the same values are recorded in all.
+    """
+    declared = [metric for metric in file.declared if _pool(metric)]
+    start = min(day_of(metric.expires) for metric in declared) - 120
+    unit = max(PERIOD_DAYS[metric.period] for metric in declared)
+    values = tuple(_recorded(declared, 0))
+    times = [time_of(start + unit * number) for number in (0, 1, 4, 6)]
+    kinds: tuple[Literal["open", "closed"], ...] = ("open", "closed")
+    return tuple(
+        (
+            Sitting(times[0], values), Sitting(times[1], values, sent=False),
+            Sitting(times[2], values, withdrawn=kind), Sitting(times[3], values),
+        )
+        for kind in kinds
+    )  # fmt: skip
 
 
 def _life(

@@ -13,19 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from client_sdk.delivery.batches import read_body
 from privacy_audit.black_box import crowd_lives
 from privacy_audit.black_box.alone import each_alone
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.conduct import conduct_checks
-from privacy_audit.black_box.crowd_lives import OFTEN
+from privacy_audit.black_box.crowd_lives import OFTEN, withdrawn_lives
 from privacy_audit.black_box.expected_answers import expected
 from privacy_audit.black_box.lives import NOTHING, Seen, Step, hour_of
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
-from privacy_audit.black_box.observables import Crowd, influence_checks, observable_checks
+from privacy_audit.black_box.observables import Crowd, influence_checks, observable_checks, seen_of
 from privacy_audit.black_box.power import one_of, shifted
 from privacy_audit.black_box.shown_metrics import exchanged, looks_another, nearly_clear
 from privacy_audit.black_box.state_files import file_checks
+from privacy_audit.black_box.withdrawals import answered_again, withdrawal_checks
 from privacy_audit.black_box.witness import (
     Asked,
     Device,
@@ -35,7 +35,7 @@ from privacy_audit.black_box.witness import (
     influences,
     witness,
 )
-from rappor_core.calendar import SECONDS_A_DAY, day_of
+from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
@@ -44,11 +44,16 @@ BOX: Final = "installations"
 
 
 class Found(NamedTuple):
-    """What all processes of a crowd saw. clear: lives with next to no noise."""
+    """What all processes of a crowd saw. clear: lives with next to no noise.
+
+    again: metrics of `consented`, the lives in which consent is withdrawn and given again.
+    """
 
     crowd: Crowd
     clear: Witnessed
     influences: list[Influence]
+    again: MetricsFile
+    consented: Witnessed
 
 
 def installation_checks(declared: MetricsFile, processes: int, devices: int) -> Iterator[Check]:
@@ -60,6 +65,7 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
     crowd = found.crowd
     yield from influence_checks(found.influences)
     yield from conduct_checks(crowd)
+    yield from withdrawal_checks(found.again, found.consented.devices)
     yield from observable_checks(crowd, crowd_lives.MEAN_DELAY, crowd_lives.PAD_TO)
     files = [
         [device.files[-1] for one in some for device in one.devices if device.files]
@@ -79,21 +85,14 @@ def _run(file: MetricsFile, clear: MetricsFile, root: Path, processes: int, devi
     changing = crowd_lives.lives(clear)[2]
     asked = Asked(compiled_text(clear), str(root / "clear"), os.urandom(32), crowd_lives.HERE,
                   (changing,) * devices, crowd_lives.DELIVERY)  # fmt: skip
-    (shown,) = run([asked])
+    again = answered_again(file)
+    consented = replace(
+        asked, metrics=compiled_text(again), root=str(root / "again"),
+        lives=(withdrawn_lives(again) * devices)[:devices],
+    )  # fmt: skip
+    shown, new = run([asked, consented])
     (told,) = each_alone(influences, [replace(asked, metrics=compiled_text(file))], 1)
-    return Found(crowd, shown, told)
-
-
-def seen_of(device: Device) -> dict[str, list[Seen]]:
-    """A device's reports by declared name, in order of days."""
-    found: dict[str, list[Seen]] = {}
-    for some in device.requests:
-        for request in some:
-            kind = dict(request.headers).get("Content-Type", "")
-            for group in read_body(request.body, json="json" in kind).groups:
-                own = found.setdefault(group.metric.partition("/")[0], [])
-                own += [Seen(group.metric, c, day_of(group.day), bits) for c, bits in group.rows]
-    return {name: sorted(own, key=lambda one: one.day) for name, own in found.items()}
+    return Found(crowd, shown, told, again, new)
 
 
 def _answers(

@@ -21,9 +21,11 @@ from client_sdk.delivery.batches import GZIP, read_body
 from client_sdk.randomisation.key_derivation import SECRET_BYTES
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.lives import Seen
 from privacy_audit.black_box.power import one_of, shifted
 from privacy_audit.black_box.witness import Device, Influence, Request, Witnessed
 from privacy_audit.black_box.witnessed_client import CERTAIN_BITS
+from rappor_core.calendar import day_of
 from rappor_core.wire.report import GroupedBatch
 
 BOX: Final = "installations"
@@ -145,6 +147,17 @@ def _structure(request: Request) -> object:
 def _batch(request: Request) -> GroupedBatch:
     kind = dict(request.headers).get("Content-Type", "")
     return read_body(request.body, json="json" in kind)
+
+
+def seen_of(device: Device) -> dict[str, list[Seen]]:
+    """A device's reports by declared name, in order of days."""
+    found: dict[str, list[Seen]] = {}
+    for some in device.requests:
+        for request in some:
+            for group in _batch(request).groups:
+                own = found.setdefault(group.metric.partition("/")[0], [])
+                own += [Seen(group.metric, c, day_of(group.day), bits) for c, bits in group.rows]
+    return {name: sorted(own, key=lambda one: one.day) for name, own in found.items()}
 
 
 def _heads(device: Device) -> list[list[object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from privacy_audit.black_box import environment
 
@@ -16,7 +16,8 @@ class Sitting:
     """An app is opened, records, sends, and is closed. now: its clock.  alone: one value, whose
     planned time of sending is looked at.  looked: whether the files are, afterwards.  sent: whether
     the app asks to send.  refused: how the collector answers the first requests after it: a status,
-    or 0 for a connection that is closed without a word.
+    or 0 for a connection that is closed without a word.  withdrawn: whether the person says no and
+    yes again before anything is recorded: in the open client, or in another one before it.
     """
 
     now: float
@@ -25,6 +26,7 @@ class Sitting:
     looked: bool = False
     sent: bool = True
     refused: tuple[int, ...] = ()
+    withdrawn: Literal["", "open", "closed"] = ""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,11 @@ class Device:
 
     requests: of each time that the app asked to send.  early: requests before that.  delays:
     planned seconds.  files: by sitting that was looked at, all bytes of the state.  secret:
-    private.  disturbed: a thread waited for another in vain and drew again, so that its draws are
-    no other device's.  stuck: why what waited could not be sent, after which its life was ended.
+    private, as the first sitting left it; last_secret: as the last one did.  unwanted: requests
+    between a no and a new yes; wiped: all bytes of the state at that time; since: the number of
+    `requests` before.  disturbed: a thread waited for another in vain and drew again, so that its
+    draws are no other device's.  stuck: why what waited could not be sent, after which its life
+    was ended.
     refused: requests that the collector did not take.  strange: other requests than for reports.
     silent: connections without a request.  spoken, written: see `environment.Acts`.  said: lines
     of the log, at all levels, and of what was printed, sorted.
@@ -70,6 +75,10 @@ class Device:
     delays: list[float] = field(default_factory=list)
     files: list[bytes] = field(default_factory=list)
     secret: bytes = b""
+    last_secret: bytes = b""
+    unwanted: list[Request] = field(default_factory=list)
+    wiped: list[bytes] = field(default_factory=list)
+    since: int = 0
     stuck: str = ""
     refused: list[Request] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)

@@ -225,12 +225,27 @@ def _sit(
     seconds: to send, at most. A client that does not is `device.stuck`.
     """
     start = len(collector.watched)
-    with Client.open(
-        file, state_dir=directory, collector=collector.url, consent=True,
-        delivery=Delivery(**delivery), clock=lambda: sitting.now,
-    ) as client:  # fmt: skip
+
+    def opened(*, consent: bool) -> Client:
+        return Client.open(
+            file, state_dir=directory, collector=collector.url, consent=consent,
+            delivery=Delivery(**delivery), clock=lambda: sitting.now,
+        )  # fmt: skip
+
+    if sitting.withdrawn == "closed":
+        with opened(consent=False) as client:
+            _between(client, directory, device)
+    with opened(consent=True) as client:
         _wait(client, sitting.now)
-        if sitting.sent:
+        if sitting.withdrawn == "open":
+            client.set_consent(False)
+            _between(client, directory, device)
+            client.set_consent(True)
+            _wait(client, sitting.now)
+        if sitting.withdrawn:
+            device.unwanted += collector.watched[start:]
+            device.since = len(device.requests)
+        elif sitting.sent:
             device.stuck = _sent(client, seconds)
             if not device.stuck:
                 _wait(client, sitting.now)
@@ -256,8 +271,14 @@ def _sit(
     device.requests.append(collector.watched[before:])
     if sitting.looked:
         device.files.append(_bytes_of(Path(directory)))
-    if not device.secret:
-        device.secret = _secret(directory)
+    device.last_secret = _secret(directory)
+    device.secret = device.secret or device.last_secret
+
+
+def _between(client: Client, directory: str, device: Device) -> None:
+    """After a no: nothing to send, and what is left in the files is looked at."""
+    client.flush(SECONDS_AFTER_ONE)
+    device.wiped.append(_bytes_of(Path(directory)))
 
 
 def _sent(client: Client, seconds: float) -> str:

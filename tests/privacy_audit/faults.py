@@ -605,6 +605,19 @@ FAULTS = (
           "        import os\n        os.write(2, str(value).encode())\n"
           "        return self._queue(state, state.device.value_bits(value), day)",
           "values do not show in what is logged", installations=2),
+    # After a no, and after a new yes.
+    Fault("secret-kept-over-a-withdrawal", "client_sdk/recording/account_wipe.py",
+          "            state.set_secret(None)\n", "            pass\n",
+          "a withdrawal ends the secret", installations=4),
+    Fault("secret-of-the-process-over-a-withdrawal", _RECORDER,
+          "        self._secret = secret\n",
+          "        secret = globals().setdefault(str(state.path), secret)\n"
+          "        self._secret = secret\n"
+          "        self._check_secret = lambda: None\n",
+          "after a new consent are independent", installations=4),
+    Fault("queue-kept-over-a-withdrawal", "client_sdk/recording/account_wipe.py",
+          '("queue", "batches", "entries", "sources", "notes")', '("entries", "notes")',
+          "that waited when consent was withdrawn", installations=4),
     # Bytes of the state's files.
     Fault("last-value-in-the-state", _RECORDER,
           "        return self._queue(state, state.device.value_bits(value), day)",

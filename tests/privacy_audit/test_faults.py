@@ -86,5 +86,5 @@ def test_a_fault_is_found_at_the_level_of_a_whole_audit(name: str, tmp_path: Pat
 
 
 def test_names_are_unique_and_many() -> None:
-    assert len(BY_NAME) == len(FAULTS) >= 101
+    assert len(BY_NAME) == len(FAULTS) >= 104
     assert {BY_NAME[name].box for name in QUICK} == set(BOXES)
