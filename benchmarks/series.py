@@ -103,7 +103,8 @@ def moving(path: Path, people: int) -> Iterator[Comparison]:
                 "TV", (r.pooled,), "each window alone", (r.alone,),
                 note=f"all as one map {r.whole:.3f}; worst windows {r.worst[2]:.3f}, alone "
                 f"{r.worst[0]:.3f}, as one {r.worst[1]:.3f}; worse than alone by at most "
-                f"{r.over_alone:+.3f}; {r.seconds:.1f} s; new crowd shown "
+                f"{r.over_alone:+.3f}, than all as one by {r.over_whole:+.3f}; "
+                f"{r.seconds:.1f} s; new crowd shown "
                 f"{' '.join(f'{share:.0%}' for share in r.shown)}, told {r.found}",
             )  # fmt: skip
 
@@ -119,7 +120,7 @@ def drift(path: Path, people: int, null: int, first: int) -> Iterator[Comparison
             values[rng.random(values.shape) < np.linspace(0.2, 0.95, 10)] = len(shares)
             maps = map_windows(draw_windows(metric, places, values, rng), places, None, None)
             told = {int(c) for one in maps if one.changes
-                    for c in np.flatnonzero(one.changes.detected)}  # fmt: skip
+                    for c in np.flatnonzero(one.changes.told)}  # fmt: skip
             flags.append(len(told))
         yield Comparison(
             "", f"10 maps, {way}, epsilon 4, `other` from .2 to .95, {people:,} devices: cells "
@@ -146,7 +147,7 @@ def changes(
             maps = map_windows(draw_windows(metric, places, values, rng), places, None, None)
             true = true_shares(values, len(shares) + 1)
             told = {(t, c) for t, one in enumerate(maps) if one.changes
-                    for c in np.flatnonzero(one.changes.detected)}  # fmt: skip
+                    for c in np.flatnonzero(one.changes.told)}  # fmt: skip
             if seed >= null:
                 found += (6, empty) in told
                 extra += len(told - {(6, empty)})
@@ -157,7 +158,8 @@ def changes(
             for index, one in enumerate(maps):
                 assert one.changes is not None
                 actual = inside[index] - np.delete(inside, index, axis=0).mean(axis=0)
-                away = np.abs(one.changes.difference[:-1] - actual) / one.changes.std_error[:-1]
+                shown_change, error = one.changes.from_others
+                away = np.abs(shown_change - actual) / error
                 held.append(away < 1.645)
                 top.append(away[busiest] < 1.645)
         yield Comparison(
