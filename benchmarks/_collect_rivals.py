@@ -17,13 +17,13 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import Column, Date, Integer, LargeBinary, MetaData, String, Table, insert
 
+from collector.domain.batch_writer import ReportWriter, Submission
+from collector.domain.clock import utc_now
+from collector.domain.commit_queue import Bounds, Intake
+from collector.domain.operations import Collector
+from collector.domain.report_validation import Judge
 from collector.fast_json import decode_groups
 from collector.routes.reports import answer
-from collector.service.batch_writer import ReportWriter, Submission
-from collector.service.clock import utc_now
-from collector.service.commit_queue import Bounds, Intake
-from collector.service.operations import Collector
-from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
 from collector.store.database import Database, make_engine
 from rappor_core.metrics.file import load_metrics

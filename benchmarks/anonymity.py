@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from _run import DATA, Comparison, missing, run, seconds
 
-from publication.k_anonymity import Anonymised, Columns, Hierarchy, anonymise
+from disclosure_control.k_anonymity import Anonymised, Columns, Hierarchy, anonymise
 from tests.publication import adult as adult_data
 
 KS = (2, 3, 5, 10, 50, 461, 1000)

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 
-from publication.co_clustering import (
+from disclosure_control.co_clustering import (
     Recoded,
     co_cluster,
     generalise_clusters,
@@ -27,8 +27,8 @@ from publication.co_clustering import (
     recode,
     synthesise,
 )
-from publication.k_anonymity import anonymise
-from publication.utility import (
+from disclosure_control.k_anonymity import anonymise
+from disclosure_control.utility import (
     column_shares,
     hellinger,
     missing_person_share,

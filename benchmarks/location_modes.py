@@ -30,8 +30,7 @@ from decoder.density.cells import Places, places_of
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
 from decoder.density.modes import Mode, modes, predict
-from rappor_core.metrics.groups import cohorts_affordable
-from rappor_core.metrics.review import CROWD
+from rappor_core.metrics.groups import CROWD, cohorts_affordable
 from simulations.location.allocations import square_metric
 from simulations.location.coverage import true_shares
 from simulations.populations.draws import draw_aggregate

@@ -24,10 +24,10 @@ import httpx
 import numpy as np
 from _run import Comparison, run
 
-from decoder.reports.basemap import bundled_source
-from decoder.reports.density_html import map_json, view_of
-from decoder.reports.jinja import page_template
-from decoder.reports.palette import TOLD_FROM, UNTOLD_STEPS, UNTOLD_TO
+from decoder.output.basemap import bundled_source
+from decoder.output.density_html import map_json, view_of
+from decoder.output.jinja import page_template
+from decoder.output.palette import TOLD_FROM, UNTOLD_STEPS, UNTOLD_TO
 from rappor_core.metrics.file import parse_metrics
 
 ROWS, COLUMNS, WINDOWS, PASSES = 63, 64, 60, 7
@@ -49,8 +49,8 @@ STEP = """async () => {
 
 def table(repeats: int) -> Comparison:
     """Part 1."""
-    from tests.service.support import running
-    from tests.service.test_pages import decoded, many, signed_in, stored
+    from tests.decoder_service.support import running
+    from tests.decoder_service.test_pages import decoded, many, signed_in, stored
 
     with tempfile.TemporaryDirectory() as folder:
         files, summary = decoded(Path(folder), 0)

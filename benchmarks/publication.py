@@ -14,8 +14,8 @@ from pathlib import Path
 
 from _run import DATA, Comparison, missing, run, seconds
 
-from publication.disclosure_risk import METHODS, assess_risk
-from publication.k_anonymity import Anonymised, anonymise, anonymise_in_packets
+from disclosure_control.disclosure_risk import METHODS, assess_risk
+from disclosure_control.k_anonymity import Anonymised, anonymise, anonymise_in_packets
 from tests.publication import adult as adult_data
 from tests.publication.test_risk_properties import large_table
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from publication.errors import PublicationError
+from disclosure_control.errors import PublicationError
 from publication.release import CellTable, ReleasePolicy, build_release
 
 FIRST, ISSUED = date(2026, 9, 7), date(2026, 12, 1)

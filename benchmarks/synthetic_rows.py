@@ -24,8 +24,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from publication.mechanisms import BudgetLedger, Charge
-from publication.synthetic_rows import (
+from disclosure_control.mechanisms import BudgetLedger, Charge
+from disclosure_control.synthetic_rows import (
     Baseline,
     Categories,
     DPCocGen,
@@ -35,7 +35,12 @@ from publication.synthetic_rows import (
     draw_rows,
     estimate_histogram,
 )
-from publication.utility import column_shares, counting_query_error, hellinger, predict_column
+from disclosure_control.utility import (
+    column_shares,
+    counting_query_error,
+    hellinger,
+    predict_column,
+)
 from tests.publication.adult import adult
 
 NAMES = ("age", "workclass", "education", "relationship", "sex")

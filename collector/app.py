@@ -18,6 +18,12 @@ from starlette.types import Receive, Scope, Send
 
 from collector.broker.front import make_front
 from collector.chores import do_chores, keep_house, share_limits
+from collector.domain.batch_writer import ReportWriter
+from collector.domain.clock import Clock, utc_now
+from collector.domain.commit_queue import Bounds, Intake, Taker
+from collector.domain.key_cache import KeyKeeper
+from collector.domain.operations import COMMAND_LINE, Collector
+from collector.domain.report_validation import Judge
 from collector.errors import RequestError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
@@ -25,12 +31,6 @@ from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates, health
 from collector.routes.dependencies import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
-from collector.service.batch_writer import ReportWriter
-from collector.service.clock import Clock, utc_now
-from collector.service.commit_queue import Bounds, Intake, Taker
-from collector.service.key_cache import KeyKeeper
-from collector.service.operations import COMMAND_LINE, Collector
-from collector.service.report_validation import Judge
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
 from collector.store.database import Database, make_engine

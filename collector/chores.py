@@ -7,12 +7,12 @@ from time import monotonic
 
 from starlette.concurrency import run_in_threadpool
 
+from collector.domain.closing import Closed
+from collector.domain.growth import find_growth
+from collector.domain.raw_blocks import find_damaged, find_expiring
+from collector.domain.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.errors import StorageError
 from collector.routes.dependencies import Parts
-from collector.service.closing import Closed
-from collector.service.growth import find_growth
-from collector.service.raw_blocks import find_damaged, find_expiring
-from collector.service.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.store.broker import count_skipped, read_state
 from rappor_server.logs import Log
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 
+from collector.domain.access import Scope
 from collector.openapi_schemas import DAY, FLAG, HEX, TEXT, Schema, ref, schemas
 from collector.routes.aggregates import JSON_LINES
-from collector.service.access import Scope
 from rappor_core.wire.report import BINARY_CONTENT_TYPE
 from rappor_server.problems import PROBLEM_JSON
 

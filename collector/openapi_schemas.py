@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.service.access import Scope
-from collector.service.report_validation import Reason
+from collector.domain.access import Scope
+from collector.domain.report_validation import Reason
 from rappor_core.association_aggregate import ASSOCIATION_AGGREGATE_VERSION
 from rappor_core.wire.report import LINKED_VERSION, MAX_METRIC_BYTES, MAX_REPORTS, WIRE_VERSION
 

@@ -20,8 +20,8 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from collector.app import App, create_app, prepare_database
+from collector.domain.clock import Clock, utc_now
 from collector.errors import CollectorError, SettingsError
-from collector.service.clock import Clock, utc_now
 from collector.settings import PREFIX, Settings, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 from rappor_server.logs import make_log

@@ -17,8 +17,8 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from collector.service.batch_writer import Receipt
-from collector.service.report_validation import REASONS
+from collector.domain.batch_writer import Receipt
+from collector.domain.report_validation import REASONS
 
 MULTIPROCESS_DIR = "PROMETHEUS_MULTIPROC_DIR"  # set for several workers, before they start
 _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from decoder.numbers.decoding import decode_numbers
     from decoder.numbers.tables import NumberDecoding
     from decoder.options import DecodeOptions
+    from decoder.output.decoding_files import write_outputs
+    from decoder.output.discovery_files import write_discovery
+    from decoder.output.numbers_files import write_numbers
+    from decoder.output.series_files import write_series
     from decoder.pipeline import decode
-    from decoder.reports.decoding_files import write_outputs
-    from decoder.reports.discovery_files import write_discovery
-    from decoder.reports.numbers_files import write_numbers
-    from decoder.reports.series_files import write_series
     from decoder.results.tables import Decoding, Detected
     from decoder.series.series import Series, decode_over_time
 
@@ -55,10 +55,10 @@ _HOMES = {
     "estimate_density": "decoder.density.maps",
     "estimate_density_series": "decoder.density.maps",
     "metric_candidates": "decoder.candidates.lists",
-    "write_discovery": "decoder.reports.discovery_files",
-    "write_numbers": "decoder.reports.numbers_files",
-    "write_outputs": "decoder.reports.decoding_files",
-    "write_series": "decoder.reports.series_files",
+    "write_discovery": "decoder.output.discovery_files",
+    "write_numbers": "decoder.output.numbers_files",
+    "write_outputs": "decoder.output.decoding_files",
+    "write_series": "decoder.output.series_files",
 }
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,25 +42,18 @@ def decode(
     options: DecodeOptions | None = None,
     progress: Progress = silent,
     warm_starts: WarmStarts | None = None,
-    *,
-    ends: WarmStarts | None = None,
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
     progress: told of each stage as it moves.  warm_starts: one for many windows of the same
     candidates: each fit starts from that of a similar window before it, if there is one, which is
-    quicker, and moves most scores by less than a tenth of their standard errors.  ends: the former
-    name of warm_starts, which warns.
+    quicker, and moves most scores by less than a tenth of their standard errors.
 
     Cohorts whose counts were plainly not made as the others were are left out, and the first
     warning names them. Deterministic: the same input gives the same output to the last bit,
     whatever the number of threads. Raises DecodeError where the counts cannot answer (no reports,
     shapes that do not fit); finding nothing is a result, not an error.
     """
-    if ends is not None:
-        told = "decode(ends=) is deprecated and goes in version 0.4.0: use warm_starts="
-        warnings.warn(told, DeprecationWarning, stacklevel=2)
-        warm_starts = ends if warm_starts is None else warm_starts
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
     with _arithmetic():

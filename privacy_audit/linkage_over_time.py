@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
+from metric_design.review import Finding
 from privacy_audit.location_attacks import draw_permanent, draw_shown
 from privacy_audit.trackability import reports_in
 from rappor_core.calendar import PERIOD_DAYS
@@ -26,7 +27,6 @@ from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import public_groups
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.review import Finding
 from rappor_core.params import RapporParams
 
 DAYS = (2, 30, 90)

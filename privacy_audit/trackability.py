@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from metric_design.review import Finding
 from privacy_audit.location_attacks import AttackResult, attack, relinked, series_scores
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import groups_together, linked_by_groups
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.review import Finding
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from collector.service.operations import COMMAND_LINE
+from collector.domain.operations import COMMAND_LINE
 from decoder.files import claim_file
 from decoder.sources.collector_client import fetch_aggregate
 from rappor_cli.days import read_day

@@ -70,7 +70,7 @@ def export(
     Only metrics with keep_raw_days have any. Run it again after a failure: it goes on. A block
     that is damaged is set aside with the reason, the others move, and the command ends with 1.
     """
-    from collector.service.operations import COMMAND_LINE  # the other commands need no collector
+    from collector.domain.operations import COMMAND_LINE  # the other commands need no collector
 
     secret = key_to_write(key, unencrypted)
     store, outcomes = open_store(archive), []

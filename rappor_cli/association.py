@@ -109,7 +109,7 @@ def _counts(
     first, last = map(read_day, window)
     if collector is not None:
         return fetch_association(collector, name, params_id=params_id, first=first, last=last)
-    from collector.service.operations import COMMAND_LINE  # who decodes files has no collector
+    from collector.domain.operations import COMMAND_LINE  # who decodes files has no collector
 
     with opened(str(database)) as service:
         return service.read_association(
@@ -125,7 +125,7 @@ def _linked_reports(
         raise typer.BadParameter("--raw needs --collector or --database: a file holds counts only")
     if collector is not None:
         return fetch_linked_reports(collector, counts)
-    from collector.service.operations import COMMAND_LINE  # as above
+    from collector.domain.operations import COMMAND_LINE  # as above
 
     one, days = counts.association, {"first": counts.first_day, "last": counts.last_day}
     with opened(str(database)) as service:

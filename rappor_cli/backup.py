@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from collector.service.operations import COMMAND_LINE
+from collector.domain.operations import COMMAND_LINE
 from collector.store.database import back_up
 from collector.store.database import restore as put_back
 from rappor_cli.store import opened

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from collector.service.operations import COMMAND_LINE
+from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli.days import read_day
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from decoder import Decoding
-from decoder.reports.decoding_files import results
-from decoder.reports.decoding_html import p_heading
-from decoder.reports.number_text import fraction, p_text
-from decoder.reports.series_files import series_rows
+from decoder.output.decoding_files import results
+from decoder.output.decoding_html import p_heading
+from decoder.output.number_text import fraction, p_text
+from decoder.output.series_files import series_rows
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 from decoder.series.series import Series

@@ -12,17 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from decoder.service.operations.access import COMMAND_LINE, shown_key
-from decoder.service.operations.permissions import Role
-from decoder.service.operations.schedules import shown_schedule
-from decoder.service.operations.service import Service, make_service
-from decoder.service.operations.standing import shown_standing
-from decoder.service.server import serve as run_service
-from decoder.service.server import work
-from decoder.service.settings import Settings, load_settings
-from decoder.service.store.engine import Database, back_up, check_is_there, make_engine
-from decoder.service.store.engine import restore as put_back
-from rappor_cli.load_publisher import load_publisher
+from decoder_service.people.access import COMMAND_LINE, shown_key
+from decoder_service.people.permissions import Role
+from decoder_service.schedules.rules import shown_schedule
+from decoder_service.schedules.status import shown_standing
+from decoder_service.shell.database import Database, back_up, check_is_there, make_engine
+from decoder_service.shell.database import restore as put_back
+from decoder_service.shell.server import serve as run_service
+from decoder_service.shell.server import work
+from decoder_service.shell.service import Service, make_service
+from decoder_service.shell.settings import Settings, load_settings
 from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
@@ -60,7 +59,7 @@ def serve(
     settings = _settings(
         database=database, host=host, port=port, collector=collector, job_slots=slots
     )
-    run_service(settings, load_publisher(settings.release_key))
+    run_service(settings)
 
 
 @app.command()

@@ -21,7 +21,7 @@ from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
 from decoder.files import make_folder
-from decoder.reports.number_text import p_text
+from decoder.output.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
 from rappor_cli.demo_service import (

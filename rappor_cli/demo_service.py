@@ -10,15 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from decoder.service.operations.access import COMMAND_LINE
-from decoder.service.operations.permissions import Person, Role
-from decoder.service.operations.service import Service
-from decoder.service.server import running_service
-from decoder.service.settings import Settings, load_settings
-from decoder.service.specs import CandidateSpec, JobSpec, Kind, MapChoices, Source
-from decoder.service.store.jobs import LIVE, State
 from decoder.sources.density_windows import SplitName
-from rappor_cli.load_publisher import load_publisher
+from decoder_service.jobs.rows import LIVE, State
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, Kind, MapChoices, Source
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Person, Role
+from decoder_service.shell.server import running_service
+from decoder_service.shell.service import Service
+from decoder_service.shell.settings import Settings, load_settings
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 from rappor_server.serving import bind, listening_problem
@@ -85,9 +84,9 @@ def prepare_service(output: Path, today: date, rng: np.random.Generator, say: Sa
 
 
 def serve_until_interrupted(prepared: Prepared, say: Say, port: int) -> None:
-    """Serve what was prepared, until Ctrl-C. Releases are made where the libraries are there."""
+    """Serve what was prepared, until Ctrl-C."""
     settings = prepared.settings.model_copy(update={"port": port})
-    with running_service(settings, load_publisher()) as (url, _):
+    with running_service(settings) as (url, _):
         say(f"decoder service: {url}/sign-in")
         say(f"key: {prepared.key}")
         say(f"key of a second person, who approves releases: {prepared.second_key}")

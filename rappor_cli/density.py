@@ -140,7 +140,7 @@ class StoredWindows:
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
         """As LocationSource. Raises RapporError of the collector, and DecodeError."""
-        from collector.service.operations import COMMAND_LINE  # as in `opened`
+        from collector.domain.operations import COMMAND_LINE  # as in `opened`
 
         with opened(self.database) as service:
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from decoder.comparison.differences import Differences
 from decoder.density.maps import Density
-from decoder.reports.base_layer import BaseLayer, place_name
-from decoder.reports.density_text import (
+from decoder.output.base_layer import BaseLayer, place_name
+from decoder.output.density_text import (
     NOT_APART,
     cell_km,
     grouped_warnings,
@@ -31,7 +31,7 @@ NO_CHANGE = "not distinguishable from no change"
 
 def print_json(maps: Sequence[Density]) -> None:
     """Print one row a map and cell."""
-    from decoder.reports.density_csv import density_table  # pyarrow takes a while
+    from decoder.output.density_csv import density_table  # pyarrow takes a while
 
     print(json.dumps(density_table(maps).to_pylist(), default=str))
 

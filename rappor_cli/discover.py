@@ -12,11 +12,11 @@ from rich.text import Text
 
 from decoder.discovery.discovery import DiscoverOptions, Discovery
 from decoder.files import replacing
-from decoder.reports.discovery_files import (
+from decoder.output.discovery_files import (
     approved_strings,
     discovery_json,
 )
-from decoder.reports.discovery_text import role, shown_string, statement
+from decoder.output.discovery_text import role, shown_string, statement
 from decoder.results.warnings import percent
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.discovery import DiscoverJob, run_discovery

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from collector.service.access import Scope, shown
-from collector.service.operations import COMMAND_LINE
+from collector.domain.access import Scope, shown
+from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 from rappor_cli.text_columns import print_columns

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from decoder.files import probe_folder
-from decoder.reports.density_csv import write_density_files
-from decoder.reports.density_html import render_page
-from decoder.reports.density_png import write_picture
+from decoder.output.density_csv import write_density_files
+from decoder.output.density_html import render_page
+from decoder.output.density_png import write_picture
 from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
 from privacy_audit.linkage_by_life import TARGETS, find_by_life
 from privacy_audit.lives import WORLDS

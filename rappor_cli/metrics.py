@@ -12,16 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from collector.service.operations import COMMAND_LINE
+from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
+from metric_design.review import Finding, check_metrics, crowd_of
+from metric_design.typescript import typescript_text
 from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import MetricsFile, load_metrics
 from rappor_core.metrics.loading import COMPILED_ENDING
-from rappor_core.metrics.review import Finding, check_metrics, crowd_of
-from rappor_core.metrics.typescript import typescript_text
 from rappor_core.metrics.validation import APP, WEB
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import counted
@@ -114,7 +114,7 @@ def _maps(
 ) -> Iterable[Finding]:
     """Predict the maps, where the numerical libraries for it are installed."""
     try:
-        predicted = import_module("decoder.density.mode_findings")
+        predicted = import_module("metric_design.map_findings")
     except ModuleNotFoundError:  # `_tracking` names what is missing
         return []
     found: Iterable[Finding] = predicted.map_findings(metrics, population, today, periods, places)
@@ -153,7 +153,7 @@ def publish(
 ) -> None:
     """Write a public page of FILE: what is collected, by whom, until when, with which epsilon."""
     metrics = load_metrics(file)
-    dictionary = import_module("decoder.reports.dictionary")
+    dictionary = import_module("decoder.output.dictionary")
     today = datetime.now(UTC).date()
     entries = dictionary.entries_of(metrics.declared, today, metrics.associations)
     links = len(metrics.associations)

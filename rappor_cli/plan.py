@@ -15,15 +15,15 @@ import typer
 
 from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
-from decoder.planning.plan import Labels, Plan, Trust, make_plan
-from decoder.planning.population import Population, given_population, read_shares, zipf_population
-from decoder.planning.request import Request
-from decoder.reports.plan_html import Sampled, render_plan
+from metric_design.plan import Labels, Plan, Trust, make_plan
+from metric_design.plan_html import Sampled, render_plan
+from metric_design.population import Population, given_population, read_shares, zipf_population
+from metric_design.request import Request
+from metric_design.review import check_metrics
 from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli.plan_text import print_plan
 from rappor_cli.progress import stage_bars
 from rappor_core.metrics.file import MetricsFile, load_metrics
-from rappor_core.metrics.review import check_metrics
 from rappor_core.whole_files import write_whole
 from simulations.experiments.plan_preview import Preview, preview
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from decoder.planning.plan import POWERS, Plan
-from decoder.reports.plan_html import at_most
 from decoder.results.warnings import percent
+from metric_design.plan import POWERS, Plan
+from metric_design.plan_html import at_most
 from rappor_cli.text import plain
 from simulations.experiments.plan_preview import Preview
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from publication.disclosure_risk import Method, assess_risk, load_domain, read_columns
+from disclosure_control.disclosure_risk import Method, assess_risk, load_domain, read_columns
 from rappor_cli.release_build import audit, build, diff, keygen, verify
 from rappor_cli.release_clusters import anonymise_table, co_cluster_table, setup_khiops
 from rappor_cli.release_measures import measure, merge_places, series

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from publication.k_anonymity import Hierarchy
+from disclosure_control.k_anonymity import Hierarchy
 from publication.release import (
     CellTable,
     Difference,

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from publication.co_clustering import (
+from disclosure_control.co_clustering import (
     CoClustering,
     Grid,
     LearntHierarchies,
@@ -29,11 +29,11 @@ from publication.co_clustering import (
     recode,
     synthesise,
 )
-from publication.co_clustering.files import write_co_clustering, write_table
-from publication.co_clustering.khiops import default_folder, set_up
-from publication.disclosure_risk import read_columns
-from publication.errors import ReleaseError, TableError
-from publication.k_anonymity import (
+from disclosure_control.co_clustering.files import write_co_clustering, write_table
+from disclosure_control.co_clustering.khiops import default_folder, set_up
+from disclosure_control.disclosure_risk import read_columns
+from disclosure_control.errors import ReleaseError, TableError
+from disclosure_control.k_anonymity import (
     Anonymised,
     Columns,
     DiversityRule,

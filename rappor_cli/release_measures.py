@@ -15,20 +15,20 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from publication.aggregation import merge_by_floor, merge_by_significance
-from publication.disclosure_risk import read_columns
-from publication.errors import TableError
-from publication.k_anonymity import specialise_column
-from publication.mechanisms import (
+from disclosure_control.disclosure_risk import read_columns
+from disclosure_control.errors import TableError
+from disclosure_control.k_anonymity import specialise_column
+from disclosure_control.mechanisms import (
     Charge,
     bound_contributions,
     open_ledger,
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
+from disclosure_control.typing import Floats
+from disclosure_control.utility import compare, radar_picture, to_csv, to_html
+from publication.aggregation import merge_by_floor, merge_by_significance
 from publication.release.columns import safe_text
-from publication.typing import Floats
-from publication.utility import compare, radar_picture, to_csv, to_html
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import trees_of
 from rappor_cli.store import JsonOption

@@ -9,31 +9,35 @@ from typing import Annotated
 
 import typer
 
-from publication.disclosure_risk import read_columns
-from publication.errors import TableError
-from publication.folders import check_new_folder
-from publication.mechanisms import Charge, make_ledger, open_ledger, read_ledger
+from disclosure_control.disclosure_risk import read_columns
+from disclosure_control.errors import TableError
+from disclosure_control.folders import check_new_folder
+from disclosure_control.mechanisms import Charge, make_ledger, open_ledger, read_ledger
+from disclosure_control.synthetic_rows import (
+    Baseline,
+    DPCocGen,
+    draw_rows,
+    estimate_histogram,
+    load_row_domain,
+    partitioner_named,
+    synthesise_decoded,
+)
+from disclosure_control.synthetic_rows.decoded import check_size
 from publication.release import (
     key_id,
     load_policy,
     load_private_key,
     sign_manifest,
 )
-from publication.synthetic_rows import (
-    Baseline,
-    DPCocGen,
+from publication.rows.publishing import (
+    OF_DECODING,
+    OF_TABLE,
+    ROWS_ARE,
     admit_estimates,
-    draw_rows,
-    estimate_histogram,
-    load_row_domain,
-    partitioner_named,
-    read_estimates,
     release_of_rows,
-    synthesise_decoded,
     write_rows,
 )
-from publication.synthetic_rows.decoded import check_size
-from publication.synthetic_rows.publishing import OF_DECODING, OF_TABLE, ROWS_ARE
+from publication.rows.sources import read_estimates
 from rappor_cli.days import read_day
 from rappor_cli.release_build import (
     EarlierOption,

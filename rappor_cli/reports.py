@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
+from collector.domain.export import as_lines
+from collector.domain.operations import COMMAND_LINE
 from collector.routes.aggregates import COUNT_HEADER
-from collector.service.export import as_lines
-from collector.service.operations import COMMAND_LINE
 from decoder.errors import RemoteError
 from decoder.sources.collector_client import answer_of
 from rappor_cli.days import read_day

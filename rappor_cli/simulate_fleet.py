@@ -16,8 +16,8 @@ from rich.table import Table
 from decoder import Candidates, DecodeOptions
 from decoder.candidates.lists import metric_candidates
 from decoder.files import probe_folder
-from decoder.planning.population import read_shares, zipf_shares
 from decoder.typing import Floats
+from metric_design.population import read_shares, zipf_shares
 from rappor_cli.days import read_day
 from rappor_cli.decode import CorrectionName
 from rappor_cli.progress import progress_bar

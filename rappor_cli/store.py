@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collector.service.operations import Collector
+    from collector.domain.operations import Collector
 
 CollectorOption = Annotated[
     str | None,
@@ -32,8 +32,8 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
     Only one that may be new is made: a mistyped path would answer that it holds nothing.
     """
     # Loaded here: it takes most of a second, which commands that read files do not need.
+    from collector.domain.operations import Collector
     from collector.errors import SettingsError
-    from collector.service.operations import Collector
     from collector.store.database import Database, make_engine, parse_url
     from rappor_server.schema import prepare
 

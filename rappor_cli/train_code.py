@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from decoder.files import replacing
+from metric_design.code_training import MIN_OCCURRENCES, train_code
 from rappor_core.codes.prefix_code import MAX_ORDER, PrefixCode
 from rappor_core.codes.prefix_groups import MAX_CODE_BITS
-from rappor_core.codes.training import MIN_OCCURRENCES, train_code
 from rappor_core.errors import ParameterError
 from rappor_core.hashing import normalise
 

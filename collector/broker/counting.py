@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from collector.broker.message import Message, UnreadableError, decode_message
+from collector.domain.batch_writer import Outcome, ReportWriter
+from collector.domain.clock import Clock, today
 from collector.errors import BatchConflictError, CollectorError, CounterFullError
-from collector.service.batch_writer import Outcome, ReportWriter
-from collector.service.clock import Clock, today
 from collector.store.broker import Move, Skipped, add_refused, move, note_skipped
 from collector.store.database import Database
 from rappor_server.logs import Log

@@ -7,8 +7,8 @@ from functools import partial
 
 from collector.broker.client import make_producer
 from collector.broker.intake import BrokerIntake, KnownRegistry
-from collector.service.operations import Collector
-from collector.service.report_validation import Judge
+from collector.domain.operations import Collector
+from collector.domain.report_validation import Judge
 from collector.settings import Settings
 from collector.store.broker import begin
 from rappor_server.logs import Log

@@ -17,6 +17,11 @@ from typing import Any
 
 from collector.broker.client import load_library, partitions_of, reason_of
 from collector.broker.message import encode_message
+from collector.domain.backlog import Backlog, answer_on_loop
+from collector.domain.batch_writer import Receipt, Submission, receipt_of
+from collector.domain.clock import Clock, latest_day, today
+from collector.domain.registry import Registry
+from collector.domain.report_validation import Day, Judge, Tally
 from collector.errors import (
     BodyTooLargeError,
     CollectorError,
@@ -24,11 +29,6 @@ from collector.errors import (
     SettingsError,
     StorageError,
 )
-from collector.service.backlog import Backlog, answer_on_loop
-from collector.service.batch_writer import Receipt, Submission, receipt_of
-from collector.service.clock import Clock, latest_day, today
-from collector.service.registry import Registry
-from collector.service.report_validation import Day, Judge, Tally
 
 REGISTRY_SECONDS = 1.0  # between two looks at the metrics and closed days
 _POLL_SECONDS = 0.05

@@ -12,10 +12,10 @@ from collector.broker.client import make_consumer, partitions_of
 from collector.broker.consumer import Consumer, GroupBounds
 from collector.broker.counting import Counted, MessageCounter
 from collector.broker.settling import Settling, ends_of_all
+from collector.domain.batch_writer import ReportWriter
+from collector.domain.clock import Clock, today, utc_now
+from collector.domain.report_validation import Judge
 from collector.errors import SettingsError
-from collector.service.batch_writer import ReportWriter
-from collector.service.clock import Clock, today, utc_now
-from collector.service.report_validation import Judge
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
 from collector.store.broker import begin, leave, positions

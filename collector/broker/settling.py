@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from collector.broker.client import ends_of, partitions_of
-from collector.service.clock import Clock, today
+from collector.domain.clock import Clock, today
 from collector.store.broker import all_counted_before, not_counted_from, positions, read_state
 from collector.store.database import Database
 

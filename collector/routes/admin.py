@@ -8,11 +8,11 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
+from collector.domain import access
+from collector.domain.access import Scope
 from collector.errors import RequestError
 from collector.request_body import read_body
 from collector.routes.dependencies import actor, known_name, parse_day, parts_of, query_of
-from collector.service import access
-from collector.service.access import Scope
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.strict_json import parse_strict_json
 

@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from collector.domain.access import Scope
+from collector.domain.export import as_lines
 from collector.routes.dependencies import actor, known_name, parse_day, parts_of, query_of
-from collector.service.access import Scope
-from collector.service.export import as_lines
 
 COUNT_HEADER = "Rappor-Reports"
 JSON_LINES = "application/x-ndjson"

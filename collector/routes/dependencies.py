@@ -12,12 +12,12 @@ from typing import cast
 from fastapi import Request
 from starlette.types import Scope as ASGIScope
 
+from collector.domain.access import Scope
+from collector.domain.commit_queue import Taker
+from collector.domain.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
+from collector.domain.operations import Collector
 from collector.errors import NotFoundError, RequestError
 from collector.request_body import GzipBounds
-from collector.service.access import Scope
-from collector.service.commit_queue import Taker
-from collector.service.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
-from collector.service.operations import Collector
 from collector.settings import Settings
 from collector.store.database import Database
 from collector.telemetry import Telemetry

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
+from collector.domain.access import Scope
 from collector.routes.dependencies import actor, parts_of
-from collector.service.access import Scope
 
 
 async def get_health() -> Response:

@@ -9,14 +9,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from collector.cross_origin import CrossOrigin
+from collector.domain.access import Scope as KeyScope
+from collector.domain.batch_writer import Content, Receipt, Submission, read_submission
+from collector.domain.key_cache import MAX_AGE_OF_UNKNOWN
+from collector.domain.report_validation import REASONS, Refusal
 from collector.errors import AuthenticationError, RateLimitedError
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body
 from collector.routes.dependencies import Parts, limit_address, limit_reports, limit_sender
-from collector.service.access import Scope as KeyScope
-from collector.service.batch_writer import Content, Receipt, Submission, read_submission
-from collector.service.key_cache import MAX_AGE_OF_UNKNOWN
-from collector.service.report_validation import REASONS, Refusal
 from rappor_core.wire.report import WIRE_VERSION
 from rappor_server.request_body import sender_of
 

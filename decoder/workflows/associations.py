@@ -15,8 +15,8 @@ from decoder.files import claim_folder, make_folder, replacing
 from decoder.formats.google_association import AssociationFiles, read_association
 from decoder.formats.linked_reports import read_linked
 from decoder.options import DecodeOptions
-from decoder.reports.decoding_files import MARK, OUTPUTS
-from decoder.reports.joint_files import write_joint
+from decoder.output.decoding_files import MARK, OUTPUTS
+from decoder.output.joint_files import write_joint
 from decoder.sources.collector_client import answer_of
 from decoder.workflows.joint import joint_answer
 from decoder.workflows.kinds import Answer

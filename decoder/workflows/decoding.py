@@ -18,6 +18,8 @@ from decoder.errors import CandidatesError
 from decoder.files import claim_folder, make_folder
 from decoder.formats.google_rappor import read_map, write_metrics_json
 from decoder.options import DecodeOptions
+from decoder.output.decoding_files import MARK, OUTPUTS, write_outputs
+from decoder.output.series_files import write_series
 from decoder.pipeline import decode
 from decoder.progress import (
     Cancelled,
@@ -29,8 +31,6 @@ from decoder.progress import (
     silent,
     watched,
 )
-from decoder.reports.decoding_files import MARK, OUTPUTS, write_outputs
-from decoder.reports.series_files import write_series
 from decoder.results.tables import Decoding
 from decoder.series.series import Series, decode_over_time
 from decoder.sources.aggregates import AggregateSource, GoogleTables

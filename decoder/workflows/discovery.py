@@ -7,8 +7,8 @@ from pathlib import Path
 
 from decoder.discovery.discovery import DiscoverOptions, Discovery, discover
 from decoder.files import make_folder
+from decoder.output.discovery_files import write_discovery
 from decoder.progress import Cancelled, Progress, check_cancelled, never, silent, watched
-from decoder.reports.discovery_files import write_discovery
 from decoder.sources.aggregates import AggregateSource
 
 

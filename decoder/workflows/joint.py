@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from decoder.association.table import JointTable, Shares
-from decoder.reports.joint_files import joint_content
-from decoder.reports.number_text import p_text
+from decoder.output.joint_files import joint_content
+from decoder.output.number_text import p_text
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 from decoder.workflows.kinds import Answer, AnswerTable

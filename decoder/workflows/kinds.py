@@ -15,6 +15,7 @@ from typing import Any
 
 from decoder.errors import CandidatesError
 from decoder.files import claim_folder, make_folder
+from decoder.output.decoding_files import MARK, OUTPUTS
 from decoder.progress import (
     Cancelled,
     Note,
@@ -25,7 +26,6 @@ from decoder.progress import (
     silent,
     watched,
 )
-from decoder.reports.decoding_files import MARK, OUTPUTS
 from decoder.sources.windows import Each, sum_of
 from decoder.workflows.decoding import DecodeJob, read_windows
 from rappor_core.aggregate import Aggregate

@@ -16,6 +16,7 @@ from decoder.density.slots import slot_places
 from decoder.errors import DecodeError
 from decoder.files import replacing
 from decoder.formats.density_inputs import read_cells, read_points, read_region
+from decoder.output.base_layer import BaseLayer, read_base
 from decoder.progress import (
     Cancelled,
     Note,
@@ -26,7 +27,6 @@ from decoder.progress import (
     silent,
     watched,
 )
-from decoder.reports.base_layer import BaseLayer, read_base
 from decoder.sources.density_windows import Groups, LocationSource, SlotWindow, group_by_slot
 from rappor_core.grid.box import Point
 
@@ -156,9 +156,9 @@ def write_maps(
         OutputError: a file cannot be written.
     """
     # Here: a second of libraries that a table does not need.
-    from decoder.reports.density_csv import write_density_files
-    from decoder.reports.density_html import render_page
-    from decoder.reports.density_png import write_picture
+    from decoder.output.density_csv import write_density_files
+    from decoder.output.density_html import render_page
+    from decoder.output.density_png import write_picture
 
     densities = maps.densities
     write_density_files(densities, folder, every_window=every_window)

@@ -6,10 +6,10 @@ from decoder.errors import CandidatesError
 from decoder.numbers.changes import NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import NumberDecoding
+from decoder.output.number_text import known, p_text
+from decoder.output.numbers_files import numbers_content, write_numbers
+from decoder.output.numbers_svg import change_text, edge_text
 from decoder.progress import Progress
-from decoder.reports.number_text import known, p_text
-from decoder.reports.numbers_files import numbers_content, write_numbers
-from decoder.reports.numbers_svg import change_text, edge_text
 from decoder.results.warnings import percent
 from decoder.sources.windows import sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decoder.association.pairs import decode_pairs
 from decoder.errors import CandidatesError, DecodeError
+from decoder.output.joint_files import write_joint
 from decoder.progress import Progress
-from decoder.reports.joint_files import write_joint
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
 from decoder.workflows.joint import joint_answer
 from decoder.workflows.kinds import Answer

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from publication.errors import TableError
-from publication.typing import Booleans, Floats, Integers
+from disclosure_control.errors import TableError
+from disclosure_control.typing import Booleans, Floats, Integers
 
 
 @dataclass(frozen=True)

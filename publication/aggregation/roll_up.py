@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from publication.errors import TableError
-from publication.k_anonymity import Hierarchy
-from publication.typing import Booleans, Floats, Integers
+from disclosure_control.errors import TableError
+from disclosure_control.k_anonymity import Hierarchy
+from disclosure_control.typing import Booleans, Floats, Integers
 from rappor_core.errors import shown
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
-from publication.errors import TableError
-from publication.k_anonymity import Hierarchy
+from disclosure_control.errors import TableError
+from disclosure_control.k_anonymity import Hierarchy
 from rappor_core.reserved import RESERVED
 
 ROOT = "*"

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from disclosure_control.errors import PolicyError, ReleaseError
+from disclosure_control.k_anonymity import Hierarchy
+from disclosure_control.typing import Booleans, Floats
 from publication.aggregation import sum_error
-from publication.errors import PolicyError, ReleaseError
-from publication.k_anonymity import Hierarchy
 from publication.release.earlier import Earlier, check_chain, refuse_in_rows
 from publication.release.merging import pool_rare
 from publication.release.policy import ReleasePolicy, check_days, check_spelling
 from publication.release.rounding import round_down, round_nearest, round_up
 from publication.release.suppression import Suppressed, suppress_complements, withhold
 from publication.release.tables import CellTable, InRows, ReleasedTable
-from publication.typing import Booleans, Floats
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from publication.errors import ReleaseError
+from disclosure_control.errors import ReleaseError
+from disclosure_control.typing import Integers
 from publication.release.policy import ReleasePolicy
 from publication.release.tables import InRows, ReleasedTable, TableKey, rows_agree
-from publication.typing import Integers
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from publication.folders import new_folder
+from disclosure_control.folders import new_folder
 from publication.release.build import Release
 from publication.release.columns import columns_of, rows_of, safe_text
 from publication.release.page import render_page

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from publication.errors import ReleaseError, VerificationError
+from disclosure_control.errors import ReleaseError, VerificationError
 from publication.release.verification import Verified
 from rappor_core.errors import RapporError, file_problem
 from rappor_core.strict_json import parse_strict_json

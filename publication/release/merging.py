@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from disclosure_control.errors import PolicyError
+from disclosure_control.k_anonymity import Hierarchy
+from disclosure_control.typing import Booleans, Floats
 from publication.aggregation import cell_tree, domain_tree, prefix_tree, roll_up
-from publication.errors import PolicyError
-from publication.k_anonymity import Hierarchy
 from publication.release.outlines import join_outlines
 from publication.release.policy import RollUp
 from publication.release.tables import CellTable
-from publication.typing import Booleans, Floats
 from rappor_core.errors import shown
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from publication.errors import PublicationError, ReleaseError
+from disclosure_control.errors import PublicationError, ReleaseError
+from disclosure_control.typing import Floats
 from publication.release.build import Release
 from publication.release.columns import columns_of
 from publication.release.policy import ReleasePolicy, parse_policy
 from publication.release.tables import InRows, ReleasedTable, stratum_key
-from publication.typing import Floats
 from rappor_core.errors import shown
 
 _NUMBERS = ("estimate", "std_error", "low", "high")

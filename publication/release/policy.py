@@ -12,8 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from publication.errors import PolicyError
-from publication.typing import Strata
+from disclosure_control.errors import PolicyError
+from disclosure_control.typing import Strata
 from rappor_core.errors import file_problem, shown, toml_problem
 from rappor_core.text import visible
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from publication.errors import ReleaseError
+from disclosure_control.errors import ReleaseError
 from publication.release.build import Release
 from publication.release.files import MANIFEST
 from publication.release.policy import ReleasePolicy

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from publication.typing import Floats
+from disclosure_control.typing import Floats
 
 
 def round_nearest(values: Floats, step: Decimal) -> Floats:

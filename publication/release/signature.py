@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from publication.errors import ReleaseError, VerificationError
+from disclosure_control.errors import ReleaseError, VerificationError
 from rappor_core.errors import file_problem
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from publication.errors import ReleaseError
+from disclosure_control.errors import ReleaseError
+from disclosure_control.typing import Floats
 from publication.release.tables import CellTable, stratum_key
-from publication.typing import Floats
 from rappor_core.errors import RapporError, file_problem, shown
 from rappor_core.reserved import RESERVED
 from rappor_core.strict_json import parse_strict_json

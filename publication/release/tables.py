@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from publication.errors import TableError
-from publication.typing import Booleans, Floats, Strata
+from disclosure_control.errors import TableError
+from disclosure_control.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:

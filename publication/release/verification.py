@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from publication.errors import ReleaseError, VerificationError
+from disclosure_control.errors import ReleaseError, VerificationError
 from publication.release.build import Release
 from publication.release.files import FORMAT, MANIFEST, SIGNATURE, VERSION, digest_file
 from publication.release.plain import release_from_plain

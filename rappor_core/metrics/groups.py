@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import MAX_COHORTS
 
+CROWD = 1_000  # devices that should share what is public of each
+
 
 def public_groups(metric: Metric) -> int:
     """How many groups a declared metric divides devices into by what its reports show for certain.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from decoder.planning.detection import detection, interference
+from metric_design.detection import detection, interference
 from simulations.experiments.figure_style import (
     FAINT,
     HATCHES,

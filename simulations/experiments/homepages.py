@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.inference.multiple_testing import decide
-from decoder.planning.detection import (
+from metric_design.detection import (
     Setting,
     detection,
     information,

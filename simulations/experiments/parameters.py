@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.inference.multiple_testing import decide
-from decoder.planning.detection import Setting, expected_found
+from metric_design.detection import Setting, expected_found
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.experiments.paper import (

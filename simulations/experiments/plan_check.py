@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.planning.detection import (
+from metric_design.detection import (
     Setting,
     expected_found,
     interference,

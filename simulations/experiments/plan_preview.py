@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, Decoding, decode
-from decoder.planning.plan import Plan
 from decoder.progress import Progress, silent
+from metric_design.plan import Plan
 from simulations.populations.draws import draw_aggregate
 
 MOST_CANDIDATES = 20_000  # of a preview: more take long, and look the same

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.service.plausibility import weight_range
+from collector.domain.plausibility import weight_range
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.estimation.estimate import by_cavity
 from decoder.numerics.threads import one_thread

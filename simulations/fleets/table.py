@@ -10,7 +10,7 @@ from time import process_time
 import numpy as np
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.planning.detection import Setting, visible_share
+from metric_design.detection import Setting, visible_share
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams

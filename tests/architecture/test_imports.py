@@ -20,6 +20,10 @@ PACKAGES = [
     "client_sdk",
     "collector",
     "decoder",
+    "decoder_service",
+    "decoder_client",
+    "metric_design",
+    "disclosure_control",
     "publication",
     "archive",
     "simulations",
@@ -34,7 +38,6 @@ NOT_IMPORTED = {
     "collector.migrations.env": "runs a migration; alembic executes it",
 }
 BY_NAME = ("import_module", "__import__")  # calls whose first argument is a module
-MAY_SERVE = "decoder.service"  # the one part of the decoder that may load a server
 
 LIST_MODULES = """
 import json, sys
@@ -63,9 +66,8 @@ def loaded_after(root: Path, program: str) -> set[str]:
 
 
 def loaded_by(root: Path, package: str) -> set[str]:
-    """The same, with every module of a package, but what may serve."""
-    names = [name for name in modules_of(root, package) if not name.startswith(MAY_SERVE)]
-    return loaded_after(root, "\n".join(f"import {name}" for name in names))
+    """The same, with every module of a package."""
+    return loaded_after(root, "\n".join(f"import {name}" for name in modules_of(root, package)))
 
 
 def named_by(path: Path) -> set[str]:
@@ -104,9 +106,7 @@ def numerical_in_the_collector(root: Path) -> set[str]:
 
 def servers_in_the_decoder(root: Path) -> set[str]:
     """Libraries of servers and command lines that the decoder loads or names."""
-    paths = (root / "decoder").rglob("*.py")
-    own = root / MAY_SERVE.replace(".", "/")
-    named = {name for path in paths if not path.is_relative_to(own) for name in named_by(path)}
+    named = {name for path in (root / "decoder").rglob("*.py") for name in named_by(path)}
     return (loaded_by(root, "decoder") | named) & SERVING
 
 

@@ -14,8 +14,11 @@ EXTRAS = {  # of each part; "" is what is always installed
     "rappor_server": ("collector",),
     "client_sdk": ("",),
     "collector": ("collector", "kafka"),
-    "decoder/service": ("service", "oidc"),
     "decoder": ("", "decoder", "notebook"),
+    "decoder_service": ("service", "oidc"),
+    "decoder_client": ("",),
+    "metric_design": ("", "decoder"),
+    "disclosure_control": ("publication", "signing", "archive"),
     "publication": ("publication", "signing", "archive"),  # pyarrow where it is installed
     "archive": ("archive", "dask"),
     "simulations": ("simulations",),
@@ -24,7 +27,9 @@ EXTRAS = {  # of each part; "" is what is always installed
 }
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 WITH = {"fastapi": {"starlette"}, "jinja2": {"markupsafe"}}  # named by us, installed by these
-ELSEWHERE = {"publication/co_clustering/khiops_program.py"}  # runs in an environment of its own
+ELSEWHERE = {
+    "disclosure_control/co_clustering/khiops_program.py"
+}  # runs in an environment of its own
 
 
 def libraries(extra: str, project: dict) -> set[str]:
@@ -41,8 +46,8 @@ def libraries(extra: str, project: dict) -> set[str]:
 
 
 def part_of(path: str) -> str:
-    """The part that a file belongs to: the one with the longest name."""
-    return max((part for part in EXTRAS if path.startswith(f"{part}/")), key=len)
+    """The part that a file belongs to."""
+    return path.partition("/")[0]
 
 
 def undeclared(root: Path) -> set[tuple[str, str]]:

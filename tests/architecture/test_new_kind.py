@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Encoder
-from collector.service.plausibility import weight_range
+from collector.domain.plausibility import weight_range
 from decoder import decode, metric_candidates
 from rappor_core.encodings import interface
 from rappor_core.encodings.interface import Encoding, encoding_names, register_encoding

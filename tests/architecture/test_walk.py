@@ -43,7 +43,7 @@ def test_the_page_names_every_module_that_decode_asks() -> None:
     assert {name for name in asked if not NO_STEPS.match(name)} - named <= {
         "decoder.results.tables"
     }
-    assert named - asked == {"decoder.pipeline", "decoder.reports.decoding_files"}
+    assert named - asked == {"decoder.pipeline", "decoder.output.decoding_files"}
 
 
 def test_each_module_from_a_fix_to_the_map_is_imported_by_one_before_it() -> None:

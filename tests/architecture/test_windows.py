@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["rappor_server", "collector", "archive", "decoder", "rappor_cli"]
+PACKAGES = ["rappor_server", "collector", "archive", "decoder", "decoder_service", "rappor_cli"]
 PROGRAM = """
 import builtins, pkgutil, sys
 from importlib import import_module
 
-OURS = ("rappor_", "client_sdk", "collector", "decoder", "archive", "publication", "privacy_audit")
+OURS = (
+    "rappor_", "client_sdk", "collector", "decoder", "archive", "metric_design",
+    "disclosure_control", "publication", "privacy_audit",
+)  # fmt: skip
 real = builtins.__import__
 
 def without(name, given=None, local=None, wanted=(), *more):
@@ -30,10 +33,10 @@ for package in sys.argv[1:]:
 """
 SENTENCE = """
 from pathlib import Path
-from decoder.service.errors import UnavailableError
-from decoder.service.jobs.uploads import Reader
-from decoder.service.server import _prepare_to_serve, work
-from decoder.service.settings import load_settings
+from decoder_service.shell.errors import UnavailableError
+from decoder_service.worker.uploads import Reader
+from decoder_service.shell.server import _prepare_to_serve, work
+from decoder_service.shell.settings import load_settings
 from rappor_server.connections import MAX_CONNECTIONS, most_connections
 from rappor_server.fair_lock import FairLock
 

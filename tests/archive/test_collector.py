@@ -21,8 +21,8 @@ from sqlalchemy import select, tuple_, update
 from archive.keys import IN_CLEAR
 from archive.manifest import read_entries
 from archive.store import open_store
-from collector.service import raw_blocks
-from collector.service.raw_blocks import RawBlocks
+from collector.domain import raw_blocks
+from collector.domain.raw_blocks import RawBlocks
 from collector.store.models import raw_reports
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate

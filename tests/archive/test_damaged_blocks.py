@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from collector import chores
+from collector.domain.raw_blocks import find_damaged
 from collector.errors import DamagedBlocksError
-from collector.service.raw_blocks import find_damaged
 from rappor_cli.main import main
 from rappor_server.logs import make_log
 from tests.collector.support import Bench, make_bench, make_metric

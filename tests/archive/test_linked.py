@@ -20,8 +20,8 @@ from archive.layouts import LinkedLayout, layout_of, sum_rows
 from archive.manifest import read_entries
 from archive.store import open_store
 from archive.tasks import add_rows, no_counts
-from collector.service.co_occurrences import BitPairs
-from collector.service.raw_blocks import RawBlocks
+from collector.domain.co_occurrences import BitPairs
+from collector.domain.raw_blocks import RawBlocks
 from rappor_cli.main import main
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.wire.linked import Pair, linked_cohort

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.service.clock import utc_now
+from collector.domain.clock import utc_now
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import Server, ServerMaker, running_server
 

@@ -10,7 +10,7 @@ import pytest
 from decoder.candidates.files import column_taken, read_values
 from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
-from decoder.reports.number_text import p_text
+from decoder.output.number_text import p_text
 from decoder.workflows.decoding import CandidateChoice, chosen_candidates
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate

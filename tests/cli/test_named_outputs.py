@@ -8,11 +8,11 @@ import pytest
 
 from decoder import Candidates
 from decoder.errors import CandidatesError
+from metric_design.review import check_metrics
 from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.review import check_metrics
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 

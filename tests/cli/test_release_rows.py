@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from decoder.association.pairs import decode_pairs
-from decoder.reports.joint_files import write_joint
-from publication.mechanisms import read_ledger
-from publication.synthetic_rows import combine_shares
+from decoder.output.joint_files import write_joint
+from disclosure_control.mechanisms import read_ledger
+from disclosure_control.synthetic_rows import combine_shares
 from rappor_cli.main import main
 from tests.cli.density_support import DAY
 from tests.cli.test_release import POLICY, decoded, density

@@ -16,11 +16,11 @@ import httpx
 import psycopg
 from sqlalchemy import text
 
+from collector.domain.batch_writer import Outcome, Receipt, ReportWriter, Submission
+from collector.domain.operations import Collector
+from collector.domain.report_validation import Judge
 from collector.fast_json import decode_groups
 from collector.server import running_collector
-from collector.service.batch_writer import Outcome, Receipt, ReportWriter, Submission
-from collector.service.operations import Collector
-from collector.service.report_validation import Judge
 from collector.settings import Settings, load_settings
 from collector.store.database import Database, make_engine
 from rappor_core.aggregate import Aggregate

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
+from collector.domain import access
+from collector.domain.access import Scope
 from collector.errors import MetricChangeError, SettingsError
 from collector.server import running_collector
-from collector.service import access
-from collector.service.access import Scope
 from collector.settings import load_settings
 from tests.collector.support import TODAY, Bench, Server, ServerMaker, make_bench, make_metric
 

@@ -8,9 +8,9 @@ from datetime import date, timedelta
 
 import pytest
 
+from collector.domain.batch_writer import Receipt, Submission
+from collector.domain.co_occurrences import BitPairs
 from collector.errors import MetricChangeError, NotFoundError, NotServedError
-from collector.service.batch_writer import Receipt, Submission
-from collector.service.co_occurrences import BitPairs
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.wire.decode import decode_batch

@@ -16,8 +16,8 @@ from alembic.config import Config
 from sqlalchemy import make_url, text
 
 from collector.app import prepare_database
+from collector.domain.batch_writer import Receipt
 from collector.errors import SettingsError, StorageError
-from collector.service.batch_writer import Receipt
 from collector.settings import Settings
 from collector.store import batch_partitions as partitions
 from collector.store.batches import BatchRow, hash_of_id
@@ -122,7 +122,7 @@ def test_a_migration_writes_no_row_and_forgets_no_batch(bench: Bench) -> None:
         command.downgrade(config, "0004")
     with bench.database.change() as connection:
         bodies = [batch_of(bench) for _ in range(20)]
-        from collector.service.batch_writer import _key
+        from collector.domain.batch_writer import _key
 
         for at, one in enumerate(bodies):
             hashed, digest = _key(one)

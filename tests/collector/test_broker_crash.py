@@ -21,7 +21,7 @@ import pytest
 from collector.broker.client import make_consumer
 from collector.broker.consumer import GroupBounds
 from collector.broker.serving import make_one
-from collector.service.clock import utc_now
+from collector.domain.clock import utc_now
 from collector.settings import load_settings
 from collector.store.broker import leave
 from collector.store.database import Database, make_engine

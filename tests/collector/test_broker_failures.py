@@ -17,10 +17,10 @@ from collector.broker.client import make_consumer, make_producer
 from collector.broker.intake import KnownRegistry
 from collector.broker.message import UnreadableError, decode_message
 from collector.broker.serving import make_one
+from collector.domain.batch_writer import Content, read_submission
+from collector.domain.commit_queue import Bounds, Intake
+from collector.domain.report_validation import Day
 from collector.errors import SettingsError, StorageError
-from collector.service.batch_writer import Content, read_submission
-from collector.service.commit_queue import Bounds, Intake
-from collector.service.report_validation import Day
 from collector.settings import load_settings
 from collector.store.broker import Move, move, positions, read_state, start_positions
 from collector.store.models import raw_reports

@@ -17,9 +17,9 @@ from collector.broker.client import make_producer
 from collector.broker.front import make_front
 from collector.broker.intake import BrokerIntake, KnownRegistry
 from collector.broker.message import decode_message
+from collector.domain.batch_writer import Content, read_submission
+from collector.domain.report_validation import Judge
 from collector.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
-from collector.service.batch_writer import Content, read_submission
-from collector.service.report_validation import Judge
 from collector.settings import load_settings
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, func, select, text
 
+from collector.domain import closing
+from collector.domain.batch_writer import Receipt
 from collector.errors import StorageError
-from collector.service import closing
-from collector.service.batch_writer import Receipt
 from collector.store.database import FOLD_LOCK
 from collector.store.models import batches, counters
 from collector.store.registry import load_frontiers

@@ -22,9 +22,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
+from collector.domain.aggregates import read_aggregate
+from collector.domain.batch_writer import Receipt
 from collector.errors import NotServedError
-from collector.service.aggregates import read_aggregate
-from collector.service.batch_writer import Receipt
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import NOON, TODAY, Bench, Clock, make_bench, make_metric
 

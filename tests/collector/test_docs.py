@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from collector.app import create_app
+from collector.domain.report_validation import REASONS
 from collector.problems import STATUS
-from collector.service.report_validation import REASONS
 from collector.settings import Settings, load_settings
+from metric_design.review import reports_to_serve
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT
-from rappor_core.metrics.review import reports_to_serve
 from rappor_core.params import RapporParams
 from tests.collector.support import make_metric
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from collector.domain import export
+from collector.domain.raw_blocks import RawBlocks, find_expiring
 from collector.errors import NotServedError
-from collector.service import export
-from collector.service.raw_blocks import RawBlocks, find_expiring
 from rappor_cli.main import main
 from rappor_core.calendar import day_of
 from rappor_core.wire.json import decode_json, encode_json

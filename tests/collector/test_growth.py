@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from collector.service.growth import find_growth, highest_usual
+from collector.domain.growth import find_growth, highest_usual
 from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import NOON, TODAY, Bench, ServerMaker, make_metric

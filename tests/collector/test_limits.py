@@ -10,10 +10,10 @@ from functools import reduce
 import httpx
 import pytest
 
+from collector.domain.access import Scope
+from collector.domain.plausibility import TAIL, weight_range
 from collector.errors import RateLimitedError
 from collector.routes.dependencies import make_limits
-from collector.service.access import Scope
-from collector.service.plausibility import TAIL, weight_range
 from collector.settings import load_settings
 from rappor_core.params import RapporParams
 from rappor_server.limits import KeyLimit, RateLimit, network_of

@@ -1,6 +1,6 @@
 """Weights that an honest report may have."""
 
-from collector.service.plausibility import weight_range
+from collector.domain.plausibility import weight_range
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 

@@ -17,8 +17,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import MetaData, make_url, text
 
+from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
-from collector.service.batch_writer import Receipt
 from collector.store.database import MIGRATIONS, Database, back_up, make_engine, restore
 from collector.store.models import metadata, postgresql_metadata
 from rappor_server.schema import check_connections, migrate, prepare

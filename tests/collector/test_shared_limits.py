@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from collector.domain.shared_limits import SharedLimits, Taken
 from collector.errors import SettingsError, StorageError
-from collector.service.shared_limits import SharedLimits, Taken
 from collector.settings import load_settings
 from collector.store.database import back_up
 from rappor_server.limits import MOST_SHARED, Names, RateLimit, SharedRateLimit
@@ -169,7 +169,7 @@ def test_a_database_that_is_away_leaves_each_alone_and_nothing_is_lost(
     one, other = Process(bench), Process(bench)
     one.pass_many("key", 150)
     with monkeypatch.context() as patched:
-        patched.setattr("collector.service.shared_limits.share", _fail)
+        patched.setattr("collector.domain.shared_limits.share", _fail)
         with pytest.raises(StorageError):
             one.share()
     assert one.pass_many("key", 100) == 50
@@ -281,7 +281,7 @@ def test_who_keeps_to_the_rate_while_the_database_is_away_is_not_refused_after(
     """Ten minutes at half the rate: what was taken has long been refilled."""
     process = Process(bench)
     with monkeypatch.context() as patched:
-        patched.setattr("collector.service.shared_limits.share", _fail)
+        patched.setattr("collector.domain.shared_limits.share", _fail)
         for _ in range(600):
             process.clock.now += 1.0
             assert process.pass_many("key", int(RATE / 2)) == RATE / 2

@@ -20,8 +20,8 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from collector.app import prepare_database
+from collector.domain.batch_writer import Receipt
 from collector.errors import SettingsError
-from collector.service.batch_writer import Receipt
 from collector.settings import load_settings
 from collector.store.counters import NUM_SHARDS, CounterCache
 from collector.store.database import SHARD_LOCKS, Database, make_engine

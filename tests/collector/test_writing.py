@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
+from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError
-from collector.service.batch_writer import Receipt
 from collector.store.batch_partitions import PARTITION_DAYS
 from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate

@@ -7,12 +7,12 @@ from datetime import date
 
 import pytest
 
+from metric_design.review import check_metrics
+from metric_design.typescript import typescript_text
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.groups import public_groups
-from rappor_core.metrics.review import check_metrics
-from rappor_core.metrics.typescript import typescript_text
 from tests.association_support import TEXT, linked_file
 
 DAY = date(2026, 11, 21)

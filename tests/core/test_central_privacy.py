@@ -9,10 +9,10 @@ from datetime import date
 import numpy as np
 import pytest
 
-from rappor_core.central_privacy import central_epsilon, steady_crowd_epsilon
+from metric_design.central_claim import claim, smallest_crowd
+from metric_design.central_privacy import central_epsilon, steady_crowd_epsilon
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
-from rappor_core.metrics.central_claim import claim, smallest_crowd
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.privacy import epsilon_n

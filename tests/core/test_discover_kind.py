@@ -6,13 +6,13 @@ from datetime import date
 
 import pytest
 
+from metric_design.code_training import train_code
+from metric_design.review import check_metrics
 from rappor_core.codes.prefix_groups import PrefixGroups
-from rappor_core.codes.training import train_code
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.review import check_metrics
 from tests.discovery_support import SITE, site_metric
 
 

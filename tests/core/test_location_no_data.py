@@ -5,11 +5,11 @@ from datetime import date
 
 import pytest
 
+from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.review import check_metrics
 from rappor_core.reserved import NO_DATA, OTHER
 
 BASE = """

@@ -5,12 +5,12 @@ from datetime import date
 
 import pytest
 
+from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.grid.grid import OTHER
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.review import check_metrics
 
 BASE = """
 [metrics.density]

@@ -9,12 +9,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from metric_design.review_number import findings
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import NO_CUT
-from rappor_core.metrics.review_number import findings
 
 BASE = {
     "kind": '"number"',
@@ -258,7 +258,7 @@ def test_the_promise_by_enumeration_of_every_life_and_output(epsilon: str) -> No
 def test_the_review_says_what_will_be_known() -> None:
     from datetime import date
 
-    from rappor_core.metrics.review import check_metrics
+    from metric_design.review import check_metrics
 
     def said(population: int, **changes: str | None) -> str:
         keys = {k: v for k, v in (BASE | changes).items() if v is not None}
@@ -292,7 +292,7 @@ def test_the_cohorts_that_are_advised_can_be_declared(population: int, use: str)
     """26 questions of mode `memo` take multiples of 26; 16 are refused."""
     from datetime import date
 
-    from rappor_core.metrics.review import check_metrics
+    from metric_design.review import check_metrics
 
     keys = BASE | {"edges": '{ scale = "linear", from = 1, to = 26, bins = 25 }', "none": '"zero"'}
     text = "budget = 40.0\n[metrics.m]\n" + "\n".join(f"{k} = {v}" for k, v in keys.items())

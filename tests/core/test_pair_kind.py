@@ -6,13 +6,13 @@ from datetime import date
 
 import pytest
 
+from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.hashing import bloom_bits, normalise
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.pair import MAX_PAIRS
-from rappor_core.metrics.review import check_metrics
 
 THEME = """
 [metrics.theme]

@@ -13,14 +13,14 @@ import pytest
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
-from collector.service.metric_changes import _weaker
+from collector.domain.metric_changes import _weaker
+from metric_design.review import check_metrics
 from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.review import check_metrics
 from tests.client.location_support import DECLARED, MEMO
 from tests.vectors.make_platforms_v1 import TEXT, make
 

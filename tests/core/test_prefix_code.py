@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metric_design.code_training import train_code
 from rappor_core.codes.prefix_code import PACKAGED, PrefixCode, packaged_code, read_code
-from rappor_core.codes.training import train_code
 from rappor_core.errors import ParameterError
 from rappor_core.hashing import normalise
 

@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from metric_design.review import check_metrics
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.review import check_metrics
 from rappor_core.params import RapporParams
 from rappor_core.sequence_risk import first_guess, memoised_nats, risk_text, sequence_risk
 from tests.metric_texts import declaration

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from metric_design.typescript import typescript_text
 from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.typescript import typescript_text
 from tests.client.conftest import METRICS
 from tests.client.location_support import DECLARED, MEMO
 from tests.metric_texts import declaration
@@ -142,7 +142,7 @@ def test_a_kind_that_the_client_does_not_have_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that an app registered itself."""
-    monkeypatch.setattr("rappor_core.metrics.typescript._KIND_PARTS", {})
+    monkeypatch.setattr("metric_design.typescript._KIND_PARTS", {})
     with pytest.raises(MetricsFileError, match="'startup': kind 'number' is not in the Type"):
         typescript_text(parse_metrics(NUMBER))
 

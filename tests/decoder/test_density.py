@@ -23,10 +23,10 @@ from decoder.density.maps import (
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import decide
 from decoder.model.repetition import location_repetition
-from decoder.reports.density_csv import write_density_files
-from decoder.reports.density_html import render_page
-from decoder.reports.density_png import write_picture
-from decoder.reports.density_text import NOT_APART, visible_text, window_text
+from decoder.output.density_csv import write_density_files
+from decoder.output.density_html import render_page
+from decoder.output.density_png import write_picture
+from decoder.output.density_text import NOT_APART, visible_text, window_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -13,8 +13,8 @@ from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.inference.multiple_testing import decide
 from decoder.options import DecodeOptions
+from decoder.output.density_text import MAP_APART, NOT_APART, row_notes
 from decoder.pipeline import decode
-from decoder.reports.density_text import MAP_APART, NOT_APART, row_notes
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import reserved_values
 from simulations.location.allocations import square_metric

@@ -18,18 +18,18 @@ from decoder.comparison.differences import differences
 from decoder.density.map_check import MapCheck
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
-from decoder.reports.base_layer import BaseLayer, place_name, read_base
-from decoder.reports.basemap import View, surroundings
-from decoder.reports.density_html import first_view, render_page
-from decoder.reports.density_png import write_picture
-from decoder.reports.density_text import (
+from decoder.output.base_layer import BaseLayer, place_name, read_base
+from decoder.output.basemap import View, surroundings
+from decoder.output.density_html import first_view, render_page
+from decoder.output.density_png import write_picture
+from decoder.output.density_text import (
     NONE_TOLD,
     grouped_warnings,
     visible_notes,
     visible_text,
     window_text,
 )
-from decoder.reports.palette import (
+from decoder.output.palette import (
     THEMES,
     TOLD_FROM,
     UNTOLD_TO,
@@ -127,7 +127,7 @@ def test_a_picture_with_nothing_told_has_no_scale_and_says_so(
 
 
 def test_the_background_is_small_and_its_own(night: Density) -> None:
-    packed = files("decoder.reports").joinpath("data/basemap.json.gz").read_bytes()
+    packed = files("decoder.output").joinpath("data/basemap.json.gz").read_bytes()
     assert len(packed) < 250_000
     known = json.loads(gzip.decompress(packed))
     assert known["licence"] == "public domain"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from decoder.reports.dictionary import entries_of, write_site
+from decoder.output.dictionary import entries_of, write_site
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names

@@ -23,13 +23,13 @@ from decoder.discovery.prefix_hash import best_extensions, prefix_positions
 from decoder.discovery.search import Finished, search
 from decoder.errors import CandidatesError, DecodeError
 from decoder.model.noise import BitNoise
-from decoder.reports.discovery_files import (
+from decoder.output.discovery_files import (
     approved_strings,
     render_discovery,
     string_id,
     write_discovery,
 )
-from decoder.reports.discovery_text import shown_string, statement
+from decoder.output.discovery_text import shown_string, statement
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import mmh3_positions, normalise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from decoder.reports.density_text import held_text, promise_text
+from decoder.output.density_text import held_text, promise_text
 from simulations.location.held_maps import Setting
 
 

@@ -8,7 +8,7 @@ import pytest
 from decoder import Candidates, decode
 from decoder.candidates.cache import SMALLEST, cache_key, cached_positions
 from decoder.errors import CacheError
-from decoder.reports.decoding_files import write_outputs
+from decoder.output.decoding_files import write_outputs
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from decoder.density.cells import Places, places_of
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
-from decoder.density.mode_findings import map_findings
 from decoder.density.modes import Mode, modes, predict
 from decoder.density.predicted_error import (
     Reference,
@@ -19,6 +18,7 @@ from decoder.density.predicted_error import (
     reference_map,
 )
 from decoder.errors import DecodeError
+from metric_design.map_findings import map_findings
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams

@@ -25,7 +25,7 @@ from decoder.errors import CandidatesError, DecodeError
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import cut_counts, survival
-from decoder.reports.number_text import known
+from decoder.output.number_text import known
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric

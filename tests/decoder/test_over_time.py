@@ -9,7 +9,7 @@ import pytest
 from decoder import Candidates, DecodeOptions, metric_candidates
 from decoder.comparison.windows import compare_windows
 from decoder.errors import DecodeError
-from decoder.reports.series_files import write_series
+from decoder.output.series_files import write_series
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
@@ -145,7 +145,7 @@ def test_nothing_found_is_a_series_without_values(windows, tmp_path):
 def test_the_page_of_a_series_has_its_warnings_and_says_what_it_leaves_out(
     windows, values, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("decoder.reports.series_files.SHOWN", 2)
+    monkeypatch.setattr("decoder.output.series_files.SHOWN", 2)
     latin = [*values, "caf\u00e9".encode("latin-1")]
     series = decode_over_time(windows, Candidates.from_strings(latin))
     write_series(series, tmp_path)

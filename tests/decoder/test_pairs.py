@@ -18,9 +18,9 @@ from decoder.candidates.lists import metric_candidates
 from decoder.errors import DecodeError, ImproperError
 from decoder.model.noise import BitNoise
 from decoder.numerics.simplex import contrasts, project_simplex
-from decoder.reports.joint_files import write_joint
-from decoder.reports.joint_html import ink, render_joint
-from decoder.reports.palette import colours
+from decoder.output.joint_files import write_joint
+from decoder.output.joint_html import ink, render_joint
+from decoder.output.palette import colours
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics

@@ -9,10 +9,9 @@ import pytest
 from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
 from decoder.estimation import estimate as estimators
-from decoder.estimation.leave_one_out import WarmStarts
 from decoder.estimation.refit import refit
 from decoder.model.noise import RandomString
-from decoder.reports.decoding_files import manifest
+from decoder.output.decoding_files import manifest
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
@@ -466,11 +465,3 @@ def test_a_fit_of_the_probable_that_uses_up_the_rows_says_who_took_no_part(
     decoding = decode(make_aggregate(), Candidates.from_strings(values))
     told = any("took no part" in text for text in decoding.warnings)
     assert told is (left < 0.6 and not full)
-
-
-def test_the_former_name_of_warm_starts_works_and_warns(make_aggregate, candidates):
-    starts = WarmStarts()
-    with pytest.warns(DeprecationWarning, match=r"use warm_starts=") as told:
-        decode(make_aggregate(), candidates, ends=starts)
-    assert told[0].filename == __file__
-    assert len(starts.kept) == 1

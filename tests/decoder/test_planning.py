@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from decoder.errors import PlanError
-from decoder.planning.design import solve
-from decoder.planning.detection import detection, information, interference
-from decoder.planning.plan import Labels, Plan, Trust, make_plan, smallest_cohort
-from decoder.planning.population import given_population, read_shares, zipf_population, zipf_shares
-from decoder.planning.request import Request
-from decoder.reports.plan_html import at_most, render_plan
+from metric_design.central_claim import claim
+from metric_design.design import solve
+from metric_design.detection import detection, information, interference
+from metric_design.plan import Labels, Plan, Trust, make_plan, smallest_cohort
+from metric_design.plan_html import at_most, render_plan
+from metric_design.population import given_population, read_shares, zipf_population, zipf_shares
+from metric_design.request import Request
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.central_claim import claim
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.risk import Risk, believed, percent_up
 

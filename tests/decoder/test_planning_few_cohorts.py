@@ -10,13 +10,13 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import PlanError
-from decoder.planning.design import solve
-from decoder.planning.detection import Setting, expected_found
-from decoder.planning.few_cohorts import ROUGH, least_score, smallest_p_value
-from decoder.planning.plan import Labels, Trust, make_plan
-from decoder.planning.population import given_population
-from decoder.planning.request import Request
-from decoder.reports.plan_html import render_plan
+from metric_design.design import solve
+from metric_design.detection import Setting, expected_found
+from metric_design.few_cohorts import ROUGH, least_score, smallest_p_value
+from metric_design.plan import Labels, Trust, make_plan
+from metric_design.plan_html import render_plan
+from metric_design.population import given_population
+from metric_design.request import Request
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_listed
 

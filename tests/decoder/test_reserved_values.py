@@ -29,9 +29,9 @@ from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import fit_space_time
 from decoder.density.space_time_modes import deviations_of
 from decoder.model.noise import BitNoise
-from decoder.reports.density_csv import density_table, write_density_files
-from decoder.reports.density_html import map_data, render_page, view_of
-from decoder.reports.density_text import grid_text
+from decoder.output.density_csv import density_table, write_density_files
+from decoder.output.density_html import map_data, render_page, view_of
+from decoder.output.density_text import grid_text
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import TwoRoundMechanism

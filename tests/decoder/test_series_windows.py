@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from collector.domain.disclosure import blocks_of_window
 from collector.errors import NotServedError
-from collector.service.disclosure import blocks_of_window
 from collector.store.block_rows import BlockRow
 from decoder.errors import RemoteError
 from decoder.sources.windows import Each, windows_of_collector, windows_of_files

@@ -15,11 +15,11 @@ from decoder.association.pairs import decode_pairs
 from decoder.association.table import Independence, margins, shrunk_table
 from decoder.errors import ImproperError
 from decoder.numerics.simplex import contrasts
-from decoder.reports.joint_files import joint_content
-from decoder.reports.joint_html import heat_map, render_joint
-from decoder.service.pages.kind_views import pair
-from decoder.service.pages.tables import TableQuery
+from decoder.output.joint_files import joint_content
+from decoder.output.joint_html import heat_map, render_joint
 from decoder.typing import Floats
+from decoder_service.results.kind_views import pair
+from decoder_service.shell.tables import TableQuery
 from simulations.association.draws import (
     coupled_table,
     drawn_pairs,

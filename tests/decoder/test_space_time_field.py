@@ -17,7 +17,7 @@ from decoder.density.space_time_strengths import (
     contrasts_of,
     learn_strengths,
 )
-from decoder.reports.density_csv import density_table
+from decoder.output.density_csv import density_table
 from tests.decoder.series_support import (
     CAPPED,
     SYMBOLS,

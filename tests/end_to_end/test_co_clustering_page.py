@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from publication.co_clustering import co_cluster, learn_hierarchies, recode
-from publication.co_clustering.page import render_page
+from disclosure_control.co_clustering import co_cluster, learn_hierarchies, recode
+from disclosure_control.co_clustering.page import render_page
 from tests.end_to_end.browser import open_browser, sideways, violations
 from tests.publication.iris import NUMBERS, iris
 

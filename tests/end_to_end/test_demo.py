@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from decoder.remote import Service
+from decoder_client import Service
 from rappor_cli.main import main
-from tests.service.release_support import POLICY
+from tests.decoder_service.release_support import POLICY
 
 SHARED_TRIPS = Path(__file__).parents[3] / "shared" / "data" / "valleybike_500riders.csv.gz"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from client_sdk import Encoder
-from collector.service.batch_writer import Receipt, Submission
+from collector.domain.batch_writer import Receipt, Submission
 from decoder.errors import DecodeError
 from decoder.workflows.two_metrics import Declared, choose_joint
 from rappor_cli.main import main

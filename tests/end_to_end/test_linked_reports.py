@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from collector.domain.batch_writer import Receipt, Submission
+from collector.domain.closing import clean_up
 from collector.errors import MetricChangeError
-from collector.service.batch_writer import Receipt, Submission
-from collector.service.closing import clean_up
 from collector.store.raw import count_raw
 from decoder.association.em import likeliest_table
 from decoder.association.linked import LinkedReports

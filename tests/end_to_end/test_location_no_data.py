@@ -13,8 +13,8 @@ import pytest
 
 from client_sdk import MemoryState, Recorder
 from client_sdk.location.recorder import LocationRecorder
-from collector.service.batch_writer import Receipt, ReportWriter
-from collector.service.report_validation import Judge
+from collector.domain.batch_writer import Receipt, ReportWriter
+from collector.domain.report_validation import Judge
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decoder.reports.density_html import map_data, map_json, view_of
-from decoder.reports.density_text import NONE_TOLD
-from decoder.reports.jinja import page_template
-from decoder.reports.palette import THEMES, change_positions, rgb
+from decoder.output.density_html import map_data, map_json, view_of
+from decoder.output.density_text import NONE_TOLD
+from decoder.output.jinja import page_template
+from decoder.output.palette import THEMES, change_positions, rgb
 from decoder.results.warnings import percent
 from tests.end_to_end.browser import open_browser
 from tests.end_to_end.test_report_pages import maps

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.discover_kind import DISCOVER
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
@@ -14,7 +15,6 @@ from rappor_core.metrics.file_location import _KEYS
 from rappor_core.metrics.file_number import _KEYS as _NUMBER_KEYS
 from rappor_core.metrics.kinds import kind_names
 from rappor_core.metrics.pair_kind import PAIR
-from rappor_core.metrics.review import check_metrics
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS
 
 ROOT = Path(__file__).parents[2]

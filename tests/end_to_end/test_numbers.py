@@ -12,8 +12,8 @@ import pytest
 
 from client_sdk import MemoryState, Recorder
 from client_sdk.numbers.recorder import NumberRecorder
-from collector.service.batch_writer import Receipt, ReportWriter
-from collector.service.report_validation import Judge
+from collector.domain.batch_writer import Receipt, ReportWriter
+from collector.domain.report_validation import Judge
 from decoder.numbers.decoding import decode_numbers
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate

@@ -13,7 +13,7 @@ import pytest
 from decoder import DecodeOptions, write_outputs
 from decoder.density.cells import places_of
 from decoder.density.maps import DensityOptions, estimate_density
-from decoder.reports.density_html import render_page
+from decoder.output.density_html import render_page
 from rappor_core.metrics.file import parse_metrics
 from simulations.experiments import paper
 from simulations.populations.draws import draw_aggregate

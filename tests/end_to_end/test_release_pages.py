@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.decoder_service.release_support import (
+    decoded,
+    proposal,
+    propose,
+    releasing,
+    settle,
+    stored,
+)
 from tests.end_to_end.test_service_pages import every_page_fits, need_browser, signed_in_page
-from tests.service.release_support import decoded, proposal, propose, releasing, settle, stored
 
 
 def test_a_release_in_a_browser(tmp_path: Path) -> None:

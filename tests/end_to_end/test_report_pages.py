@@ -17,14 +17,14 @@ from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.discovery.discovery import discover
 from decoder.numbers.changes import decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
-from decoder.reports.assets import SCRIPTS, script, stylesheet
-from decoder.reports.decoding_html import render_report
-from decoder.reports.density_html import map_data, render_page, view_of
-from decoder.reports.discovery_files import render_discovery
-from decoder.reports.jinja import page_template
-from decoder.reports.joint_html import render_joint
-from decoder.reports.numbers_html import render_numbers
-from decoder.reports.series_files import render_series
+from decoder.output.assets import SCRIPTS, script, stylesheet
+from decoder.output.decoding_html import render_report
+from decoder.output.density_html import map_data, render_page, view_of
+from decoder.output.discovery_files import render_discovery
+from decoder.output.jinja import page_template
+from decoder.output.joint_html import render_joint
+from decoder.output.numbers_html import render_numbers
+from decoder.output.series_files import render_series
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics

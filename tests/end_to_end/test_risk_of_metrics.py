@@ -18,11 +18,11 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.recording.ledger import Ledger
 from client_sdk.recording.ledger_check import check_ledger
 from client_sdk.storage.directory import StateDirectory
-from decoder.planning.plan import Labels, Plan, Trust, make_plan
-from decoder.planning.population import given_population
-from decoder.planning.request import Request
-from decoder.reports.dictionary import entries_of, write_site
-from decoder.reports.plan_html import render_plan
+from decoder.output.dictionary import entries_of, write_site
+from metric_design.plan import Labels, Plan, Trust, make_plan
+from metric_design.plan_html import render_plan
+from metric_design.population import given_population
+from metric_design.request import Request
 from privacy_audit.audit import AuditOptions, AuditResult
 from privacy_audit.identity import identity
 from privacy_audit.report import page, to_dict

@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decoder.service.store.standings import save_standing
+from decoder_service.schedules.status_rows import save_standing
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
+from tests.decoder_service.support import SLOW, Running, running, upload, workers
+from tests.decoder_service.test_kinds import startup
+from tests.decoder_service.test_public_dictionary import linked_service
 from tests.end_to_end.browser import (
     THEMES,
     need_browser,
@@ -24,11 +29,6 @@ from tests.end_to_end.browser import (
     violations,
 )
 from tests.end_to_end.test_report_pages import LONG, PLACES, WORD
-from tests.service.in_process import do_jobs
-from tests.service.live_collector import MONDAY, WORDS, live_collector
-from tests.service.support import SLOW, Running, running, upload, workers
-from tests.service.test_kinds import startup
-from tests.service.test_public_dictionary import linked_service
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 WIDTHS = (390, 768, 1280)

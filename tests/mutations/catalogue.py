@@ -28,8 +28,8 @@ class Mutation(NamedTuple):
 
 _MECHANISM = "rappor_core/mechanism.py"
 _LEDGER = "client_sdk/recording/ledger.py"
-_JUDGE = "collector/service/report_validation.py"
-_WRITER = "collector/service/batch_writer.py"
+_JUDGE = "collector/domain/report_validation.py"
+_WRITER = "collector/domain/batch_writer.py"
 _MULTIPLE = "decoder/inference/multiple_testing.py"
 
 CORE = (
@@ -402,7 +402,7 @@ COLLECTOR = (
     ),
     Mutation(
         "impossible-weight", "one report shows exactly one symbol, whatever is set",
-        "collector/service/plausibility.py",
+        "collector/domain/plausibility.py",
         "return WeightRange(1, 1, certain=True)",
         "return WeightRange(1, 1)",
         ("tests/collector/test_plausibility.py",),
@@ -426,7 +426,7 @@ COLLECTOR = (
     ),
     Mutation(
         "window-cuts-a-block", "no window takes a part of merged days",
-        "collector/service/disclosure.py",
+        "collector/domain/disclosure.py",
         "    if cut:\n",
         "    if False:\n",
         ("tests/collector/test_disclosure.py",),
@@ -440,14 +440,14 @@ COLLECTOR = (
     ),
     Mutation(
         "key-scope-ignored", "a key is good for its own scope alone",
-        "collector/service/access.py",
+        "collector/domain/access.py",
         "if row.scope not in allowed:",
         "if False:",
         ("tests/collector/test_access.py",),
     ),
     Mutation(
         "revoked-key-taken", "a key that is revoked is worthless",
-        "collector/service/access.py",
+        "collector/domain/access.py",
         "for row in load_keys(connection) if row.revoked is None}",
         "for row in load_keys(connection)}",
         ("tests/collector/test_access.py",),
@@ -464,14 +464,14 @@ COLLECTOR = (
         "rappor_server/database.py",
         'if value == "off":',
         "if False:",
-        ("tests/collector/test_schema_and_backup.py", "tests/service/test_database.py"),
+        ("tests/collector/test_schema_and_backup.py", "tests/decoder_service/test_database.py"),
     ),
     Mutation(
         "ended-session-used", "a session that PostgreSQL ended is not used again",
         "rappor_server/database.py",
         "    if waiting.poll(0):",
         "    if False:",
-        ("tests/service/test_database.py",),
+        ("tests/decoder_service/test_database.py",),
     ),
     Mutation(
         "rate-without-bound", "a sender's rate is bounded",
@@ -768,35 +768,35 @@ NUMBERS = (
 ASSOCIATIONS = (
     Mutation(
         "pairs-carry", "a counter of two bits is that of reports with both set",
-        "collector/service/co_occurrences.py",
+        "collector/domain/co_occurrences.py",
         '"1".rjust(second, "0")',
         '"1".ljust(second, "0")',
         ("tests/collector/test_associations.py",),
     ),
     Mutation(
         "one-left-beside-the-table", "a table leaves no lone report of a metric",
-        "collector/service/linked_blocks.py",
+        "collector/domain/linked_blocks.py",
         "left == 0 or left >= floor",
         "left >= 0",
         ("tests/collector/test_associations.py",),
     ),
     Mutation(
         "days-without-links-count", "what a table leaves is that of the days of its reports",
-        "collector/service/linked_blocks.py",
+        "collector/domain/linked_blocks.py",
         "for block in blocks if _holds(block, linked_on[cohort])]",
         "for block in blocks if linked_on[cohort]]",
         ("tests/collector/test_associations.py",),
     ),
     Mutation(
         "table-ends-anywhere", "a table ends where blocks of both metrics end",
-        "collector/service/linked_blocks.py",
+        "collector/domain/linked_blocks.py",
         "    if not blocks or blocks[-1].last_day != folded.day:\n        return False\n",
         "",
         ("tests/collector/test_associations.py",),
     ),
     Mutation(
         "pair-of-a-refused-report", "a pair is counted of two reports that are accepted",
-        "collector/service/report_validation.py",
+        "collector/domain/report_validation.py",
         "if refusals == [None, None]:",
         "if None in refusals:",
         ("tests/collector/test_associations.py",),
@@ -875,17 +875,17 @@ FILES_AND_SERVERS = (
 RELEASES = (
     Mutation(
         "own-release-approved", "another person approves what one proposed",
-        "decoder/service/operations/release_decisions.py",
+        "decoder_service/releases/decisions.py",
         "if mine and state != ReleaseState.WITHDRAWN:",
         "if False:",
-        ("tests/service/test_releases.py",),
+        ("tests/decoder_service/test_releases.py",),
     ),
     Mutation(
         "own-release-in-the-database", "the statement that approves asks again who proposed",
-        "decoder/service/store/releases.py",
+        "decoder_service/releases/rows.py",
         "allowed = mine if state == ReleaseState.WITHDRAWN else ~mine",
         "allowed = mine | ~mine",
-        ("tests/service/test_releases.py",),
+        ("tests/decoder_service/test_releases.py",),
     ),
     Mutation(
         "small-share-released", "no share is released whose interval begins below min_low",
@@ -947,6 +947,20 @@ SECRETS_AND_LEVELS = (
         ("tests/client/test_numbers.py", "tests/client/test_number_vectors.py"),
     ),
     Mutation(
+        "class-below-k", "anonymise makes no class of fewer than k rows",
+        "disclosure_control/k_anonymity/anonymise.py",
+        "if self.counts[place] < self.k:",
+        "if self.counts[place] < self.k - 1:",
+        ("tests/publication/test_k_anonymity.py",),
+    ),
+    Mutation(
+        "cohorts-beyond-the-crowd", "a plan's cohorts leave a crowd of devices in each",
+        "metric_design/design.py",
+        "min(cohorts_affordable(CROWD, int(devices)), MOST_COHORTS)",
+        "MOST_COHORTS",
+        ("tests/decoder/test_planning.py",),
+    ),
+    Mutation(
         "linked-after-its-last-day", "after an association's last day no two reports are linked",
         "client_sdk/delivery/linking.py",
         " or report.day > day_of(association.expires):",
@@ -955,7 +969,7 @@ SECRETS_AND_LEVELS = (
     ),
     Mutation(
         "metric-linked-twice", "a version of a metric is linked with one other, for good",
-        "collector/service/association_changes.py",
+        "collector/domain/association_changes.py",
         "            _check_free(one, known)\n",
         "",
         ("tests/collector/test_associations.py",),

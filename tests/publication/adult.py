@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from publication.k_anonymity import Columns, Hierarchy, Interval
+from disclosure_control.k_anonymity import Columns, Hierarchy, Interval
 
 FILE = Path(__file__).parents[2] / "../shared/data/adult.csv.xz"
 NAMES = [

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.datasets import load_iris
 
-from publication.co_clustering import Grid, Partition, Recoded, from_partition, recode
+from disclosure_control.co_clustering import Grid, Partition, Recoded, from_partition, recode
 
 NUMBERS = ["SepalLength", "SepalWidth", "PetalLength", "PetalWidth"]
 LEVELS = ("low", "mid", "high")

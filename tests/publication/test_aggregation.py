@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disclosure_control.errors import TableError
 from publication.aggregation import merge_by_floor, merge_by_significance
-from publication.errors import TableError
 
 COUNTS = np.array([[6, 7, 5, 9], [2, 5, 6, 4], [0, 1, 8, 9], [10, 10, 10, 10]], dtype=float)
 LINE = np.array([[0.0], [1.0], [5.0], [6.0]])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publication.co_clustering import (
+from disclosure_control.co_clustering import (
     LearntHierarchies,
     co_cluster,
     draw_numbers,
@@ -22,9 +22,9 @@ from publication.co_clustering import (
     synthesise,
     value_shares,
 )
-from publication.co_clustering.recoding import Intervals
-from publication.errors import TableError
-from publication.k_anonymity import DiversityRule, Hierarchy, anonymise, class_diversity
+from disclosure_control.co_clustering.recoding import Intervals
+from disclosure_control.errors import TableError
+from disclosure_control.k_anonymity import DiversityRule, Hierarchy, anonymise, class_diversity
 from tests.publication.iris import NUMBERS, figure_grid, iris, iris_pairs
 
 C1, C2, C3 = range(3)  # C1u, C2u, C3u of Figure 3.3

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publication.co_clustering import (
+from disclosure_control.co_clustering import (
     Intervals,
     Partition,
     Recoded,
@@ -22,10 +22,10 @@ from publication.co_clustering import (
     recode,
     synthesise,
 )
-from publication.co_clustering.cost import GridCost, log_partitions
-from publication.co_clustering.engine import MOST_GROUPS, MOST_PARTS, Search
-from publication.errors import TableError
-from publication.utility import predict_column
+from disclosure_control.co_clustering.cost import GridCost, log_partitions
+from disclosure_control.co_clustering.engine import MOST_GROUPS, MOST_PARTS, Search
+from disclosure_control.errors import TableError
+from disclosure_control.utility import predict_column
 from tests.publication.adult import adult
 from tests.publication.iris import GRID, GROUPS, figure_grid, iris_pairs, part_of
 

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from decoder.association.pairs import decode_pairs
-from publication.errors import PolicyError, TableError
-from publication.release import ReleasePolicy
-from publication.synthetic_rows import (
+from disclosure_control.errors import PolicyError, TableError
+from disclosure_control.synthetic_rows import (
     CellEstimates,
     SlotMap,
-    admit_estimates,
     combine,
     combine_shares,
     draw_shares,
@@ -23,7 +21,9 @@ from publication.synthetic_rows import (
     slot_estimates,
     synthesise_decoded,
 )
-from publication.synthetic_rows.estimates import nearest_shares
+from disclosure_control.synthetic_rows.estimates import nearest_shares
+from publication.release import ReleasePolicy
+from publication.rows.publishing import admit_estimates
 from tests.decoder.test_pairs import SHARES, drawn, metric
 
 CELLS = tuple((row, column) for row in "abc" for column in "xy")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from publication.errors import BudgetError, TableError
-from publication.mechanisms import (
+from disclosure_control.errors import BudgetError, TableError
+from disclosure_control.mechanisms import (
     BudgetLedger,
     Charge,
     Visits,
     release_grouped_series,
     rescale,
 )
-from publication.mechanisms.grouped_series import _bounded
+from disclosure_control.mechanisms.grouped_series import _bounded
 
 GROUPS = np.array([0, 0, 1])
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publication.errors import TableError
-from publication.k_anonymity import (
+from disclosure_control.errors import TableError
+from disclosure_control.k_anonymity import (
     Columns,
     DiversityRule,
     Hierarchy,

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from publication.co_clustering import co_cluster, co_cluster_by_khiops
-from publication.co_clustering.khiops import default_folder, set_up
-from publication.errors import EngineError
+from disclosure_control.co_clustering import co_cluster, co_cluster_by_khiops
+from disclosure_control.co_clustering.khiops import default_folder, set_up
+from disclosure_control.errors import EngineError
 from tests.publication.iris import iris_pairs
 
 REAL = Path(os.environ.get("RAPPOR_KHIOPS", "/nowhere"))
@@ -96,7 +96,7 @@ def test_the_set_up_says_what_stood_in_its_way(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_an_index_without_khiops_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real environment and its real pip, and no index."""
-    monkeypatch.setattr("publication.co_clustering.khiops.PIP_OPTIONS", ("--no-index",))
+    monkeypatch.setattr("disclosure_control.co_clustering.khiops.PIP_OPTIONS", ("--no-index",))
     with pytest.raises(EngineError, match=r"does not serve khiops>=11.*no matching|No matching"):
         set_up(tmp_path / "environment")
 

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from publication.errors import BudgetError
-from publication.mechanisms import BudgetLedger, Charge, make_ledger, open_ledger, read_ledger
+from disclosure_control.errors import BudgetError
+from disclosure_control.mechanisms import (
+    BudgetLedger,
+    Charge,
+    make_ledger,
+    open_ledger,
+    read_ledger,
+)
 
 
 @pytest.fixture

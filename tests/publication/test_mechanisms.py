@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from publication.errors import BudgetError, TableError
-from publication.mechanisms import (
+from disclosure_control.errors import BudgetError, TableError
+from disclosure_control.mechanisms import (
     BudgetLedger,
     Charge,
     add_gaussian,

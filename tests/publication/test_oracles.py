@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from publication.k_anonymity import Columns, Hierarchy, Interval, anonymise, class_diversity
-from publication.mechanisms import Charge, gaussian_sigma, geometric_probability
+from disclosure_control.k_anonymity import Columns, Hierarchy, Interval, anonymise, class_diversity
+from disclosure_control.mechanisms import Charge, gaussian_sigma, geometric_probability
 
 PYTHON = os.environ.get("RAPPOR_ORACLES", "")
 pytestmark = pytest.mark.skipif(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publication.disclosure_risk import Domain, assess_risk, sparse_keys
-from publication.errors import TableError
+from disclosure_control.disclosure_risk import Domain, assess_risk, sparse_keys
+from disclosure_control.errors import TableError
 
 MISSING = "ND"
 

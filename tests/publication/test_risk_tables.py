@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from publication.disclosure_risk import Domain, assess_risk, load_domain
-from publication.disclosure_risk.dense_keys import _potential_frequencies
-from publication.disclosure_risk.missing_values import encode_columns
-from publication.disclosure_risk.patterns import find_patterns
-from publication.errors import DomainError, TableError
+from disclosure_control.disclosure_risk import Domain, assess_risk, load_domain
+from disclosure_control.disclosure_risk.dense_keys import _potential_frequencies
+from disclosure_control.disclosure_risk.missing_values import encode_columns
+from disclosure_control.disclosure_risk.patterns import find_patterns
+from disclosure_control.errors import DomainError, TableError
 from rappor_cli import main as cli
 
 SEXES = ["Féminin", "Masculin"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disclosure_control.errors import TableError
+from disclosure_control.k_anonymity import Hierarchy
 from publication.aggregation import cell_tree, domain_tree, prefix_tree, roll_up, sum_error
-from publication.errors import TableError
-from publication.k_anonymity import Hierarchy
 
 CELLS = ["000", "001", "010", "011", "100", "other"]
 

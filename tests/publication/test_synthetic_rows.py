@@ -11,17 +11,17 @@ import pytest
 from scipy import stats
 
 from decoder.numerics.simplex import project_simplex
-from publication.disclosure_risk import read_columns
-from publication.errors import BudgetError, DomainError, TableError
-from publication.mechanisms import (
+from disclosure_control.disclosure_risk import read_columns
+from disclosure_control.errors import BudgetError, DomainError, TableError
+from disclosure_control.mechanisms import (
     BudgetLedger,
     Charge,
     add_geometric,
     geometric_probability,
     geometric_variance,
 )
-from publication.mechanisms.system_noise import _threshold, system_geometric
-from publication.synthetic_rows import (
+from disclosure_control.mechanisms.system_noise import _threshold, system_geometric
+from disclosure_control.synthetic_rows import (
     Baseline,
     Categories,
     DPCocGen,
@@ -38,7 +38,7 @@ from publication.synthetic_rows import (
     project_to_total,
     without_negatives,
 )
-from publication.utility import column_shares, hellinger
+from disclosure_control.utility import column_shares, hellinger
 from tests.publication.adult import adult
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed

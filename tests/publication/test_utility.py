@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from publication.errors import TableError
-from publication.k_anonymity import Columns, Hierarchy, Interval, anonymise, specialise
-from publication.utility import (
+from disclosure_control.errors import TableError
+from disclosure_control.k_anonymity import Columns, Hierarchy, Interval, anonymise, specialise
+from disclosure_control.utility import (
     agreement_ratios,
     classification_metric,
     column_shares,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.planning.detection import information, interference
+from metric_design.detection import information, interference
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.experiments.plan_check import (

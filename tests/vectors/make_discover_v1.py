@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk.randomisation.metric_encoder import MetricEncoder
+from metric_design.code_training import train_code
 from rappor_core.codes.prefix_code import packaged_code
-from rappor_core.codes.training import train_code
 from rappor_core.hashing import normalise
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

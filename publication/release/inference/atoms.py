@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import NamedTuple, TypeAlias
 
-from publication.errors import ReleaseError
+from disclosure_control.errors import ReleaseError
 from rappor_core.errors import shown
 
 MOST_ATOMS = 20_000

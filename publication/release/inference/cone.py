@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
 
-from publication.errors import ReleaseError
+from disclosure_control.errors import ReleaseError
+from disclosure_control.typing import Booleans, Floats, Integers
 from publication.release.inference.program import Program
-from publication.typing import Booleans, Floats, Integers
 
 _TIGHT = 1e-9  # a dual value above this
 _SLACK = 1e-6  # reports; less is not a contradiction

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from disclosure_control.typing import Booleans, Floats, Integers
 from publication.release.inference.atoms import Scope
 from publication.release.policy import ReleasePolicy, Tree
 from publication.release.tables import ReleasedTable, TableKey, table_name
-from publication.typing import Booleans, Floats, Integers
 
 ROOT = "*"  # the root of every tree of `publication.aggregation`
 

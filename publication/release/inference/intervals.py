@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
+from disclosure_control.typing import Booleans, Floats, Integers
 from publication.release.inference.component import Model
 from publication.release.inference.cone import Optimum
 from publication.release.inference.targets import EXACT, Interval, Target
-from publication.typing import Booleans, Floats, Integers
 
 _MOST_ROUNDS = 40
 _MARGIN = 1.01  # of what a certificate aims at, for the tolerance of the solver

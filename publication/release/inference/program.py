@@ -9,8 +9,8 @@ import numpy as np
 from highspy import Highs, HighsLp, HighsModelStatus, HighsStatus, MatrixFormat, kHighsInf
 from scipy.sparse import csr_array
 
-from publication.errors import ReleaseError
-from publication.typing import Floats, Integers
+from disclosure_control.errors import ReleaseError
+from disclosure_control.typing import Floats, Integers
 
 _ENDS = HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded
 

@@ -6,10 +6,10 @@ from bisect import bisect_left
 
 import numpy as np
 
+from disclosure_control.typing import Booleans, Floats, Integers
 from publication.release.inference.facts import PublicTable
 from publication.release.inference.sums import sum_intervals
 from publication.release.inference.targets import EXACT
-from publication.typing import Booleans, Floats, Integers
 
 
 def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:

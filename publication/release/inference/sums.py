@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from publication.typing import Floats
+from disclosure_control.typing import Floats
 
 
 def sum_intervals(

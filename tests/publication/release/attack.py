@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from publication.errors import PublicationError
+from disclosure_control.errors import PublicationError
 from publication.release import CellTable, Release, ReleasedTable, ReleasePolicy, build_release
 from tests.publication.release.support import DAY, ISSUED, policy, table
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publication.errors import PolicyError, ReleaseError, TableError
+from disclosure_control.errors import PolicyError, ReleaseError, TableError
 from publication.release import CellTable, Release, build_release
 from publication.release.inference import audit_releases
 from publication.release.page import render_page

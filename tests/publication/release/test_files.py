@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 from pyarrow import parquet
 
-from publication.errors import ReleaseError, VerificationError
+from disclosure_control.errors import ReleaseError, VerificationError
 from publication.release import (
     Release,
     RollUp,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from publication.errors import ReleaseError
+from disclosure_control.errors import ReleaseError
 from publication.release import ReleasedTable, ReleasePolicy, audit_releases, build_release
 from publication.release.inference.atoms import Scope, find_atoms
 from publication.release.inference.component import Component, model_of

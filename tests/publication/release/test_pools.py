@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from publication.errors import ReleaseError
+from disclosure_control.errors import ReleaseError
 from publication.release import CellTable, Release, RollUp, build_release
 from publication.release.earlier import Earlier
 from publication.release.inference import audit_releases

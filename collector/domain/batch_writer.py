@@ -1,0 +1,203 @@
+"""The transaction that counts reports: everything that waited, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import blake2b
+
+from sqlalchemy import Connection
+
+from collector.domain.clock import Clock, latest_day, today
+from collector.domain.registry import Registry, load_registry
+from collector.domain.report_validation import (
+    Day,
+    Judge,
+    Refusal,
+    Tally,
+    Verdict,
+    decode_results,
+    encode_results,
+)
+from collector.errors import BatchConflictError, ConflictError
+from collector.fast_json import decode_groups
+from collector.store.batch_partitions import make_room
+from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
+from collector.store.counters import NUM_SHARDS, CounterCache
+from collector.store.database import Database
+from collector.store.group_commit import NoRoomError, statements
+from collector.store.raw import keep_raw
+from rappor_core.wire.report import GroupedBatch
+
+_ATTEMPTS = 5
+_REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A body as inflated, and its media type."""
+
+    body: bytes
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory.
+
+    content: for who passes it on.  received: what the clock allowed then; None for now.
+    """
+
+    batch: GroupedBatch
+    digest: bytes
+    num_bytes: int
+    content: Content | None = None
+    received: Day | None = None
+
+
+def read_submission(
+    content: Content, max_reports: int, *, keep: bool = False, received: Day | None = None
+) -> Submission:
+    """Decode a body. keep: with the body.
+
+    Raises WireFormatError or UnsupportedMediaError.
+    """
+    body = content.body
+    batch = decode_groups(body, content.kind, max_reports=max_reports)
+    digest = blake2b(body, digest_size=16).digest()
+    num_bytes = len(body) + _REPORT_OVERHEAD * batch.num_reports
+    return Submission(batch, digest, num_bytes, content if keep else None, received)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is answered. duplicate: the batch was counted before; this is its old result.
+
+    accepted: how many of the results are None.  implausible: see Verdict.
+    """
+
+    batch_id: str
+    duplicate: bool
+    results: Sequence[Refusal | None]
+    accepted: int
+    implausible: int = 0
+
+
+Outcome = Receipt | BatchConflictError
+Beside = Callable[[Connection, Sequence[Outcome]], None]
+
+
+def nothing_beside(_connection: Connection, _outcomes: Sequence[Outcome]) -> None:
+    """What goes into the transaction of batches that came by HTTP, beside themselves."""
+
+
+class ReportWriter:
+    """Counts batches, one transaction for all that it is given. For one thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        judge: Judge,
+        clock: Clock,
+        skew: timedelta,
+        num_shards: int = NUM_SHARDS,
+    ) -> None:
+        """See CounterCache of num_shards."""
+        self._database = database
+        self._judge = judge
+        self._clock = clock
+        self._skew = skew
+        self._cache = CounterCache(num_shards)
+        self._statements = statements(is_postgresql=database.is_postgresql)
+        self._registry: Registry | None = None
+
+    def write(
+        self, submissions: Sequence[Submission], beside: Beside = nothing_beside
+    ) -> list[Outcome]:
+        """Count the batches and return what to answer, in order, once it is on the disk.
+
+        beside: called at the end of the transaction; what it raises undoes all of it.
+
+        Raises StorageError when nothing of it was counted, or when that cannot be known (the
+        connection broke in the commit); the batch ids make it safe to send again either way.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._write_once(submissions, beside)
+            except NoRoomError as error:
+                with self._database.change() as connection:
+                    make_room(connection, error.expires)
+            except ConflictError:
+                self._cache.leave_shard()
+        return self._write_once(submissions, beside)
+
+    def _write_once(self, submissions: Sequence[Submission], beside: Beside) -> list[Outcome]:
+        now = Day(today(self._clock), latest_day(self._clock, self._skew))
+        keys = [_key(one) for one in submissions]
+        tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
+        with self._forgetting_on_failure(), self._database.add() as connection:
+            hashes = [hashed for hashed, _ in keys]
+            version, known, partition = self._statements.open(connection, self._cache, hashes)
+            registry = self._registry_at(version, connection)
+            for one, (hashed, digest) in zip(submissions, keys, strict=True):
+                before = known.get(hashed) or fresh.get(hashed)
+                if before is not None:
+                    outcomes.append(_answer_again(one, digest, before))
+                    continue
+                verdict = self._judge.judge(one.batch, registry, one.received or now, tally)
+                if verdict.accepted:
+                    fresh[hashed] = _row(hashed, digest, one, verdict)
+                outcomes.append(receipt_of(one.batch, verdict))
+            counters = self._cache.add(connection, tally.additions)
+            keep_raw(connection, tally.raw)
+            self._statements.save(connection, counters, sorted(fresh.values()), partition)
+            beside(connection, outcomes)
+        return outcomes
+
+    @contextmanager
+    def _forgetting_on_failure(self) -> Iterator[None]:
+        """What is remembered holds only while every transaction ends well."""
+        try:
+            yield
+        except BaseException:
+            self._cache.clear()
+            raise
+
+    def _registry_at(self, version: int, connection: Connection) -> Registry:
+        if self._registry is None or self._registry.version != version:
+            self._registry = load_registry(connection, self._registry)
+        return self._registry
+
+
+def _key(one: Submission) -> tuple[bytes, bytes]:
+    """What the store knows a batch by: the hash of its id, and its body's digest keyed by it."""
+    batch_id = bytes.fromhex(one.batch.batch_id)
+    return hash_of_id(batch_id), keyed_digest(batch_id, one.digest)
+
+
+def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> BatchRow:
+    results = encode_results(verdict.results)
+    return BatchRow(hashed, digest, verdict.expires, one.batch.num_reports, results)
+
+
+def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
+    """What is answered to a batch that was not counted before."""
+    return Receipt(
+        batch_id=batch.batch_id,
+        duplicate=False,
+        results=verdict.results,
+        accepted=verdict.accepted,
+        implausible=verdict.implausible,
+    )
+
+
+def _answer_again(one: Submission, digest: bytes, before: BatchRow | KnownBatch) -> Outcome:
+    if bytes(before.digest) != digest:
+        return BatchConflictError(
+            f"batch {one.batch.batch_id} came before with another body; a batch that is changed "
+            "needs a new random id"
+        )
+    results = decode_results(bytes(before.results), before.num_reports)
+    return Receipt(one.batch.batch_id, True, results, results.count(None))

@@ -1,0 +1,244 @@
+"""Closing days, for good, and merging what is too few.
+
+Days close in order: closing a day closes every earlier day of the same metric with it. That is one
+short transaction, which reports wait for. From then on nobody adds to those days, so their
+counters are folded after it, a few series at a time, beside the reports of other days: into
+the series' unsealed block, which is sealed, and served from then on, when it holds `min_reports`,
+and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or reorders blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter, sleep
+
+from sqlalchemy import Connection
+
+from collector.domain.clock import latest_expiry
+from collector.domain.linked_blocks import seals
+from collector.domain.registry import Entry, LinkedEntry, Registry, registry_as_known
+from collector.errors import DamagedBlocksError, NotFoundError, RequestError
+from collector.store.batch_partitions import has_room, make_room
+from collector.store.batches import forget_batches
+from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
+from collector.store.broker import ignore_before, read_state
+from collector.store.database import Database
+from collector.store.raw import delete_raw
+from collector.store.registry import advance_frontiers, touch_state
+from rappor_core.calendar import date_of
+
+_NEVER = 1 << 31  # a day
+FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
+_LONGEST_PAUSE = 0.05  # seconds between two of them, for who writes reports
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What a closing did. metrics: those with newly closed days.  folded: days with reports."""
+
+    metrics: tuple[str, ...]
+    folded: int
+
+
+def close_day(
+    connection: Connection, registry: Registry, day: int, today: int, metric: str | None = None
+) -> tuple[str, ...]:
+    """Close `day` and all before it, of one metric or of all. Needs the database alone.
+
+    Returns the metrics with newly closed days, which are then to be folded. Raises what
+    `metrics_to_close` does.
+    """
+    return _close(connection, metrics_to_close(registry, day, today, metric), lambda _: day)
+
+
+def metrics_to_close(
+    registry: Registry, day: int, today: int, metric: str | None = None
+) -> tuple[str, ...]:
+    """The metrics of which closing `day` would close days that are open now, sorted by name.
+
+    Raises RequestError for a day that has not come, NotFoundError for an unknown metric.
+    """
+    if day > today:
+        raise RequestError(
+            f"day {date_of(day)} has not come yet (today is {date_of(today)}, UTC); "
+            "only today and earlier days can be closed"
+        )
+    roots = {entry.root for entry in registry}
+    if metric is not None:
+        if metric not in roots:
+            raise NotFoundError(
+                f"there is no metric {metric!a} to close days of; see GET /v1/metrics"
+            )
+        roots = {metric}
+    return _behind(registry, roots, lambda _: day)
+
+
+def close_due(connection: Connection, registry: Registry, today: int) -> tuple[str, ...]:
+    """Close the days whose time to take reports is over, likewise."""
+    due = _due(registry, today)
+    return _close(connection, _behind(registry, due, due.__getitem__), due.__getitem__)
+
+
+def anything_due(registry: Registry, today: int) -> bool:
+    """Whether `close_due` would close a day."""
+    due = _due(registry, today)
+    return any(due[entry.root] > entry.closed_through for entry in registry)
+
+
+def fold_closed(database: Database, known: Registry | None = None) -> int:
+    """Fold every closed day that is not folded yet; return how many there were.
+
+    Also what another process closed, and did not live to fold. In short transactions, each with
+    a pause behind it in which reports are written.
+    """
+    with database.read() as connection:
+        first = first_days(connection)
+        if not first:
+            return 0
+        registry = registry_as_known(connection, known)
+    every: list[Entry | LinkedEntry] = [*registry.linked.values(), *registry.by_id.values()]
+    waiting = [  # the last is folded first: a metric before the associations that it is in
+        entry for entry in every if first.get(entry.series_id, _NEVER) <= entry.closed_through
+    ]
+    folded = 0
+    while waiting:
+        started = perf_counter()
+        with database.fold() as connection:
+            folded += _fold_some(connection, waiting)
+        if waiting:
+            sleep(min(perf_counter() - started, _LONGEST_PAUSE))
+    return folded
+
+
+def closing_day(connection: Connection, today: int) -> int:
+    """What closing takes for today: no later than the day before which a broker's are counted.
+
+    today: read from the clock before this is called.
+    """
+    state = read_state(connection)
+    return today if state is None else min(today, state.counted_before)
+
+
+def refuse_fed(connection: Connection) -> None:
+    """Raises RequestError where a broker feeds the database: days close by the clock alone.
+
+    Devices were told that what it holds is accepted, and a closed day would refuse it.
+    """
+    if read_state(connection) is not None:
+        raise RequestError(
+            "a broker feeds this database, so days close by the clock alone, once all that was "
+            "received is counted; stop the collectors and run rappor consume --leave first"
+        )
+
+
+def discard_unserved(connection: Connection, today: int) -> int:
+    """After a restore: delete what is not served yet; return how many reports that were.
+
+    Messages of a broker that were received before today are of those days, and not counted again.
+
+    Between the backup and the loss those days may have been closed and served, with reports that
+    the backup does not hold. Served again from it, they would differ by just those reports.
+    """
+    discarded = delete_unserved(connection)
+    ignore_before(connection, today)
+    touch_state(connection)
+    return discarded
+
+
+def open_partition_ahead(database: Database, registry: Registry, today: int) -> None:
+    """See that tomorrow, too, every batch finds a partition to be remembered in, on PostgreSQL.
+
+    Where there is none, who counts reports makes it.
+    """
+    patience = max(_patience(registry).values(), default=0)
+    latest = latest_expiry(patience, today) + 1
+    with database.read() as connection:
+        if has_room(connection, latest):
+            return
+    with database.change() as connection:
+        make_room(connection, latest)
+
+
+def clean_up(database: Database, registry: Registry, today: int, now: int) -> bool:
+    """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
+
+    today: what closing takes for today.  now: the clock's day, for what is kept for some days.
+
+    Returns whether it is all deleted; what somebody reads at the moment may be left.
+
+    A batch expires by the versions of its reports, a day is closed for good by the most patient
+    one; until then a longer accept_days, or a clock that is behind, may open the day again. So
+    what is due is closed first, and what is deleted here stays unneeded whatever is declared
+    meanwhile: many short transactions do.
+    """
+    patience = _patience(registry)
+    waits = (patience[entry.root] - entry.metric.accept_days for entry in registry)
+    before = today - max(waits, default=0)
+    is_done = forget_batches(database.add, before, is_postgresql=database.is_postgresql)
+    kept = [(entry.series_id, entry.metric.keep_raw_days) for entry in registry]
+    kept += [(one.series_id, one.metric.keep_raw_days) for one in registry.linked.values()]
+    for series_id, days in kept:
+        with database.add() as connection:
+            delete_raw(connection, series_id, now - days)
+    return is_done
+
+
+def _due(registry: Registry, today: int) -> dict[str, int]:
+    """By metric, the last day whose time is over: its most patient version decides."""
+    return {root: today - days - 1 for root, days in _patience(registry).items()}
+
+
+def _patience(registry: Registry) -> dict[str, int]:
+    """By metric, how many days its most patient version leaves a day open."""
+    patience: dict[str, int] = {}
+    for entry in registry:
+        patience[entry.root] = max(patience.get(entry.root, 0), entry.metric.accept_days)
+    return patience
+
+
+def _behind(
+    registry: Registry, roots: Iterable[str], target: Callable[[str], int]
+) -> tuple[str, ...]:
+    """The roots that are not closed through their target yet."""
+    closed_through = {entry.root: entry.closed_through for entry in registry}
+    return tuple(sorted(root for root in roots if target(root) > closed_through[root]))
+
+
+def _close(
+    connection: Connection, roots: tuple[str, ...], target: Callable[[str], int]
+) -> tuple[str, ...]:
+    if roots:
+        advance_frontiers(connection, {root: target(root) for root in roots})
+        touch_state(connection)
+    return roots
+
+
+def _fold_some(connection: Connection, waiting: list[Entry | LinkedEntry]) -> int:
+    """Fold closed days, in order within a series, until the time is over.
+
+    Returns how many, days of metrics alone. Days of a series that is damaged stay as they are.
+
+    waiting: loses the series that have no more of them.
+    """
+    started, folded = perf_counter(), 0
+    while waiting:
+        entry = waiting[-1]
+        day = first_day(connection, entry.series_id)
+        if day is None or day > entry.closed_through:
+            waiting.pop()
+            continue
+        floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
+        is_linked = isinstance(entry, LinkedEntry)
+        seal = [partial(seals, connection, entry)] if isinstance(entry, LinkedEntry) else []
+        try:
+            with connection.begin_nested():
+                fold_day(connection, entry.series_id, day, floors, *seal)
+        except DamagedBlocksError:  # `find_damaged` tells of it, and no other series waits for it
+            waiting.pop()
+            continue
+        folded += not is_linked
+        if perf_counter() - started >= FOLD_SECONDS:
+            break
+    return folded

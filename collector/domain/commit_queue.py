@@ -1,0 +1,184 @@
+"""The bounded queue between requests and the one thread that writes.
+
+Group commit without a timed window: the writer takes whatever has queued while the last commit
+ran. A request is answered when the commit that holds its batch has returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+from collector.domain.backlog import Backlog, answer_on_loop
+from collector.domain.batch_writer import Outcome, Receipt, Submission
+from collector.errors import CollectorError, StorageError, drop_traces
+
+Answer = Receipt | CollectorError
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """max_queued_bytes: of batches that may wait.  max_group: reports in one commit."""
+
+    max_queued_bytes: int
+    max_group: int
+
+
+class Taker(Protocol):
+    """Whoever takes batches from the route: see Intake, and `broker.intake.BrokerIntake`."""
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """Whether a batch must come with its body."""
+
+    @property
+    def queued_reports(self) -> int:
+        """Reports that wait now."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last ones could not be stored."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """Take nothing more, and finish what was begun."""
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Store a batch; raise why it was not."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    submission: Submission
+    future: asyncio.Future[Answer]
+
+
+class Intake:
+    """Hands batches to `write` in groups, on a thread of its own.
+
+    on_commit: called with (seconds, failed) after each group.
+    on_crash: called with an error that is not of ours; the group is answered with it.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Submission]], list[Outcome]],
+        bounds: Bounds,
+        *,
+        on_commit: Callable[[float, bool], None],
+        on_crash: Callable[[Exception], None],
+    ) -> None:
+        self._write = write
+        self._bounds = bounds
+        self._on_commit = on_commit
+        self._on_crash = on_crash
+        self._queue: deque[_Waiting] = deque()
+        self._backlog = Backlog(bounds.max_queued_bytes)
+        self._failing = False
+        self._wake = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """No: what is counted is what was decoded."""
+        return False
+
+    @property
+    def queued_reports(self) -> int:
+        """Reports that wait for a commit now."""
+        return self._backlog.reports
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last group could not be written."""
+        return self._failing
+
+    def start(self) -> None:
+        """Start the writing thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take nothing more, write what has queued, and wait for the thread to end."""
+        with self._wake:
+            self._backlog.is_closed = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Queue a batch and wait for its commit. Raises what the writer answered.
+
+        All callers share one event loop. One that is cancelled (its device hung up) leaves the
+        batch in the queue: it is counted, and found by its id when it is sent again.
+        """
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(submission, loop.create_future())
+        if self._push(waiting):
+            loop.call_soon(self._wake_up)
+        answer = await waiting.future
+        if isinstance(answer, CollectorError):
+            raise answer
+        return answer
+
+    def _push(self, waiting: _Waiting) -> bool:
+        """Queue a batch; return whether the writer may be asleep.
+
+        It is woken when the requests that have arrived with this one are queued as well.
+        """
+        submission = waiting.submission
+        with self._wake:
+            self._backlog.take(submission.batch.num_reports, submission.num_bytes)
+            self._queue.append(waiting)
+            return len(self._queue) == 1
+
+    def _wake_up(self) -> None:
+        with self._wake:
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while group := self._take():
+            pairs = list(zip(group, self._answers(group), strict=True))
+            answer_on_loop(group[0].future.get_loop(), _deliver, pairs)
+
+    def _take(self) -> list[_Waiting]:
+        """What has queued, up to the bound of a group; empty when it is time to end."""
+        with self._wake:
+            while not self._queue and not self._backlog.is_closed:
+                self._wake.wait()
+            group: list[_Waiting] = []
+            size = 0
+            while self._queue:
+                reports = self._queue[0].submission.batch.num_reports
+                if group and size + reports > self._bounds.max_group:
+                    break
+                group.append(self._queue.popleft())
+                size += reports
+            self._backlog.give(size, sum(waiting.submission.num_bytes for waiting in group))
+            return group
+
+    def _answers(self, group: list[_Waiting]) -> Sequence[Answer]:
+        started = perf_counter()
+        try:
+            answers: Sequence[Answer] = self._write([waiting.submission for waiting in group])
+        except CollectorError as error:
+            drop_traces(error)  # its frames hold every body of the group
+            answers = [error] * len(group)
+        except Exception as error:  # a defect of ours must not leave requests waiting for ever
+            self._on_crash(error)
+            answers = [StorageError("the writer failed; send again later")] * len(group)
+        self._failing = isinstance(answers[0], StorageError)
+        self._on_commit(perf_counter() - started, self._failing)
+        return answers
+
+
+def _deliver(pairs: list[tuple[_Waiting, Answer]]) -> None:
+    for waiting, answer in pairs:
+        if not waiting.future.done():
+            waiting.future.set_result(answer)

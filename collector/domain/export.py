@@ -1,0 +1,151 @@
+"""Getting raw reports out, where a metric keeps them: of closed days only, page by page."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date
+
+from sqlalchemy import Connection
+
+from collector.domain.registry import Entry, LinkedEntry, load_registry
+from collector.errors import NotServedError
+from collector.store.raw import FIRST, RawRow, count_raw, raw_days, raw_page
+from rappor_core.calendar import date_of, day_of
+from rappor_core.wire.json import report_fields
+from rappor_core.wire.report import Report
+
+PAGE = 1_000  # reports read in one short transaction
+
+Open = Callable[[], AbstractContextManager[Connection]]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What will leave. days: first and last, inclusive.  num_reports: how many it will be."""
+
+    entry: Entry | LinkedEntry
+    days: tuple[int, int]
+    num_reports: int
+
+
+def plan_export(
+    connection: Connection,
+    name: str,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+) -> Export:
+    """What an export would hold. Without bounds, every closed day of which reports are kept.
+
+    Raises NotFoundError, or NotServedError for a day that is not closed or where none are kept.
+    """
+    return _planned(connection, load_registry(connection).current(name, params_id), first, last)
+
+
+def plan_linked_export(
+    connection: Connection,
+    name: str,
+    params_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+) -> Export:
+    """The same of an association: linked reports, both together."""
+    entry = load_registry(connection).current_linked(name, params_id)
+    return _planned(connection, entry, first, last)
+
+
+def _planned(
+    connection: Connection, entry: Entry | LinkedEntry, first: date | None, last: date | None
+) -> Export:
+    closed = entry.closed_through
+    if first is not None and last is not None and first > last:
+        raise NotServedError(
+            f"the window {first} to {last} runs backwards", reason="window_backwards"
+        )
+    for day in filter(None, (first, last)):
+        if day_of(day) > closed:
+            raise NotServedError(
+                f"day {day} is not closed; days are closed through {date_of(closed)}",
+                reason="day_open",
+            )
+    days = 0 if first is None else day_of(first), closed if last is None else day_of(last)
+    count = count_raw(connection, entry.series_id, *days)
+    if not count:
+        days_kept = raw_days(connection, entry.series_id, date.max.toordinal())
+        waiting = next((day for day in days_kept if day > closed), None)
+        raise _none_kept(entry, waiting if last is None else None)
+    return Export(entry, days, count)
+
+
+def _none_kept(entry: Entry | LinkedEntry, waiting: int | None) -> NotServedError:
+    """Why there is none. waiting: an open day of which reports are kept."""
+    metric = entry.metric
+    what = f"{'metric' if isinstance(entry, Entry) else 'association'} {metric.name!a}"
+    if waiting is not None:
+        through = date_of(entry.closed_through)
+        return NotServedError(
+            f"the raw reports of {what} are of days that are not closed, from {date_of(waiting)} "
+            f"on; days are closed through {through}",
+            reason="day_open",
+        )
+    kept = f"it keeps them for keep_raw_days = {metric.keep_raw_days} days"
+    if metric.keep_raw_days > metric.accept_days:
+        why = f"{kept}, unless an archive took them; give other days"
+    else:
+        why = (
+            f"{kept}, and a day closes after accept_days = {metric.accept_days}; to export, the "
+            "first must be the larger"
+        )
+    return NotServedError(
+        f"no raw reports of {what} are kept for these days: {why}", reason="not_kept"
+    )
+
+
+def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
+    """The reports by day and cohort, else in random order; `opened` begins a short transaction."""
+    metric = export.entry.metric
+    for rows in _rows(opened, export):
+        yield [
+            Report(metric.name, metric.params_id, row.cohort, date_of(row.day), row.bits)
+            for row in rows
+        ]
+
+
+def linked_pages(opened: Open, export: Export) -> Iterator[bytes]:
+    """Linked reports, likewise, as lines of JSON: `bits` are those of both metrics."""
+    entry = export.entry
+    width = entry.metric.first.params.report_bytes if isinstance(entry, LinkedEntry) else 0
+    for rows in _rows(opened, export):
+        lines = [
+            {
+                "association": entry.metric.name,
+                "params_id": entry.params_id,
+                "cohort": row.cohort,
+                "day": date_of(row.day).isoformat(),
+                "bits": [b64encode(b).decode() for b in (row.bits[:width], row.bits[width:])],
+            }
+            for row in rows
+        ]
+        text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
+        yield f"{text}\n".encode("ascii")
+
+
+def _rows(opened: Open, export: Export) -> Iterator[list[RawRow]]:
+    after = FIRST
+    while True:
+        with opened() as connection:
+            rows = raw_page(connection, export.entry.series_id, *export.days, after, PAGE)
+        if not rows:
+            return
+        yield rows
+        after = rows[-1].key
+
+
+def as_lines(reports: list[Report]) -> bytes:
+    """A line of JSON a report, with the fields that it has on the wire."""
+    lines = [json.dumps(report_fields(one), separators=(",", ":")) for one in reports]
+    return ("\n".join(lines) + "\n").encode("ascii")

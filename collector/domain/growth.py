@@ -1,0 +1,104 @@
+"""A check of each day's reports against the days before it: forgeries come in numbers.
+
+It sees a flood, not a few per cent of forgeries that come every day.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from sqlalchemy import Connection
+
+from collector.domain.registry import Registry
+from collector.store.block_rows import BlockRow, load_possible
+from collector.store.daily import reports_by_day
+from rappor_core.calendar import date_of
+
+HISTORY_DAYS = 28
+LEAST_DAYS = 3  # of history; with fewer nothing is said
+LEAST_FACTOR = 1.5
+SIGMAS = 6.0
+_DAYS_ALIKE = {"day": HISTORY_DAYS, "week": HISTORY_DAYS, "month": 2 * HISTORY_DAYS + 6}
+_MAD_OF_NORMAL = 1.4826  # standard deviation over median absolute deviation
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A day with far more reports than usual. usual: the median of the days before it."""
+
+    metric: str
+    params_id: str
+    day: str
+    reports: int
+    usual: int
+
+
+def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> float:
+    """The number of reports of a day beyond which it is told, from those of earlier days.
+
+    Six robust standard deviations above the median (at least those of a Poisson count), half as
+    much again as the median at least, and as any earlier day that is alike.
+    """
+    middle = median(history)
+    deviation = _MAD_OF_NORMAL * median(abs(count - middle) for count in history)
+    sigmas = middle + SIGMAS * max(deviation, math.sqrt(middle))
+    return max(sigmas, LEAST_FACTOR * max([middle, *alike]))
+
+
+@dataclass(slots=True)
+class _Days:
+    """Reports of a series by day. most: what a day may have held; usual: taken for it."""
+
+    usual: dict[int, float] = field(default_factory=dict)
+    most: dict[int, float] = field(default_factory=dict)
+
+    def add_block(self, block: BlockRow) -> None:
+        """A block of closed days. It ends on a day with reports; the others may have none."""
+        mean = block.num_reports / (block.last_day - block.first_day + 1)
+        start = max(block.first_day, block.last_day - max(_DAYS_ALIKE.values()))
+        self.usual |= dict.fromkeys(range(start, block.last_day + 1), mean)
+        self.most |= dict.fromkeys(range(start, block.last_day), mean)
+        self.most[block.last_day] = block.num_reports
+
+    def limit(self, day: int, period: str) -> float | None:
+        """The highest usual number of a day; None where too little is known."""
+        history = [self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual]
+        if len(history) < LEAST_DAYS:
+            return None
+        before = range(day - _DAYS_ALIKE[period], day)
+        alike = [d for d in before if period != "day" or (day - d) % 7 == 0]
+        return highest_usual(history, [self.most[d] for d in alike if d in self.most])
+
+    def middle(self, day: int) -> int:
+        """The median of the days before."""
+        return round(
+            median(self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual)
+        )
+
+
+def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
+    """Every open day with far more reports than the days before it, of all series.
+
+    A block of closed days counts as its mean for each of its days. Alike are the same days of the
+    four weeks before; for a metric with one report a week or a month, whose reports come on some
+    days of it, all days of four weeks or of two months. Days with fewer reports than `min_reports`
+    are not told.
+    """
+    by_series: defaultdict[int, _Days] = defaultdict(_Days)
+    for block in load_possible(connection):
+        by_series[block.series_id].add_block(block)
+    found = []
+    for (series_id, day), reports in sorted(reports_by_day(connection).items()):
+        if series_id in registry.linked:
+            continue  # these reports are among those of their metrics
+        entry, days = registry.by_id[series_id], by_series[series_id]
+        limit = days.limit(day, entry.metric.period)
+        if limit is not None and reports > max(limit, entry.metric.min_reports - 1):
+            name, when = entry.metric.name, date_of(day).isoformat()
+            found.append(Growth(name, entry.params_id, when, reports, days.middle(day)))
+        days.usual[day] = days.most[day] = reports
+    return found

@@ -1,0 +1,197 @@
+"""Declaring, changing and retiring metrics. What weakens privacy must be asked for by name."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from collector.domain.clock import latest_expiry
+from collector.domain.registry import declared_name
+from collector.errors import MetricChangeError, NotFoundError
+from collector.store.batch_partitions import make_room
+from collector.store.batches import prolong_batches
+from collector.store.registry import (
+    add_series,
+    load_frontiers,
+    start_frontier,
+    touch_state,
+)
+from collector.store.versions import (
+    METRICS,
+    VersionRow,
+    current_version,
+    load_versions,
+    save_version,
+)
+from rappor_core.metrics.metric import Metric
+
+MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counters a day
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """What a push did, by name of metric; weakened: `name: what` for each change asked for.
+
+    still_retired: what was retired, and stays so as `revive` was not given.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    weakened: tuple[str, ...]
+    still_retired: tuple[str, ...] = ()
+
+    def and_linked(self, changed: list[str], weakened: list[str], still_retired: list[str]) -> Push:
+        """The same with what became of associations."""
+        return Push(
+            self.added,
+            (*self.changed, *changed),
+            (*self.weakened, *weakened),
+            (*self.still_retired, *still_retired),
+        )
+
+
+def push_metrics(
+    connection: Connection,
+    metrics: Sequence[Metric],
+    today: int,
+    *,
+    weaken: bool = False,
+    revive: bool = False,
+) -> Push:
+    """Declare metrics, or new versions of them. Needs the database alone.
+
+    A metric that is there already as it is stays as it is; a version pushed again becomes the
+    current one. A retired version, and any of a metric of which all are retired, is left as it is
+    unless `revive` is given. Raises MetricChangeError for a change that weakens privacy without
+    `weaken`.
+    """
+    known: dict[str, list[VersionRow]] = {}
+    for row in load_versions(connection, METRICS):
+        known.setdefault(row.name, []).append(row)
+    added: list[str] = []
+    changed: list[str] = []
+    weakened: list[str] = []
+    still_retired: list[str] = []
+    for metric in metrics:
+        versions = known.get(metric.name, [])
+        if not revive and _is_retired(metric, versions):
+            still_retired.append(metric.name)
+            continue
+        row = current_version(metric, versions)
+        if versions and versions[-1] == row:
+            continue
+        weakened += [f"{metric.name}: {what}" for what in _weakenings(metric, versions)]
+        (changed if versions else added).append(metric.name)
+        _check_size(metric)
+        _prolong(connection, metric, versions)
+        _save(connection, metric, row, today)
+    if weakened and not weaken:
+        raise MetricChangeError(
+            f"this weakens privacy: {'; '.join(weakened)}; push with --weaken if it is meant",
+            weakened=weakened,
+        )
+    if added or changed:
+        touch_state(connection)
+        patience = max(metric.accept_days for metric in metrics)
+        make_room(connection, latest_expiry(patience, today))
+    return Push(tuple(added), tuple(changed), tuple(weakened), tuple(still_retired))
+
+
+def retire_metric(connection: Connection, name: str, params_id: str | None = None) -> list[str]:
+    """Take no more reports of a metric with all its sub-metrics, or of one version.
+
+    Returns the params_ids concerned.
+
+    What was collected is served as before. Raises NotFoundError.
+    """
+    rows = [
+        row
+        for row in load_versions(connection, METRICS)
+        if name in (row.name, declared_name(row.name)) and params_id in (None, row.params_id)
+    ]
+    if not rows:
+        version = "" if params_id is None else f" with params_id {params_id!a}"
+        raise NotFoundError(f"there is no metric {name!a}{version} to retire; see GET /v1/metrics")
+    for row in rows:
+        save_version(connection, METRICS, replace(row, retired=True))
+    touch_state(connection)
+    return [row.params_id for row in rows]
+
+
+def _is_retired(metric: Metric, versions: list[VersionRow]) -> bool:
+    """Whether this version, or every version of the name, was retired."""
+    same = [row.retired for row in versions if row.params_id == metric.params_id]
+    return any(same) or (bool(versions) and all(row.retired for row in versions))
+
+
+def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -> None:
+    save_version(connection, METRICS, row)
+    root = declared_name(metric.name)
+    add_series(connection, metric.name, metric.params_id, root)
+    if root not in load_frontiers(connection):
+        start_frontier(connection, root, today - metric.accept_days - 1)
+
+
+def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow]) -> None:
+    """A longer accept_days keeps days open for longer, so batches are remembered for longer."""
+    for row in versions:
+        if row.params_id == metric.params_id:
+            longer = metric.accept_days - int(json.loads(row.definition)["accept_days"])
+            if longer > 0:
+                prolong_batches(connection, longer)
+
+
+def _weakenings(metric: Metric, versions: list[VersionRow]) -> Iterator[str]:
+    """What would tell more about a device, or let answers differ by fewer reports.
+
+    Than the current version does, and than this version did where it was declared before.
+    """
+    held = [row for row in versions[:-1] if row.params_id == metric.params_id] + versions[-1:]
+    found = (_weaker(metric, Metric.from_dict(json.loads(row.definition))) for row in held)
+    yield from dict.fromkeys(what for one in found for what in one)
+
+
+def _weaker(metric: Metric, old: Metric) -> Iterator[str]:
+    """In what `metric` protects less than `old`."""
+    growing = (
+        ("epsilon_one", old.params.epsilon_one, metric.params.epsilon_one),
+        ("epsilon_infinity", old.params.epsilon_infinity, metric.params.epsilon_infinity),
+        ("epsilon for life", _for_life(old), _for_life(metric)),
+        ("max_memoized_values", old.max_memoized_values, metric.max_memoized_values),
+        ("max_reports", _cap(old), _cap(metric)),
+        ("num_cohorts", old.params.num_cohorts, metric.params.num_cohorts),
+        ("keep_raw_days", old.keep_raw_days, metric.keep_raw_days),
+        ("reports a day", _rate(old), _rate(metric)),
+    )
+    for name, before, after in growing:
+        if after > before * (1 + 1e-9):
+            yield f"{name} grows from {before:g} to {after:g}"
+    if metric.min_reports < old.min_reports:
+        yield f"min_reports falls from {old.min_reports} to {metric.min_reports}"
+    if metric.cohort_floor < old.cohort_floor:
+        yield f"min_reports_per_cohort falls from {old.cohort_floor} to {metric.cohort_floor}"
+
+
+def _for_life(metric: Metric) -> float:
+    return max(metric.lifetime_epsilon_on(platform) for platform in metric.platforms)
+
+
+def _cap(metric: Metric) -> float:
+    return math.inf if metric.max_reports is None else metric.max_reports
+
+
+def _rate(metric: Metric) -> float:
+    return metric.max_reports_per_period / {"day": 1, "week": 7, "month": 28}[metric.period]
+
+
+def _check_size(metric: Metric) -> None:
+    size = metric.params.num_bits * metric.params.num_cohorts
+    if size > MAX_COUNTERS:
+        raise MetricChangeError(
+            f"metric {metric.name!a}: num_bits * num_cohorts = {size} counters for each day; "
+            f"{MAX_COUNTERS} are taken"
+        )

@@ -1,0 +1,267 @@
+"""`Collector`: everything that a route or a command can ask for, over one database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from sqlalchemy import Connection
+
+from collector.domain import access, aggregates, closing, export, preview
+from collector.domain import association_changes as linking
+from collector.domain import metric_changes as changes
+from collector.domain.access import KeyRing, NewKey, Scope
+from collector.domain.clock import Clock, today, utc_now
+from collector.domain.raw_blocks import RawBlocks
+from collector.domain.registry import Registry, registry_as_known
+from collector.errors import CollectorError
+from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
+from collector.store.block_rows import load_possible
+from collector.store.database import Database
+from rappor_core.aggregate import Aggregate
+from rappor_core.association_aggregate import AssociationAggregate
+from rappor_core.calendar import date_of, day_of
+from rappor_core.metrics.association import Association
+from rappor_core.metrics.metric import Metric
+from rappor_core.wire.report import Report
+
+COMMAND_LINE = "command-line"
+Read = TypeVar("Read", Aggregate, AssociationAggregate, export.Export)
+
+
+class Window(TypedDict, total=False):
+    """A version of a metric or association (default: the current one), and days, both included."""
+
+    params_id: str | None
+    first: date | None
+    last: date | None
+
+
+class Collector:
+    """Acts of analysts and admins. Each act is one transaction, with its line in the audit log.
+
+    `actor` is the id of a key, or `command-line` for who works on the database itself.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Clock = utc_now,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.database = database
+        self.clock = clock
+        self._random_bytes = random_bytes
+        self._registry: Registry | None = None
+        self._cleaned = (-1, -1)  # `today` and `now` of when what is out of time was last deleted
+
+    @property
+    def today(self) -> int:
+        """The current day, UTC, as a number."""
+        return today(self.clock)
+
+    def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
+        """Close a day and all before it, for good."""
+        known = self.registry()
+        with self.database.change() as connection:
+            registry = registry_as_known(connection, known)
+            closing.refuse_fed(connection)
+            metrics = closing.close_day(connection, registry, day_of(day), self.today, metric)
+            self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
+        return closing.Closed(metrics, closing.fold_closed(self.database, known))
+
+    def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
+        """What `close_day` would do now. Nothing is changed."""
+        with self.database.read() as connection:
+            closing.refuse_fed(connection)
+            return preview.would_close(connection, day_of(day), self.today, metric)
+
+    def discard_unserved(self, actor: str) -> int:
+        """After a restore: delete every day that is not served yet; return how many reports."""
+        with self.database.change() as connection:
+            discarded = closing.discard_unserved(connection, self.today)
+            self._note(connection, actor, "discard", reports=discarded)
+        return discarded
+
+    def close_due(self, *, daily: bool = False) -> closing.Closed | None:
+        """Close what the clock has closed, and delete what is no longer needed; None if nothing.
+
+        daily: delete once a day although nothing is due, as where an admin closes every day.
+        """
+        now = self.today  # before it is asked how far a broker's messages are counted
+        registry, metrics = self.registry(), tuple[str, ...]()
+        with self.database.read() as connection:
+            today = closing.closing_day(connection, now)
+        is_due = closing.anything_due(registry, today)
+        if is_due:
+            with self.database.change() as connection:
+                registry = registry_as_known(connection, registry)
+                metrics = closing.close_due(connection, registry, today)
+        folded = closing.fold_closed(self.database, registry)
+        if daily or is_due:
+            closing.open_partition_ahead(self.database, registry, today)
+        if is_due or (daily and self._cleaned != (today, now)):
+            is_done = closing.clean_up(self.database, registry, today, now)
+            self._cleaned = (today, now) if is_done else (-1, -1)
+        return closing.Closed(metrics, folded) if metrics or folded else None
+
+    def waiting_days(self) -> int:
+        """Closed days that are not served yet, of the series that waits longest and may be."""
+        registry = self.registry()
+        with self.database.read() as connection:
+            waiting = [block for block in load_possible(connection) if not block.sealed]
+        spans = (
+            block.last_day - block.first_day + 1
+            for block in waiting
+            if block.series_id in registry.by_id and not registry.by_id[block.series_id].retired
+        )
+        return max(spans, default=0)
+
+    def read_aggregate(self, actor: str, name: str, **window: Unpack[Window]) -> Aggregate:
+        """The counts of a window of closed days. Audited before it is given away."""
+        return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
+
+    def read_association(
+        self, actor: str, name: str, **window: Unpack[Window]
+    ) -> AssociationAggregate:
+        """The counts of the linked reports of a window, likewise."""
+        return self._read_window(aggregates.read_association, actor, "association", name, window)
+
+    def export_reports(
+        self, actor: str, name: str, **window: Unpack[Window]
+    ) -> tuple[int, Iterator[list[Report]]]:
+        """Raw reports of closed days: how many, and pages of them. Audited before any leaves."""
+        plan = self._read_window(export.plan_export, actor, "export", name, window)
+        return plan.num_reports, export.pages(self.database.read, plan)
+
+    def export_linked(
+        self, actor: str, name: str, **window: Unpack[Window]
+    ) -> tuple[int, Iterator[bytes]]:
+        """Linked reports of an association, as lines of JSON: how many, and pages. Audited."""
+        plan = self._read_window(export.plan_linked_export, actor, "export-linked", name, window)
+        return plan.num_reports, export.linked_pages(self.database.read, plan)
+
+    def _read_window(
+        self, read: Callable[..., Read], actor: str, act: str, name: str, window: Window
+    ) -> Read:
+        """Read a window of closed days; what was read, or refused, is noted before it is told."""
+        self.close_due()
+        first, last = _text(window.get("first")), _text(window.get("last"))
+        params_id = window.get("params_id")
+        noted = {"metric": name, "params_id": params_id, "from": first, "to": last}
+        with self._refusals_noted(actor, act, noted), self.database.read() as connection:
+            found = read(connection, name, **window)
+        self._note_alone(actor, act, **noted, reports=found.num_reports)
+        return found
+
+    def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
+        """Sealed blocks with raw reports, to be moved out. Audited before any leaves."""
+        self.close_due()
+        self._note_alone(actor, "move-raw", metric=name)
+        return RawBlocks(self.database, name)
+
+    def list_metrics(self) -> list[dict[str, Any]]:
+        """Every version of every metric, with totals."""
+        self.close_due()
+        with self.database.read() as connection:
+            return aggregates.list_metrics(connection, date_of(self.today))
+
+    def list_associations(self) -> list[dict[str, Any]]:
+        """Every version of every association, with totals."""
+        self.close_due()
+        with self.database.read() as connection:
+            return aggregates.list_associations(connection, date_of(self.today))
+
+    def push_metrics(
+        self,
+        metrics: Iterable[Metric],
+        actor: str,
+        *,
+        associations: Sequence[Association] = (),
+        weaken: bool = False,
+        revive: bool = False,
+    ) -> changes.Push:
+        """Declare metrics and associations, or new versions; what is retired only with `revive`."""
+        metrics, weakly = list(metrics), {"weaken": weaken, "revive": revive}
+        with self.database.change() as connection:
+            linking.refuse_taken_names(connection, metrics)
+            push = changes.push_metrics(connection, metrics, self.today, **weakly)
+            linked = linking.push_associations(connection, associations, push.added, **weakly)
+            push = push.and_linked(*linked)
+            if push.added or push.changed:
+                self._note(
+                    connection,
+                    actor,
+                    "push",
+                    added=push.added,
+                    changed=push.changed,
+                    weakened=push.weakened,
+                )
+        return push
+
+    def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
+        """Take no more reports of a metric, or of one version of it; or link no more of two."""
+        with self.database.change() as connection:
+            retired = linking.retire_association(connection, name, params_id)
+            retired = retired or changes.retire_metric(connection, name, params_id)
+            self._note(connection, actor, "retire", metric=name, params_ids=retired)
+        return retired
+
+    def create_key(self, scope: Scope, label: str, actor: str) -> NewKey:
+        """Make a key. The audit log holds its id, scope and label."""
+        with self.database.change() as connection:
+            key = access.create_key(connection, scope, label, self.today, self._random_bytes)
+            self._note(connection, actor, "create-key", key=key.key_id, scope=scope, label=label)
+        return key
+
+    def revoke_key(self, key_id: str, actor: str) -> None:
+        """Make a key worthless."""
+        with self.database.change() as connection:
+            access.revoke(connection, key_id, self.today)
+            self._note(connection, actor, "revoke-key", key=key_id)
+
+    def list_keys(self) -> list[KeyRow]:
+        """All keys, without their secrets."""
+        with self.database.read() as connection:
+            return load_keys(connection)
+
+    def read_audit(self, limit: int) -> list[AuditRow]:
+        """The latest acts, newest first."""
+        with self.database.read() as connection:
+            return read_audit(connection, limit)
+
+    def registry(self) -> Registry:
+        """The metrics as they stand; read again where they have changed."""
+        with self.database.read() as connection:
+            self._registry = registry = registry_as_known(connection, self._registry)
+        return registry
+
+    def key_ring(self) -> KeyRing:
+        """The keys that hold."""
+        with self.database.read() as connection:
+            return access.load_ring(connection)
+
+    @contextmanager
+    def _refusals_noted(self, actor: str, act: str, detail: dict[str, Any]) -> Iterator[None]:
+        try:
+            yield
+        except CollectorError as error:
+            self._note_alone(actor, act, **detail, refused=error.details.get("reason", "refused"))
+            raise
+
+    def _note_alone(self, actor: str, act: str, **detail: Any) -> None:
+        with self.database.add() as connection:
+            self._note(connection, actor, act, **detail)
+
+    def _note(self, connection: Connection, actor: str, act: str, **detail: Any) -> None:
+        at = self.clock().astimezone(UTC).isoformat(timespec="seconds")
+        write_audit(connection, AuditRow(at, actor, act, json.dumps(detail, sort_keys=True)))
+
+
+def _text(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()

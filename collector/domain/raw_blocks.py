@@ -1,0 +1,239 @@
+"""Sealed blocks with their raw reports, for who moves them out: read, then forgotten.
+
+A sealed block never changes, so it is what can be moved as a whole and once. Its reports are given
+by cohort, in the order of their random marks over all its days, so that what leaves tells no finer
+time than the block itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from collector.domain.registry import (
+    Entry,
+    LinkedEntry,
+    Registry,
+    load_registry,
+    registry_as_known,
+)
+from collector.errors import DamagedBlocksError, StorageError
+from collector.store.bit_counters import counts
+from collector.store.block_rows import (
+    BlockRow,
+    Doubt,
+    count_strays,
+    damages,
+    read_rows,
+)
+from collector.store.blocks import sum_blocks
+from collector.store.database import Database
+from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
+from rappor_core.calendar import date_of
+from rappor_core.metrics.association import Association
+from rappor_core.metrics.metric import Metric
+from rappor_core.text import counted
+
+SOON = 2  # days before raw reports are deleted from which that is told
+PAGE = 50_000  # reports read in one short transaction, of all days of a block together
+_LEAST_PAGE = 100
+_NO_DAYS = (0, -1)
+_DELETED_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters.
+
+    Of an association a report is two linked ones, whose bits stand one behind the other; k counts
+    the bits of both, and all pairs of them (`BitPairs`).  damage: why these could not be read;
+    days: (0, -1) where they could not.
+    """
+
+    metric: Metric | Association
+    series_id: int
+    days: tuple[int, int]
+    num_raw: int
+    reports_per_cohort: tuple[int, ...]
+    bit_counts: tuple[tuple[int, ...], ...]
+    damage: str = ""
+
+    @property
+    def first_day(self) -> date | None:
+        """Of its days, inclusive; None where they are not known."""
+        return date_of(self.days[0]) if self.days != _NO_DAYS else None
+
+    @property
+    def last_day(self) -> date | None:
+        """Of its days, inclusive; None where they are not known."""
+        return date_of(self.days[1]) if self.days != _NO_DAYS else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringDay:
+    """A day whose raw reports are still in the database, and soon deleted. last: their last day."""
+
+    metric: str
+    params_id: str
+    day: str
+    last: str
+
+
+def find_expiring(connection: Connection, registry: Registry, now: int) -> list[ExpiringDay]:
+    """The days whose raw reports are deleted within `SOON` days, so that an export is due.
+
+    now: the clock's day.
+    """
+    return [
+        ExpiringDay(
+            entry.metric.name,
+            entry.params_id,
+            date_of(day).isoformat(),
+            date_of(day + entry.metric.keep_raw_days).isoformat(),
+        )
+        for entry in (*registry, *registry.linked.values())
+        if entry.metric.keep_raw_days
+        for day in raw_days(connection, entry.series_id, now - entry.metric.keep_raw_days + SOON)
+        if day <= entry.closed_through
+    ]
+
+
+def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, str, str]]:
+    """The metrics and associations with a block that is damaged: name, params_id, and why."""
+    by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
+    for row in read_rows(connection):
+        by_series[row.series_id].append(row)
+    found = []
+    for entry in (*registry, *registry.linked.values()):
+        doubt = next(filter(None, damages(by_series[entry.series_id])), None)
+        if doubt is not None:
+            found.append((entry.metric.name, entry.params_id, doubt.reason))
+    return found
+
+
+class RawBlocks:
+    """The sealed blocks of one metric, or of all, of which raw reports are kept."""
+
+    def __init__(self, database: Database, name: str | None = None) -> None:
+        self._database = database
+        self._name = name
+
+    def blocks(self) -> Iterator[RawBlock]:
+        """Oldest first within a series; each as it is when its turn comes.
+
+        Raises NotFoundError for a name that is not known, and, after the last block,
+        DamagedBlocksError where there are more of them, and nothing tells whose.
+        """
+        with self._database.read() as connection:
+            registry = load_registry(connection)
+            linked = list(registry.linked.values())
+            if self._name is not None and all(one.metric.name != self._name for one in linked):
+                registry.current(self._name)
+            entries = [
+                entry
+                for entry in (*registry, *linked)
+                if entry.metric.keep_raw_days and self._name in (None, entry.metric.name)
+            ]
+        for entry in entries:
+            with self._database.read() as connection:
+                rows = read_rows(connection, entry.series_id)
+                registry = registry_as_known(connection, registry)  # days close before they fold
+            closed = registry.served(entry.series_id).closed_through
+            for block, doubt in zip(rows, damages(rows, closed), strict=True):
+                if block.sealed or (doubt and block is not rows[-1]):
+                    found = self._read(entry, block, doubt)
+                    if found.num_raw or found.damage:
+                        yield found
+        with self._database.read() as connection:
+            strays = count_strays(connection)
+        if strays:
+            raise DamagedBlocksError(
+                f"table blocks: {counted(strays, 'row')} of no series; restore a backup"
+            )
+
+    def _read(self, entry: Entry | LinkedEntry, block: BlockRow, doubt: Doubt | None) -> RawBlock:
+        """A block; one that cannot be read must not stop those after it.
+
+        doubt: of its row. Where either of two rows may be damaged, and all reports of this one's
+        counters are there, it is the other.
+        """
+        days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
+        try:
+            with self._database.read() as connection:
+                if doubt is None or not doubt.is_sure:
+                    found = _raw_block(connection, entry, block)
+                    if doubt is None or found.num_raw == block.num_reports:
+                        return found
+            reason = f"{doubt.reason}; restore a backup"
+        except StorageError as error:
+            reason = str(error)
+        except (struct.error, TypeError, ValueError):  # of counters that are none
+            reason = "its counters are damaged: restore a backup"
+        return RawBlock(entry.metric, entry.series_id, days, 0, (), (), reason)
+
+    def reports(self, block: RawBlock, cohort: int) -> Iterator[bytes]:
+        """The reports of a cohort, end to end, in pieces of up to `PAGE`."""
+        first, last = block.days
+        page = max(_LEAST_PAGE, PAGE // (last - first + 1))
+        days = [self._of_day(block, day, cohort, page) for day in range(first, last + 1)]
+        if len(days) == 1:
+            for rows in days[0]:
+                yield b"".join([bits for _, bits in rows])
+            return
+        merged = heapq.merge(*[(row for rows in pages for row in rows) for pages in days])
+        while piece := b"".join([bits for _, bits in islice(merged, page)]):
+            yield piece
+
+    def forget(self, block: RawBlock) -> int:
+        """Delete its raw reports, in short transactions; return how many. Counters stay."""
+        deleted = 0
+        for day in range(block.days[0], block.days[1] + 1):
+            for cohort in range(len(block.reports_per_cohort)):
+                where = (block.series_id, day, cohort)
+                while True:
+                    with self._database.add() as connection:
+                        some = delete_raw_cohort(connection, where, _DELETED_AT_ONCE)
+                    deleted += some
+                    if some < _DELETED_AT_ONCE:
+                        break
+        return deleted
+
+    def _of_day(
+        self, block: RawBlock, day: int, cohort: int, page: int
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        after = b""
+        while True:
+            with self._database.read() as connection:
+                rows = raw_cohort_page(connection, (block.series_id, day, cohort), after, page)
+            if not rows:
+                return
+            yield rows
+            after = rows[-1][0]
+
+
+def _raw_block(connection: Connection, entry: Entry | LinkedEntry, block: BlockRow) -> RawBlock:
+    if isinstance(entry, LinkedEntry):
+        num_bits, cohorts = entry.pairs.num_bits, range(entry.metric.num_cohorts)
+    else:
+        num_bits, cohorts = entry.metric.params.num_bits, range(entry.metric.params.num_cohorts)
+    sums = sum_blocks(connection, [block.id])
+    if sum(one.num_reports for one in sums.values()) != block.num_reports:
+        raise DamagedBlocksError(
+            "its row and its counters are not of as many reports; restore a backup"
+        )
+    none = (0,) * num_bits
+    return RawBlock(
+        metric=entry.metric,
+        series_id=entry.series_id,
+        days=(block.first_day, block.last_day),
+        num_raw=count_raw(connection, entry.series_id, block.first_day, block.last_day),
+        reports_per_cohort=tuple(int(sums[c].num_reports) if c in sums else 0 for c in cohorts),
+        bit_counts=tuple(counts(sums[c].lanes, num_bits) if c in sums else none for c in cohorts),
+    )

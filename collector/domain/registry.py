@@ -1,0 +1,223 @@
+"""The metrics as one process sees them: immutable, and read again when the store has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from collector.domain.co_occurrences import BitPairs
+from collector.domain.plausibility import WeightRange, weight_range
+from collector.errors import NotFoundError
+from collector.store.registry import (
+    SeriesRow,
+    load_frontiers,
+    load_series,
+    state_version,
+)
+from collector.store.versions import ASSOCIATIONS, METRICS, VersionRow, load_versions
+from rappor_core.metrics.association import Association, CountedAssociation
+from rappor_core.metrics.metric import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One series as reports meet it: a name and version, and which of its days are closed.
+
+    metric: as declared (of a sub-metric: its own parameters under its own name).
+    root: name of the declared metric.  closed_through: last day closed for good.
+    position: grows with each version of the name; the highest is the current one.
+    num_cohorts, report_bytes: of its parameters.  padding: how far the last byte of a report is
+    shifted to show the bits that must be zero.
+    """
+
+    metric: Metric
+    root: str
+    series_id: int
+    position: int
+    retired: bool
+    closed_through: int
+    weights: WeightRange
+    num_cohorts: int
+    report_bytes: int
+    padding: int
+
+    @property
+    def params_id(self) -> str:
+        """Digest of what gives its reports their meaning."""
+        return self.metric.params_id
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedEntry:
+    """The series of an association: reports that are linked, counted a second time, together.
+
+    metric: the association, which has a name, floors and days as a metric has.
+    first, second: its metrics' own entries.  pairs: what is counted of two reports.
+    """
+
+    metric: Association
+    series_id: int
+    position: int
+    retired: bool
+    first: Entry
+    second: Entry
+    pairs: BitPairs
+
+    @property
+    def params_id(self) -> str:
+        """Digest of the metrics that it links."""
+        return self.metric.params_id
+
+    @property
+    def closed_through(self) -> int:
+        """The last day that both metrics have closed."""
+        return min(self.first.closed_through, self.second.closed_through)
+
+
+class Registry:
+    """Every series by (name, params_id), and by name. Built once, then only read."""
+
+    def __init__(
+        self,
+        entries: Mapping[tuple[str, str], Entry],
+        version: int,
+        definitions: Mapping[tuple[str, str], str],
+        linked: Sequence[LinkedEntry] = (),
+    ) -> None:
+        """definitions: the stored text of each entry.  linked: series of associations."""
+        self.version = version
+        self.linked = {one.series_id: one for one in linked}
+        self._links = {one.metric.key: one for one in linked}
+        self.entries = entries
+        self.definitions = definitions
+        self.by_id = {entry.series_id: entry for entry in entries.values()}
+        self._names: dict[str, list[Entry]] = {}
+        for entry in sorted(entries.values(), key=lambda entry: entry.position):
+            self._names.setdefault(entry.metric.name, []).append(entry)
+
+    def find(self, name: str, params_id: str) -> Entry | None:
+        """The series that a report is for, or None."""
+        return self.entries.get((name, params_id))
+
+    def find_linked(self, first: tuple[str, str], second: tuple[str, str]) -> LinkedEntry | None:
+        """The series for linked reports of two metrics, each by (name, params_id), or None."""
+        return self._links.get((first, second))
+
+    def current_linked(self, name: str, params_id: str | None = None) -> LinkedEntry:
+        """The version of an association that is asked for, or the latest. Raises NotFoundError."""
+        versions = [one for one in self.linked.values() if one.metric.name == name]
+        found = [one for one in versions if params_id in (None, one.params_id)]
+        if not found:
+            known = ", ".join(one.params_id for one in versions)
+            more = f" with params_id {params_id!a}; known are {known}"
+            more = more if versions else "; see GET /v1/associations"
+            raise NotFoundError(f"there is no association {name!a}{more}")
+        return max(found, key=lambda one: one.position)
+
+    def served(self, series_id: int) -> Entry | LinkedEntry:
+        """The version of a metric or an association that a series is of."""
+        return self.linked.get(series_id) or self.by_id[series_id]
+
+    def knows(self, name: str) -> bool:
+        """Whether any version of the name was ever declared."""
+        return name in self._names
+
+    def current(self, name: str, params_id: str | None = None) -> Entry:
+        """The version asked for, or the latest one. Raises NotFoundError that names what is."""
+        versions = self._names.get(name)
+        if not versions:
+            parts = ", ".join(one for one in self._names if one.partition("/")[0] == name)
+            there = f"a slot and level of it is: {parts}" if parts else "see GET /v1/metrics"
+            raise NotFoundError(f"there is no metric {name!a}; {there}")
+        if params_id is None:
+            return versions[-1]
+        for entry in versions:
+            if entry.params_id == params_id:
+                return entry
+        known = ", ".join(entry.params_id for entry in versions)
+        raise NotFoundError(f"metric {name!a} has no params_id {params_id!a}; known are {known}")
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All series, by name and version."""
+        for name in sorted(self._names):
+            yield from self._names[name]
+
+
+def load_registry(connection: Connection, known: Registry | None = None) -> Registry:
+    """Read it in a transaction; what `known` holds of a definition that is the same is taken over.
+
+    A closing changes days alone, and every writer reads again at its next commit.
+    """
+    version = state_version(connection)
+    closed = load_frontiers(connection)
+    series = {(row.name, row.params_id): row for row in load_series(connection)}
+    entries: dict[tuple[str, str], Entry] = {}
+    definitions: dict[tuple[str, str], str] = {}
+    for row in load_versions(connection, METRICS):
+        key = (row.name, row.params_id)
+        definitions[key] = row.definition
+        closed_through = closed[declared_name(row.name)]
+        if known is not None and known.definitions.get(key) == row.definition:
+            entries[key] = _moved(known.entries[key], row, closed_through)
+        else:
+            entries[key] = _entry(series[key], row, closed_through)
+    linked = [
+        _linked_entry(row, entries, series[row.name, row.params_id])
+        for row in load_versions(connection, ASSOCIATIONS)
+    ]
+    return Registry(entries, version, definitions, linked)
+
+
+def _moved(entry: Entry, row: VersionRow, closed_through: int) -> Entry:
+    """What may change of a version that is known."""
+    changes = {"position": row.position, "retired": row.retired, "closed_through": closed_through}
+    return replace(entry, **changes)  # type: ignore[arg-type]
+
+
+def registry_as_known(connection: Connection, known: Registry | None) -> Registry:
+    """What is known, unless it has changed since; then what is stored."""
+    if known is not None and known.version == state_version(connection):
+        return known
+    return load_registry(connection, known)
+
+
+def _entry(series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
+    metric = Metric.from_dict(json.loads(row.definition))
+    params = metric.params
+    return Entry(
+        metric=metric,
+        root=series.metric,
+        series_id=series.id,
+        position=row.position,
+        retired=row.retired,
+        closed_through=closed_through,
+        weights=weight_range(params),
+        num_cohorts=params.num_cohorts,
+        report_bytes=params.report_bytes,
+        padding=8 - (8 * params.report_bytes - params.num_bits),
+    )
+
+
+def _linked_entry(
+    row: VersionRow, entries: Mapping[tuple[str, str], Entry], series: SeriesRow
+) -> LinkedEntry:
+    metrics = {key: entry.metric for key, entry in entries.items()}
+    association = CountedAssociation.from_dict(json.loads(row.definition), metrics)
+    first, second = (entries[key] for key in association.key)
+    return LinkedEntry(
+        metric=association,
+        series_id=series.id,
+        position=row.position,
+        retired=row.retired,
+        first=first,
+        second=second,
+        pairs=BitPairs(association.shape),
+    )
+
+
+def declared_name(name: str) -> str:
+    """The name in metrics.toml: of a sub-metric `name/slot/level`, its first part."""
+    return name.partition("/")[0]

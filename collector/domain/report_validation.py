@@ -1,0 +1,282 @@
+"""Judging the reports of a batch, and adding up those that are accepted. No database here."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain
+from typing import Any
+
+from collector.domain.registry import Entry, Registry
+from collector.store.counters import Place
+from rappor_core.calendar import date_of, day_of
+from rappor_core.wire.report import GroupedBatch, ReportGroup
+
+RESULTS_ALL_ACCEPTED = b""
+
+
+class Reason(StrEnum):
+    """Why a report is refused. The order is stored: add new ones at the end only."""
+
+    UNKNOWN_METRIC = "unknown_metric"
+    WRONG_PARAMS_ID = "wrong_params_id"
+    WRONG_LENGTH = "wrong_length"
+    COHORT_OUT_OF_RANGE = "cohort_out_of_range"
+    DAY_CLOSED = "day_closed"
+    DAY_IN_FUTURE = "day_in_future"
+    METRIC_EXPIRED = "metric_expired"
+    METRIC_RETIRED = "metric_retired"
+    SPARE_BITS_SET = "spare_bits_set"
+    IMPLAUSIBLE_WEIGHT = "implausible_weight"
+
+
+REASONS = tuple(Reason)
+
+# What is said when the particulars are not known any more (a batch sent again).
+GENERAL_DETAIL = {
+    Reason.UNKNOWN_METRIC: "no such metric was declared here",
+    Reason.WRONG_PARAMS_ID: "the metric has no version with this params_id",
+    Reason.WRONG_LENGTH: "the bits do not have the length that the metric's num_bits needs",
+    Reason.COHORT_OUT_OF_RANGE: "the cohort is not below the metric's num_cohorts",
+    Reason.DAY_CLOSED: "the day takes no more reports",
+    Reason.DAY_IN_FUTURE: "the day has not come yet; check the clock of the device",
+    Reason.METRIC_EXPIRED: "the day is after the metric's last day",
+    Reason.METRIC_RETIRED: "this version of the metric is no longer collected",
+    Reason.SPARE_BITS_SET: "bits beyond the metric's num_bits are set",
+    Reason.IMPLAUSIBLE_WEIGHT: "no honest report has so many, or so few, bits set",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a report was refused: the reason for machines, the detail for people."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What the clock allows. today: for closing.  latest: with the allowance for fast clocks."""
+
+    today: int
+    latest: int
+
+
+Cells = defaultdict[int, list[bytes]]  # by cohort: the bits of its reports
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a group of batches adds to the counters, and the rows of raw reports to keep."""
+
+    additions: defaultdict[Place, Cells] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    raw: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Results in the order of the reports, None for accepted; `expires`: see BatchRow.
+
+    implausible: reports with a weight that no honest one has, refused or only counted.
+    """
+
+    expires: int
+    results: list[Refusal | None] = field(default_factory=list)
+    accepted: int = 0
+    implausible: int = 0
+
+
+class Judge:
+    """Decides on reports. `refuse_implausible`: refuse, not only count, impossible weights."""
+
+    def __init__(
+        self,
+        *,
+        refuse_implausible: bool,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._refuse_implausible = refuse_implausible
+        self._random_bytes = random_bytes
+
+    def judge(self, batch: GroupedBatch, registry: Registry, day: Day, tally: Tally) -> Verdict:
+        """Judge each report of a batch; add those that are accepted to the tally."""
+        verdict = Verdict(expires=day.today)
+        if batch.groups[-1].linked:  # then all are
+            for pair in zip(batch.groups[::2], batch.groups[1::2], strict=True):
+                verdict.results += self._judge_linked(pair, registry, day, tally, verdict)
+            return verdict
+        for group in batch.groups:
+            verdict.results += self._judge_group(group, registry, day, tally, verdict)
+        return verdict
+
+    def _judge_linked(
+        self,
+        pair: tuple[ReportGroup, ReportGroup],
+        registry: Registry,
+        day: Day,
+        tally: Tally,
+        verdict: Verdict,
+    ) -> Iterable[Refusal | None]:
+        """Judge each report by itself; count those of two that are accepted together, besides."""
+        sides = [
+            self._judge_group(_in_own_cohorts(group, registry), registry, day, tally, verdict)
+            for group in pair
+        ]
+        first, second = pair
+        entry = registry.find_linked(
+            (first.metric, first.params_id), (second.metric, second.params_id)
+        )
+        if entry is not None and not entry.retired and first.day <= entry.metric.expires:
+            place = entry.series_id, day_of(first.day)
+            cells, kept = tally.additions[place], entry.metric.keep_raw_days > 0
+            several = entry.metric.num_cohorts > 1
+            for (cohort, one), (_, two), *refusals in zip(
+                first.rows, second.rows, *sides, strict=True
+            ):
+                if refusals == [None, None]:
+                    shared = cohort if several else 0
+                    cells[shared].append(entry.pairs.of(one, two))
+                    tally.raw += [self._raw_row(place, shared, one + two)] if kept else []
+        return chain(*sides)
+
+    def _judge_group(
+        self, group: ReportGroup, registry: Registry, day: Day, tally: Tally, verdict: Verdict
+    ) -> list[Refusal | None]:
+        entry = registry.find(group.metric, group.params_id)
+        refusal = _refuse_group(group, entry, registry, day)
+        if refusal is not None or entry is None:
+            return [refusal] * len(group.rows)
+        return self._judge_rows(group, entry, tally, verdict)
+
+    def _judge_rows(
+        self, group: ReportGroup, entry: Entry, tally: Tally, verdict: Verdict
+    ) -> list[Refusal | None]:
+        results: list[Refusal | None] = [None] * len(group.rows)
+        num_cohorts, padding = entry.num_cohorts, entry.padding
+        lowest, highest = entry.weights.lowest, entry.weights.highest
+        place = entry.series_id, day_of(group.day)
+        cells = tally.additions[place]
+        for index, (cohort, bits) in enumerate(group.rows):
+            if (
+                cohort < num_cohorts
+                and lowest <= int.from_bytes(bits, "little").bit_count() <= highest
+                and not bits[-1] >> padding
+            ) or not (refusal := self._refuse_row(cohort, bits, entry, verdict)):
+                cells[cohort].append(bits)
+            else:
+                results[index] = refusal
+        accepted = results.count(None)
+        if accepted:
+            verdict.accepted += accepted
+            verdict.expires = max(verdict.expires, place[1] + entry.metric.accept_days)
+        if entry.metric.keep_raw_days:
+            kept = (row for row, refusal in zip(group.rows, results, strict=True) if not refusal)
+            tally.raw += [self._raw_row(place, *row) for row in kept]
+        return results
+
+    def _refuse_row(
+        self, cohort: int, bits: bytes, entry: Entry, verdict: Verdict
+    ) -> Refusal | None:
+        """What is wrong with a report that is not as expected; a strange weight may be let by."""
+        params, weights = entry.metric.params, entry.weights
+        if cohort >= params.num_cohorts:
+            detail = f"cohort {cohort} is not below num_cohorts = {params.num_cohorts}"
+            return Refusal(Reason.COHORT_OUT_OF_RANGE, detail)
+        weight = int.from_bytes(bits, "little")
+        if weight >> params.num_bits:
+            detail = f"bits beyond num_bits = {params.num_bits} are set"
+            return Refusal(Reason.SPARE_BITS_SET, detail)
+        verdict.implausible += 1
+        if not (weights.certain or self._refuse_implausible):
+            return None
+        detail = (
+            f"{weight.bit_count()} bits set; an honest report has {weights.lowest} to "
+            f"{weights.highest}"
+        )
+        return Refusal(Reason.IMPLAUSIBLE_WEIGHT, detail)
+
+    def _raw_row(self, place: Place, cohort: int, bits: bytes) -> dict[str, Any]:
+        mark = self._random_bytes(8)
+        return {
+            "series_id": place[0],
+            "day": place[1],
+            "cohort": cohort,
+            "mark": mark,
+            "bits": bits,
+        }
+
+
+def _in_own_cohorts(group: ReportGroup, registry: Registry) -> ReportGroup:
+    """Linked reports carry the cohort that they share; a metric with one cohort has that."""
+    entry = registry.find(group.metric, group.params_id)
+    if entry is None or entry.num_cohorts > 1:
+        return group
+    return group._replace(rows=[(0, bits) for _, bits in group.rows])
+
+
+def _refuse_group(
+    group: ReportGroup, entry: Entry | None, registry: Registry, day: Day
+) -> Refusal | None:
+    """What is wrong with every report of a group, or None."""
+    if entry is None:
+        if not registry.knows(group.metric):
+            return Refusal(Reason.UNKNOWN_METRIC, f"no metric {group.metric!a} was declared here")
+        detail = f"metric {group.metric!a} has no version with params_id {group.params_id}"
+        return Refusal(Reason.WRONG_PARAMS_ID, detail)
+    if entry.retired:
+        detail = f"version {group.params_id} of metric {group.metric!a} is no longer collected"
+        return Refusal(Reason.METRIC_RETIRED, detail)
+    if day_of(group.day) > day.latest:
+        detail = f"day {group.day} has not come yet; check the clock of the device"
+        return Refusal(Reason.DAY_IN_FUTURE, detail)
+    if group.day > entry.metric.expires:
+        detail = f"metric {group.metric!a} is collected until {entry.metric.expires}"
+        return Refusal(Reason.METRIC_EXPIRED, detail)
+    if group.num_bytes != entry.report_bytes:
+        detail = (
+            f"{group.num_bytes} bytes of bits; num_bits = {entry.metric.params.num_bits} "
+            f"needs {entry.report_bytes}"
+        )
+        return Refusal(Reason.WRONG_LENGTH, detail)
+    return _refuse_day(group, entry, day)
+
+
+def _refuse_day(group: ReportGroup, entry: Entry, day: Day) -> Refusal | None:
+    stated = day_of(group.day)
+    closed = max(entry.closed_through, closed_by_time(entry, day.today))
+    if stated <= closed:
+        first = date_of(closed + 1)
+        return Refusal(Reason.DAY_CLOSED, f"day {group.day} is closed; days from {first} are open")
+    return None
+
+
+def closed_by_time(entry: Entry, today: int) -> int:
+    """The last day that the clock has closed: a day takes reports until day + accept_days."""
+    return today - entry.metric.accept_days - 1
+
+
+def encode_results(results: Sequence[Refusal | None]) -> bytes:
+    """A byte a report, or nothing where all were accepted."""
+    if results.count(None) == len(results):
+        return RESULTS_ALL_ACCEPTED
+    return bytes(0 if refusal is None else 1 + REASONS.index(refusal.reason) for refusal in results)
+
+
+def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
+    """The inverse of `encode_results`, with general details."""
+    if stored == RESULTS_ALL_ACCEPTED:
+        return [None] * num_reports
+    return [_stored_refusal(code) for code in stored]
+
+
+def _stored_refusal(code: int) -> Refusal | None:
+    if code == 0:
+        return None
+    reason = REASONS[code - 1]
+    return Refusal(reason, GENERAL_DETAIL[reason])

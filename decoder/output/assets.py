@@ -1,0 +1,43 @@
+"""The style and scripts of the pages: within a page that is a file, beside one of a service."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from decoder.output.palette import THEMES
+
+SCRIPTS = ("map.js",)
+SCALES = ("stops", "turn")  # lists of colours
+
+
+def stylesheet() -> str:
+    """The style of every page: the colours of both themes, then the components.
+
+    A page is printed light. `data-theme="light"` on the root asks for light.
+    """
+    dark = f":root:not([data-theme=light]) {{ color-scheme: dark; {_variables('dark')} }}"
+    return (
+        f":root {{ color-scheme: light; {_variables('light')} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ {dark} }}\n{_text('page.css')}"
+    )
+
+
+def script(name: str) -> str:
+    """The text of one of `SCRIPTS`."""
+    if name not in SCRIPTS:
+        raise KeyError(name)
+    return _text(name)
+
+
+def _variables(theme: str) -> str:
+    known = THEMES[theme]
+    plain = [f"--{name}: {value};" for name, value in known.items() if name not in SCALES]
+    scales = [f"--{name}: {' '.join(known[name])};" for name in SCALES]
+    return " ".join([*plain, *scales])
+
+
+def _text(name: str) -> str:
+    """A file without indentation and lines of comment: it is part of every page that is a file."""
+    text = files("decoder.output").joinpath("static", name).read_text(encoding="utf-8")
+    lines = (line.lstrip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith(("//", "/*")))

@@ -1,0 +1,184 @@
+"""Files of maps: density.csv, density.parquet, density.geojson. The same input, the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from decoder.comparison.differences import Differences
+from decoder.density.cells import Places
+from decoder.density.maps import Density
+from decoder.errors import DecodeError
+from decoder.files import make_folder, replacing
+from decoder.output.density_text import row_notes
+from decoder.output.geojson import DECIMALS, geometry
+from decoder.typing import Floats
+
+UNLISTED = "unlisted"
+
+
+def write_density_files(
+    maps: Sequence[Density], folder: Path, *, every_window: bool = False
+) -> tuple[Path, ...]:
+    """Write the table twice (CSV, Parquet), and the cells as GeoJSON if they are not pairs.
+
+    maps: of one metric and level, any slots and windows, each slot's last one last.
+    every_window: also those before a slot's last in the GeoJSON, which repeats the outlines.
+    """
+    if not maps:
+        raise DecodeError("there is no map to write")
+    make_folder(folder)
+    table = density_table(maps)
+    paths = [folder / "density.csv", folder / "density.parquet", folder / "density.geojson"]
+    with replacing(paths[0]) as part, part.open("wb") as file:
+        arrow_csv.write_csv(table, file)
+    with replacing(paths[1]) as part:
+        parquet.write_table(table, part)
+    if maps[0].places.pairs:
+        return tuple(paths[:2])
+    last = {one.location.slot: one for one in maps}
+    with replacing(paths[2]) as part, part.open("w", encoding="utf-8") as geojson:
+        geojson.writelines(density_geojson(maps if every_window else list(last.values())))
+    return tuple(paths)
+
+
+def density_table(maps: Sequence[Density]) -> Any:
+    """One row a map and cell: what the docs call the density table. Shares are in [0, 1].
+
+    Where only some cells are shown, a last row of each map holds what it gives to the others.
+    """
+    cells = _cell_columns(maps[0].places)
+    tables = [_rows(one, cells) for one in maps]
+    return pa.concat_tables(tables)
+
+
+def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
+    """Pieces of a FeatureCollection, one feature a map and cell; shares to 6 digits.
+
+    Reserved values have no place, and are in the tables only.
+    """
+    grid, cells = maps[0].places.grid, maps[0].places.shown_cells
+    shapes = [json.dumps(geometry(grid.outline(cell)), separators=(",", ":")) for cell in cells]
+    comma = ""
+    yield '{"type":"FeatureCollection","features":['
+    for one in maps:
+        for properties, shape in zip(_properties(one), shapes, strict=True):
+            yield f'{comma}\n{{"type":"Feature","geometry":{shape},"properties":{properties}}}'
+            comma = ","
+    yield "\n]}\n"
+
+
+def _properties(one: Density) -> Iterator[str]:
+    """Of each cell of a map, as JSON."""
+    of_map = {
+        "slot": one.location.slot,
+        "first_day": one.first_day and one.first_day.isoformat(),
+        "last_day": one.last_day and one.last_day.isoformat(),
+        "floor": one.floor,
+        "reports": one.num_reports,
+    }
+    common = json.dumps(of_map, allow_nan=False)[:-1]
+    columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
+    seen = ("true" if visible else "false" for visible in one.visible)
+    rows = zip(
+        one.places.shown_cells, seen, row_notes(one), *map(_six_digits, columns), strict=False
+    )
+    for cell, visible, note, share, estimate, error, low, high in rows:
+        yield (
+            f'{common},"cell":{json.dumps(cell)},"map_share":{share},"estimate":{estimate},'
+            f'"std_error":{error},"low":{low},"high":{high},'
+            f'"visible":{visible},"note":{json.dumps(note)}}}'
+        )
+
+
+def _six_digits(values: Floats) -> list[float]:
+    """Rounded shares; JSON has no word for one that is not finite."""
+    if not np.isfinite(values).all():
+        raise DecodeError("a share of the map is not finite; check the counts and parameters")
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
+    scale = 10.0 ** np.clip(5 - size, 0, 300)
+    return list((np.round(values * scale) / scale).tolist())
+
+
+def _rows(one: Density, cells: dict[str, Any]) -> Any:
+    """The columns of a map; `cells`: those that all maps share."""
+    size = len(one.cells)
+
+    def all_alike(value: object, kind: Any = None) -> Any:
+        return pa.repeat(pa.scalar(value, kind), size)
+
+    table = pa.table(
+        {
+            "metric": all_alike(one.metric.base_name),
+            "slot": all_alike(one.location.slot),
+            "first_day": all_alike(one.first_day, pa.date32()),
+            "last_day": all_alike(one.last_day, pa.date32()),
+            **cells,
+            "map_share": one.shares,
+            "estimate": one.estimate,
+            "std_error": one.std_error,
+            "low": one.low,
+            "high": one.high,
+            "visible": one.visible,
+            "note": pa.array(row_notes(one), pa.string()),
+            "floor": all_alike(one.floor),
+            "reports": all_alike(one.num_reports),
+            "map_source": all_alike(one.source),
+            "check_p": all_alike(one.check and one.check.p_value, pa.float64()),
+            **_change_columns(one),
+        }
+    )
+    return table if one.places.listed is None else pa.concat_tables([table, _rest(one, table)])
+
+
+def _change_columns(one: Density) -> dict[str, Any]:
+    """Changes from the other windows of a series, and since its first; null without any."""
+    size = len(one.cells)
+    return {
+        **_difference_columns(one.changes, size, "change", "changed"),
+        **_difference_columns(one.since_first, size, "since_first", "changed_since_first"),
+    }
+
+
+def _difference_columns(
+    found: Differences | None, size: int, name: str, told: str
+) -> dict[str, Any]:
+    names = (name, f"{name}_low", f"{name}_high")
+    if found is None:
+        return {**{one: pa.nulls(size, pa.float64()) for one in names},
+                told: pa.nulls(size, pa.bool_())}  # fmt: skip
+    missing = np.isnan(found.difference)
+    columns = (found.difference, found.low, found.high, found.detected)
+    arrays = (pa.array(column, mask=missing) for column in columns)
+    return dict(zip((*names, told), arrays, strict=True))
+
+
+def _rest(one: Density, table: Any) -> Any:
+    """One row for the cells that are not shown: a share of the map, and no estimate."""
+    known = table.slice(0, 1).to_pylist()[0]
+    of_map = ("metric", "slot", "first_day", "last_day", "floor", "reports", "map_source",
+              "check_p")  # fmt: skip
+    row = {name: known[name] for name in of_map}
+    row |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
+    return pa.Table.from_pylist([row], schema=table.schema)
+
+
+def _cell_columns(places: Places) -> dict[str, Any]:
+    """Names, latitudes and longitudes of the cells; no centre for pairs and reserved values."""
+    names = places.shown
+    known: list[tuple[float | None, float | None]] = [(None, None)] * len(names)
+    if not places.pairs:
+        cells = places.shown_cells
+        known[: len(cells)] = [places.grid.centre(cell) for cell in cells]
+    latitudes, longitudes = (
+        pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
+        for axis in zip(*known, strict=True)
+    )
+    return {"cell": pa.array(names), "latitude": latitudes, "longitude": longitudes}

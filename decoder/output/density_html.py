@@ -1,0 +1,182 @@
+"""density.html: maps in one page that needs no network: cells drawn on canvas, hover, a slider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from decoder.density.maps import LEAST_IN_BOX, Density
+from decoder.output.base_layer import BaseLayer, place_name
+from decoder.output.basemap import View, bundled_source, surroundings
+from decoder.output.density_text import (
+    cell_km,
+    grid_text,
+    grouped_warnings,
+    promise_text,
+    source_text,
+    visible_notes,
+    window_text,
+)
+from decoder.output.jinja import page_template
+from decoder.output.palette import (
+    TOLD_FROM,
+    UNTOLD_STEPS,
+    UNTOLD_TO,
+    drawn_shares,
+    positions,
+    top_share,
+)
+from decoder.typing import Floats
+from rappor_core.grid.box import Point
+
+BUSIEST = 10  # cells of the page's table
+_PLACES = 5  # decimals of a degree: a metre
+_UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
+_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
+
+
+def render_page(
+    maps: Sequence[Density],
+    points: Sequence[Point] = (),
+    notes: Sequence[str] = (),
+    base: BaseLayer | None = None,
+) -> str:
+    """Make the page. maps: of one metric and level, any slots and windows. points: to be marked.
+
+    notes: further sentences for the reader.  base: streets, districts or stations of the user's.
+    """
+    data = map_data(maps, points, notes, base)
+    return page_template("density.html.j2").render(
+        metric=maps[0].metric, data=map_json(data), data_url=None, **view_of(data)
+    )
+
+
+def map_json(data: dict[str, Any]) -> str:
+    """What map.js draws of the data, as JSON that is safe within a page."""
+    drawn = {name: value for name, value in data.items() if name != "texts"}
+    text = json.dumps(drawn, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.replace("<", "\\u003c")
+
+
+def view_of(data: dict[str, Any]) -> dict[str, Any]:
+    """What `map_view.html.j2` shows before its script runs: texts, and the first map's table."""
+    one = next(each for each in data["maps"][::-1] if each["window"] == data["first"])
+    told, shares = set(one["visible"]), one["share"]
+    inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
+    order = sorted(range(len(shares)), key=lambda i: (i not in told, -shares[i]))[:BUSIEST]
+    rows = [
+        {
+            "name": data["names"][i],
+            "called": data["called"].get(i, data["called"].get(str(i), "")),
+            "visible": i in told,
+            "share": shares[i] * data["unit"],
+            "in_box": shares[i] * data["unit"] / inside,
+            "low": one["low"][i] * data["unit"],
+            "high": one["high"][i] * data["unit"],
+        }
+        for i in order
+    ]
+    shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
+    shown["no_data"] = "no_data" in one
+    return {"shown": shown, "texts": data["texts"]}
+
+
+def first_view(maps: Sequence[Density]) -> int:
+    """Which map is shown first: the last one with half as many answers in the box as the most.
+
+    The last window is often one that most devices have not answered for yet.
+    """
+    inside = [one.num_reports * one.in_box for one in maps]
+    return max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
+
+
+def map_data(
+    maps: Sequence[Density],
+    points: Sequence[Point] = (),
+    notes: Sequence[str] = (),
+    base: BaseLayer | None = None,
+) -> dict[str, Any]:
+    """All that map.js draws, in plain values. Arguments as in `render_page`."""
+    one, base = maps[0], base or BaseLayer()
+    grid, outlines = one.places.grid, one.places.outlines()
+    cells = [
+        [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in outline] for outline in outlines
+    ]
+    corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
+    (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
+    own = base.shifted(grid.unrolled)
+    first = window_text(maps[first_view(maps)])
+    top = top_share([drawn_shares(each) for each in maps])
+    return {
+        "cells": cells,
+        "names": list(one.places.shown_cells),
+        "points": [
+            [round(grid.unrolled(lon), _PLACES), round(lat, _PLACES)] for lat, lon in points
+        ],
+        "maps": [_map(each, top) for each in maps],
+        "called": _called(maps, base),
+        "first": first,
+        "level": one.options.level,
+        "unit": _UNIT,
+        "top": top,
+        "scale": {"told_from": TOLD_FROM, "untold_to": UNTOLD_TO, "untold_steps": UNTOLD_STEPS},
+        "around": surroundings(View(west, south, east, north).wider(_AROUND)),
+        "base": {"lines": own.lines, "areas": own.areas, "points": own.points},
+        "texts": {
+            "promise": promise_text(one),
+            "grid": grid_text(one),
+            "level": f"{100 * one.options.level:g} %",
+            "notes": [*notes, *grouped_warnings(maps), *visible_notes(maps, first)],
+            "source": bundled_source(),
+        },
+    }
+
+
+def _map(one: Density, top: float) -> dict[str, Any]:
+    """What is drawn of a map; `no_data` only where the metric declares it."""
+    size = one.num_cells
+    return {
+        "slot": one.slot_text,
+        "window": window_text(one),
+        "reports": one.num_reports,
+        "floor": one.floor,
+        **one.reserved_shares,
+        "unlisted": one.unlisted,
+        "share": _counted(one.shares[:size]),
+        "low": _counted(one.low[:size]),
+        "high": _counted(one.high[:size]),
+        "estimate": _counted(one.estimate[:size]),
+        "shade": np.rint(255 * positions(one, top)).astype(int).tolist(),
+        "visible": np.flatnonzero(one.visible[:size]).tolist(),
+        "source": source_text(one),
+        "changed": _changed(one),
+    }
+
+
+def _changed(one: Density) -> dict[int, list[float]]:
+    """Cells that differ from the other windows of a series: change, and its interval's ends."""
+    if one.changes is None:
+        return {}
+    found = one.changes
+    edges = np.stack([found.difference, found.low, found.high], axis=1).round(6)
+    return {
+        int(i): edges[i].tolist() for i in np.flatnonzero(one.changes.detected[: one.num_cells])
+    }
+
+
+def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
+    """What the busiest cells of any map are called, by their index."""
+    one = maps[0]
+    busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
+    centre, wide = one.places.grid.centre, cell_km(one)
+    named = {i: place_name(centre(one.cells[i]), base, wide) for i in sorted(busiest)}
+    return {i: name for i, name in named.items() if name}
+
+
+def _counted(shares: Floats) -> list[int]:
+    """Shares in whole units."""
+    counts: list[int] = np.rint(shares / _UNIT).astype(np.int64).tolist()
+    return counts

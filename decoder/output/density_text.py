@@ -1,0 +1,156 @@
+"""What is said of a map in words, wherever it is shown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from decoder.density.maps import Density
+from decoder.results.warnings import percent
+from rappor_core.metrics.groups import CROWD
+from rappor_core.sequence_risk import guess_sentence, sequence_risk
+from rappor_core.text import counted
+
+KM_A_DEGREE = 111.2
+NOT_APART = "not distinguishable from zero"
+NONE_TOLD = "No cell is told apart from zero"
+MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
+_MOST_NAMED = 4  # windows of a warning
+_DOUBTFUL = 1e-3  # one map in a thousand says so by chance
+_SOURCES = {
+    "field": "",
+    "series": "pooled over the windows",
+    "whole": "that of all windows",
+    "alone": "decoded by itself",
+    "projection": "made of the plain estimates alone",
+    "hierarchy": "method hierarchy",
+    "simplex": "method simplex",
+}
+
+
+def window_text(one: Density) -> str:
+    """The days of a map, or nothing; a report of a week or month is dated by its last day."""
+    days = list(dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day))
+    period = one.metric.period
+    if period == "day" or not days:
+        return " to ".join(days)
+    return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
+
+
+def row_notes(one: Density) -> list[str]:
+    """What is to be known of each row: told from zero or not, and a map beside its interval."""
+    outside = (one.shares < one.low) | (one.shares > one.high)
+    return [
+        "; ".join(text for text, said in ((NOT_APART, not seen), (MAP_APART, out)) if said)
+        for seen, out in zip(one.visible.tolist(), outside.tolist(), strict=True)
+    ]
+
+
+def visible_text(one: Density) -> str:
+    """How much of a map can be seen, and what to do about it, in a sentence."""
+    shares = one.shares[: one.num_cells]
+    mass = float(shares[shares >= one.floor].sum())
+    text = (
+        f"A share of {percent(one.floor)} is told from zero 8 times in 10, a smaller one less "
+        f"often; cells with at least as much hold {percent(mass)} of the map."
+    )
+    if one.places.listed is not None:
+        text += f" Cells that are not shown hold {percent(one.unlisted)} of it."
+    if mass < 0.5:
+        text += " To see more of it take a coarser level, more reports, or a larger epsilon."
+    return text
+
+
+def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
+    """`visible_text` of each slot in a window; which slot, where there are more."""
+    shown = [one for one in maps if window_text(one) == window]
+    if len({one.slot_text for one in maps}) == 1:
+        return [visible_text(one) for one in shown]
+    return [f"{one.slot_text}: {visible_text(one)}" for one in shown]
+
+
+def grouped_warnings(maps: Sequence[Density]) -> list[str]:
+    """Each warning once, with the slots and windows that it is about where it is not about all.
+
+    Warnings that differ in their figures alone are one; the figures of the last are given.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for one in maps:
+        where = ", ".join(filter(None, (one.slot_text, window_text(one))))
+        for warning in one.warnings:
+            found.setdefault(re.sub(r"[0-9][0-9.,e-]*", "#", warning), {})[where] = warning
+    return [_with_windows(said, len(maps)) for said in found.values()]
+
+
+def _with_windows(said: dict[str, str], num_maps: int) -> str:
+    text = list(said.values())[-1]
+    if num_maps == 1:
+        return text
+    if len(said) == num_maps:
+        return f"In all {num_maps} maps: {text}"
+    names, more = list(said), len(said) - _MOST_NAMED
+    listed = "; ".join(names[-_MOST_NAMED:]) + (f" and {more} more" if more > 0 else "")
+    return f"{listed}: {text}"
+
+
+def cell_km(one: Density) -> float:
+    """How wide or high a cell in the middle of the box is, the larger of both."""
+    return max(_cell_size(one))
+
+
+def source_text(one: Density) -> str:
+    """How the map was made, and how it agrees with its own reports; empty for a field of its own.
+
+    A small p says that the map contradicts the sums of the reports that it was made of.
+    """
+    text = _SOURCES[one.source]
+    if one.check is not None and one.check.p_value < _DOUBTFUL:
+        text += f"{', ' if text else ''}at odds with its own reports (p = {one.check.p_value:.2g})"
+    return text
+
+
+def grid_text(one: Density) -> str:
+    """What the cells are, and how large, in a sentence."""
+    grid, level = one.places.grid, one.places.levels[-1]
+    wide, high = _cell_size(one)
+    return (
+        f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
+        f"each about {wide:.2g} by {high:.2g} km."
+    )
+
+
+def _cell_size(one: Density) -> tuple[float, float]:
+    """Kilometres from west to east and from south to north of a cell in the middle."""
+    middle = one.places.outlines()[one.num_cells // 2]
+    latitudes, longitudes = zip(*middle, strict=True)
+    high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE
+    shrunk = math.cos(math.radians(sum(latitudes) / len(latitudes)))
+    return (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk, high
+
+
+def held_text(one: Density) -> str:
+    """What a map of held answers shows, in a sentence; nothing of another."""
+    location, unit = one.metric.location, one.metric.period
+    if location is None or not location.hold:
+        return ""
+    held = counted(location.hold, unit)
+    return (
+        f"It shows where devices were last seen, within {held} of their answer, not who was there "
+        f"in these days; changes lag by up to {held}."
+    )
+
+
+def promise_text(one: Density) -> str:
+    """What the map shows of places that are held, and what each device was promised."""
+    metric = one.metric
+    life, once = metric.lifetime_epsilon, metric.epsilon_one
+    lasting = metric.params.epsilon_infinity
+    by_cell = "" if math.isinf(lasting) else f", epsilon {lasting:.2f} for a cell, for life"
+    held = held_text(one)
+    return (
+        f"{held}{' ' if held else ''}"
+        f"Each device added its own noise before sending: epsilon {once:.2f} for a report{by_cell}"
+        f", and at most {life:.2f} for which values it ever names. "
+        f"{sequence_risk(metric).sentence} {guess_sentence(metric, CROWD)}"
+    )

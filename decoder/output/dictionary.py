@@ -1,0 +1,221 @@
+"""The public dictionary: what is collected, by whom, until when, and what it can tell of a person.
+
+One page for people who never saw the code; nothing in it needs a key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from decoder.files import make_folder, replacing
+from decoder.output.jinja import page_template
+from decoder.output.number_text import factor
+from rappor_core.metrics.association import Association
+from rappor_core.metrics.metric import Metric
+from rappor_core.risk import risk_of
+from rappor_core.sequence_risk import risk_text
+from rappor_core.text import visible
+
+MOST_LISTED = 12  # thresholds and values of a side that are named one by one
+KINDS = {
+    "string": "a text",
+    "category": "one of the answers listed",
+    "boolean": "yes or no",
+    "location": "the area where the device usually is",
+    "discover": "a text that no list holds: a device sends a code of its beginning or of all of "
+    "it, from which only frequent texts can be read",
+}
+OF_PERIOD = {
+    "sum": "the sum of",
+    "count": "how often something is counted in",
+    "mean": "the mean of",
+    "median": "the median of",
+    "max": "the largest number of",
+    "last": "the last number of",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A metric in words, or an association of two.
+
+    once, value, life: epsilon of a report, of one value for ever, and of everything for ever.
+    linked: with which answers its own travel together, and why.
+    """
+
+    name: str
+    description: str
+    what: str
+    answers: tuple[str, ...]
+    owner: str
+    expires: date
+    over: bool
+    period: str
+    once: float
+    value: float
+    life: float
+    risk: str
+    linked: tuple[str, ...] = ()
+
+
+def entries_of(
+    metrics: Iterable[Metric], today: date, associations: Sequence[Association] = ()
+) -> list[Entry]:
+    """What the dictionary says of metrics, by declared name; parts of a location are one entry.
+
+    Associations follow, as entries of their own.
+    """
+    linked = {
+        metric.name: _linked(one, other.name)
+        for one in associations
+        for metric, other in (one.metrics, one.metrics[::-1])
+        if one.expires >= today
+    }
+    first: dict[str, Metric] = {}
+    for metric in metrics:
+        first.setdefault(metric.base_name, metric)
+    single = [
+        replace(_entry(name, metric, today), linked=linked.get(name, ()))
+        for name, metric in sorted(first.items())
+    ]
+    pairs = sorted(associations, key=lambda one: one.name)
+    return [_shown(one) for one in [*single, *(_association_entry(one, today) for one in pairs)]]
+
+
+def _shown(entry: Entry) -> Entry:
+    """An entry in one line a text, without characters that hide or turn what is written."""
+
+    def plain(text: str) -> str:
+        return visible(" ".join(text.split()))
+
+    return replace(
+        entry,
+        description=plain(entry.description),
+        what=plain(entry.what),
+        answers=tuple(map(plain, entry.answers)),
+        owner=plain(entry.owner),
+        linked=tuple(map(plain, entry.linked)),
+    )
+
+
+def write_site(entries: Iterable[Entry], folder: Path, contact: str) -> Path:
+    """Write the dictionary as one page that loads nothing; returns its path. Raises OutputError.
+
+    contact: whom to ask, in words or as an address.
+    """
+    make_folder(folder)
+    page = page_template("dictionary.html.j2").render(
+        entries=list(entries), contact=contact, odds=odds_text
+    )
+    with replacing(folder / "index.html") as part:
+        part.write_text(page, encoding="utf-8")
+    return folder / "index.html"
+
+
+def _entry(name: str, metric: Metric, today: date) -> Entry:
+    risk = risk_of(metric)
+    what, answers = _ASKED.get(metric.kind, _plain)(metric)
+    return Entry(
+        name=name,
+        description=metric.description,
+        what=what,
+        answers=answers,
+        owner=metric.owner,
+        expires=metric.expires,
+        over=metric.expires < today,
+        period=_period(metric),
+        once=risk.report,
+        value=_of_one_answer(metric),
+        life=risk.life,
+        risk=risk_text(metric),
+    )
+
+
+def _of_one_answer(metric: Metric) -> float:
+    """Nats: what all reports of one answer can tell, in one life of the device's storage."""
+    return min(metric.params.epsilon_infinity, metric.lifetime_epsilon)
+
+
+def _plain(metric: Metric) -> tuple[str, tuple[str, ...]]:
+    """What is asked, and the answers where they are listed."""
+    return KINDS.get(metric.kind, metric.kind), metric.categories
+
+
+def _number(metric: Metric) -> tuple[str, tuple[str, ...]]:
+    """What is made of a period, and how little of it a device says."""
+    number = metric.details
+    edges = tuple(f"{edge:g}" for edge in number.edges)
+    if len(edges) > MOST_LISTED:
+        edges = (f"{len(edges)} from {edges[0]} to {edges[-1]}",)
+    said = (
+        "only whether it reaches one threshold, which chance has given to it"
+        if number.mode == "memo"
+        else "once, between which of a few thresholds it lies"
+    )
+    apart = ", or that there was none" if number.none == "apart" else ""
+    moved = ", each moved by a secret of the device" if number.ask == "mean" else ""
+    made = f"{OF_PERIOD[number.of_period]} a {metric.period}, in {number.unit}"
+    return f"{made}. A device says {said}{apart}. The thresholds{moved}", edges
+
+
+def _pair(metric: Metric) -> tuple[str, tuple[str, ...]]:
+    """The two lists."""
+    pair = metric.details
+    sides = [
+        f"{name} ({', '.join(labels) if len(labels) <= MOST_LISTED else f'{len(labels)} values'})"
+        for name, labels in zip(pair.of, map(pair.labels, (0, 1)), strict=True)
+    ]
+    return f"two answers as one: {sides[0]} and {sides[1]}", ()
+
+
+_ASKED = {"number": _number, "pair": _pair}
+
+
+def _association_entry(one: Association, today: date) -> Entry:
+    """What two linked reports can tell: what both can, together."""
+    shared = one.cohort_of_second is not None
+    cohort = (
+        ". Both use the one group (cohort) that the device drew for the first" if shared else ""
+    )
+    risk = risk_of(*one.metrics)
+    return Entry(
+        name=one.name,
+        description=one.description,
+        what=f"nothing more: the reports of {one.of[0]} and of {one.of[1]} of one day are sent "
+        f"together, so that it can be seen how the two go together{cohort}",
+        answers=(),
+        owner=one.owner,
+        expires=one.expires,
+        over=one.expires < today,
+        period=f"at most once a {one.first.period}",
+        once=risk.report,
+        value=sum(map(_of_one_answer, one.metrics)),
+        life=risk.life,
+        risk=risk.sentence,
+    )
+
+
+def _linked(one: Association, other: str) -> tuple[str, ...]:
+    """What people should know of an association, for one of its metrics."""
+    return (
+        f"with the answer to {other}, if both are given on one day, until {one.expires}",
+        one.description,
+    )
+
+
+def _period(metric: Metric) -> str:
+    most = metric.max_reports_per_period
+    times = "at most one report" if most == 1 else f"at most {most:,} reports"
+    ever = "" if metric.max_reports is None else f", {metric.max_reports:,} in all"
+    return f"{times} a {metric.period}{ever}"
+
+
+def odds_text(epsilon: float) -> str:
+    """An epsilon as odds."""
+    if math.isinf(epsilon):
+        return "no bound"
+    return f"epsilon {epsilon:.2f}: odds change at most {factor(epsilon)} times"

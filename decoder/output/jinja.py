@@ -1,0 +1,52 @@
+"""The environment of all pages: values are escaped, and a name that is not given is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+
+from decoder.output.assets import script, stylesheet
+from decoder.output.number_text import count, days, fraction, interval, p_text
+from decoder.results.tables import short
+from decoder.results.warnings import percent, points
+
+_FILTERS = (count, fraction, p_text, percent, points, short)
+
+
+@cache
+def page_environment(assets: str | None = None, *packages: str) -> Environment:
+    """The templates of `decoder/output/templates` with the filters and functions they use.
+
+    Args:
+        assets: URL of the folder where style and scripts are served; None puts them into the page.
+        packages: others with a folder `templates`.
+    """
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "decoder.output")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {one.__name__: one for one in _FILTERS}
+    environment.globals |= {
+        "assets": assets,
+        "days": days,
+        "interval": interval,
+        "script": script,
+        "stylesheet": stylesheet,
+    }
+    return environment
+
+
+def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> Template:
+    """A template by the name of its file, for a page with its style and scripts inside.
+
+    packages: as in `page_environment`.  filters: more functions that it may apply, by names
+    that no other page gives another meaning.
+    """
+    environment = page_environment(None, *packages)
+    environment.filters |= filters
+    return environment.get_template(name)

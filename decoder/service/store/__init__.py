@@ -1,1 +1,0 @@
-"""Tables and statements of the service: plain functions on a connection, typed rows."""

@@ -1,0 +1,138 @@
+"""What a decoder service has, as objects of Python: lists, jobs, results.
+
+Each shows itself in a notebook. Standard library only; pandas for `to_frame`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from decoder.errors import DecodeError, RemoteError
+from decoder.notebook import html_table, to_frame
+from decoder_client.http import Kept, no_table
+
+_LIVE = ("queued", "running", "cancelling")
+_ROWS = {"decode": "detected", "density": "maps", "number": "curve", "pair": "cells"}
+_ROWS |= {"series": "rows", "compare": "rows", "discover": "found"}
+
+
+@dataclass(frozen=True)
+class CandidateList:
+    """A list of the service, by its latest version. kind: candidates or weights."""
+
+    id: str
+    name: str
+    version: int
+    entries: int
+    owner: str
+    kind: str = "candidates"
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """As a job's `candidates`, or its `weights`."""
+        return {"list": self.id, "version": self.version}
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        row = (self.name, self.version, self.entries, self.owner)
+        title = "Weights" if self.kind == "weights" else "Candidate list"
+        return html_table(title, ("name", "version", "values", "owner"), [row])
+
+
+class Job(Kept):
+    """A job as it was when it was last asked for: `refresh`, `wait`."""
+
+    route = "/v1/jobs"
+
+    @property
+    def state(self) -> str:
+        """queued, running, cancelling, done, failed, cancelled or abandoned."""
+        return str(self.row["state"])
+
+    def cancel(self) -> Job:
+        """Ask for its end."""
+        self.row = self.service.ask("POST", f"{self.path}/cancel")
+        return self
+
+    def wait(self, seconds: float = 3600.0, poll: float = 0.5) -> Job:
+        """Wait until it is over. Raises RemoteError when it still is not after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.refresh().state in _LIVE:
+            if time.monotonic() > deadline:
+                raise RemoteError(f"job {self.id} is still {self.state} after {seconds:g} seconds")
+            time.sleep(poll)
+        return self
+
+    def result(self) -> Result:
+        """Its result. Raises DecodeError with the reason for a job that has none."""
+        if self.row["result_id"] is None:
+            raise DecodeError(f"job {self.id} is {self.state}: {self.row['reason']}")
+        return Result(self.service, self.service.ask("GET", f"/v1/results/{self.row['result_id']}"))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        columns = ("id", "kind", "metric", "state", "stage", "reason")
+        return html_table("Job", columns, [[self.row[name] for name in columns]])
+
+
+@dataclass
+class Result(Kept):
+    """A stored result."""
+
+    route = "/v1/results"
+    _found: list[dict[str, Any]] | None = field(default=None, repr=False)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """In numbers, with its warnings."""
+        return dict(self.row["summary"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Its main table: of a decoding what was found, of a density its maps,
+        of a number its curve, of a pair its cells."""
+        if self._found is None:
+            content = self.service.read("GET", f"{self.path}/data", {"format": "json"})
+            try:
+                self._found = list(json.loads(content)[_ROWS[self.row["kind"]]])
+            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                raise no_table(f"result {self.id}", error) from None
+        return self._found
+
+    def to_frame(self) -> Any:
+        """`rows` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
+        return to_frame(self.rows(), self._columns())
+
+    def data(self, form: str) -> bytes:
+        """The main table as csv (exactly as stored), json, parquet or geojson."""
+        query = {"format": form, "exact": "true"}
+        return self.service.read("GET", f"{self.path}/data", query)
+
+    def file(self, name: str) -> bytes:
+        """A file, exactly as stored; `row["files"]` names them."""
+        return self.service.read("GET", f"{self.path}/files/{name}", {"exact": "true"})
+
+    def give_up(self) -> None:
+        """Give it up: it counts for you no more, and is deleted once nobody holds it."""
+        self.service.ask("DELETE", self.path)
+
+    def _columns(self) -> list[str]:
+        return list(dict.fromkeys(name for row in self.rows() for name in row))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        days = f"{self.row['first_day']} to {self.row['last_day']}" if self.row["first_day"] else ""
+        title = f"{self.row['kind']} of {self.row['metric']} {days}".strip()
+        columns = [name for name in self._columns() if name not in ("forged_shift", "true_share")]
+        rows = [[row.get(name) for name in columns] for row in self.rows()]
+        return html_table(title, columns, rows, self.summary.get("warnings", ()))
+
+
+def list_of(row: Mapping[str, Any]) -> CandidateList:
+    """A list as the service tells it."""
+    names = ("id", "name", "version", "entries", "owner")
+    known = {name: row[name] for name in names}
+    return CandidateList(**known, kind=row.get("kind", "candidates"))

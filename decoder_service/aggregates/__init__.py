@@ -1,0 +1,1 @@
+"""Counts that people upload: kept by their digest."""

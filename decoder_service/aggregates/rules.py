@@ -1,0 +1,88 @@
+"""Aggregates that people upload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from decoder_service.aggregates import rows
+from decoder_service.aggregates.rows import AggregateRow
+from decoder_service.jobs.known_counts import shape_of
+from decoder_service.people.access import Access
+from decoder_service.people.permissions import Act, Person, require, visible_aggregates
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import NotFoundError, QuotaError
+from decoder_service.shell.models import aggregates as table
+from decoder_service.worker.uploads import Reader
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """Aggregates by the digest of their bytes. Each call asks for the role."""
+
+    database: Database
+    clock: Clock
+    access: Access
+    max_bytes_of_person: int
+    reader: Reader
+
+    def upload(self, person: Person, content: bytes) -> AggregateRow:
+        """Store an aggregate file. Raises RoleError, QuotaError, RapporError for no such file."""
+        require(person, Act.ANALYSE)
+        row, text = self.reader.read(described, content, self.clock().timestamp())
+        with self.database.change() as connection:
+            held = rows.aggregate_bytes_of(connection, person.id) + len(text)
+            if held > self.max_bytes_of_person:
+                raise QuotaError(
+                    f"your aggregates would hold {held:,} bytes, above {self.max_bytes_of_person:,}"
+                )
+            rows.save_aggregate(connection, row, text, person.id)
+            self.access.note(connection, person, "upload-aggregate", sha256=row.sha256)
+        return row
+
+    def all(self, person: Person, limit: int = 1000) -> list[AggregateRow]:
+        """What one may decode, newest first, without the counts. Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return rows.load_aggregates(connection, visible_aggregates(person), limit)
+
+    def get(self, person: Person, sha: str) -> AggregateRow:
+        """One of them. Raises RoleError, NotFoundError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            which = visible_aggregates(person) & (table.c.sha256 == sha)
+            found = rows.load_aggregates(connection, which, 1)
+        if not found:
+            raise NotFoundError(
+                f"there is no aggregate {sha[:70]!a} that you may see; upload its file"
+            )
+        return found[0]
+
+
+def described(content: bytes | str, at: float) -> tuple[AggregateRow, bytes]:
+    """The row of an aggregate file, and its bytes in the one form that digests are made of.
+
+    Raises AggregateError, WireFormatError.
+    """
+    try:
+        one = Aggregate.from_json(content)
+    except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition
+        raise AggregateError(str(error)) from error
+    text = one.to_json().encode()
+    num_cohorts, own_values = shape_of(one.definition, one.params)
+    row = AggregateRow(
+        sha256=sha256(text).hexdigest(),
+        metric=one.metric,
+        params_id=one.params_id,
+        first_day=one.first_day.isoformat() if one.first_day else None,
+        last_day=one.last_day.isoformat() if one.last_day else None,
+        num_reports=one.num_reports,
+        created=at,
+        kind=str(one.definition["kind"])[:32] if "kind" in one.definition else None,
+        num_cohorts=num_cohorts,
+        own_values=own_values,
+    )
+    return row, text

@@ -1,0 +1,1 @@
+"""Alarms of schedules: their rules, the events that they tell, mail and webhooks."""

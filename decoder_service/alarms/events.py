@@ -1,0 +1,294 @@
+"""What alarms tell: causes found when a window is settled, each told once.
+
+The event of a cause is inserted in the transaction that settles its window, under a key that is
+unique for the alarm.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from sqlalchemy import Connection
+
+from decoder.comparison.differences import corrected, independent, more_than
+from decoder.results.warnings import odd_cohorts
+from decoder_service.alarms.rows import AlarmRow, EventRow, EventState, load_alarms, save_event
+from decoder_service.jobs.specs import Model, canonical
+from decoder_service.schedules.multiplicity import Family, WindowTests, decided
+from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.schedules.rules import Schedules, spec_of_schedule
+from decoder_service.schedules.series import load_tests
+from decoder_service.schedules.window_rows import (
+    WindowRow,
+    WindowState,
+    add_values,
+    first_reading,
+    settle_window,
+)
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import ConflictError
+
+MOST_SHOWN = 20  # values of one event
+USUAL_WINDOWS = 8  # whose median is what is expected
+FEW_REPORTS = 100.0  # of a day, below which its refusals tell nothing
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+class Rules(Model):
+    """What an alarm tells. None and False: nothing of it.
+
+    new_value: a value that no earlier window showed.  change: a share that moved by more than
+    this since the window before.  fewer_reports: less than this share of the median of the windows
+    before.  cohort: a cohort that does not follow the model.  refused: of a day's reports more
+    than this share was refused by the collector.  failed: a window that could not be decoded.
+    """
+
+    new_value: bool = False
+    change: Share | None = None
+    fewer_reports: Share | None = None
+    cohort: bool = False
+    refused: Share | None = None
+    failed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A cause. values: text of strangers, shown where an alarm says so."""
+
+    rule: str
+    cause: str
+    text: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """Settles windows and stores what is to be told of them."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    schedules: Schedules
+
+    def settle_done(
+        self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
+    ) -> WindowRow:
+        """Settle a window whose result is there, unless another process was first."""
+        now = replace(window, state=WindowState.DONE, result_id=result_id)
+        options, family = spec_of_schedule(schedule).options, Family(schedule.family)
+        done = [one for one in earlier if one.state == WindowState.DONE]
+        wanted = done if family is Family.SERIES else done[-1:]
+        with self.database.read() as connection:
+            alarms = load_alarms(connection, [schedule.id])
+            read = load_tests(connection, [*wanted, now])
+        tests = dict(zip(read, decided(list(read.values()), family, options.alpha), strict=True))
+        rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
+        try:
+            with self.database.change() as connection:
+                if not settle_window(connection, window, WindowState.DONE, result_id):
+                    return now
+                found = list(_of_reports(done, now, rules))
+                if now in tests:
+                    found += self._of_values(connection, schedule, now, tests[now], bool(done))
+                    found += _of_cohorts(now, tests[now])
+                    before = tests.get(done[-1]) if done else None
+                    if before is not None:
+                        found += _of_changes(now, before, tests[now], options.alpha, rules)
+                self._store(connection, schedule, alarms, found, now)
+        except ConflictError:  # it is settled by a later tick
+            return now
+        return now
+
+    def tell_failed(
+        self, connection: Connection, schedule: ScheduleRow, window: WindowRow, state: WindowState
+    ) -> None:
+        """Store that a window was given up."""
+        text = f"the window could not be decoded: its job {state}"
+        finding = Finding("failed", f"failed:{_name(window)}", text)
+        alarms = load_alarms(connection, [schedule.id])
+        self._store(connection, schedule, alarms, [finding], window)
+
+    def wants_refusals(self) -> bool:
+        """Whether any alarm looks at refused reports."""
+        return any(rules.refused is not None for _, _, rules in self._refusals())
+
+    def tell_refusals(self, accepted: float, refused: float) -> None:
+        """Store that many reports of this day were refused. accepted, refused: counted so far."""
+        day = self.clock().date().isoformat()
+        try:
+            with self.database.change() as connection:
+                base = first_reading(connection, day, accepted, refused)
+        except ConflictError:
+            return
+        if accepted < base[0] or refused < base[1]:  # the collector started again
+            base = (0.0, 0.0)
+        lost, total = refused - base[1], accepted - base[0] + refused - base[1]
+        if total < FEW_REPORTS:
+            return
+        for schedule, alarm, rules in self._refusals():
+            if rules.refused is None or lost <= rules.refused * total:
+                continue
+            text = f"of {total:,.0f} reports on {day}, {lost:,.0f} were refused by the collector"
+            finding = Finding("refused", f"refused:{day}", text)
+            try:
+                with self.database.change() as connection:
+                    self._store(connection, schedule, [alarm], [finding], None)
+            except ConflictError:
+                continue
+
+    def _refusals(self) -> list[tuple[ScheduleRow, AlarmRow, Rules]]:
+        found = []
+        by_id = {one.id: one for one in self.schedules.every_enabled()}
+        with self.database.read() as connection:
+            for alarm in load_alarms(connection, list(by_id)):
+                rules = Rules.model_validate_json(alarm.rules)
+                if rules.refused is not None:
+                    found.append((by_id[alarm.schedule_id], alarm, rules))
+        return found
+
+    def _of_values(
+        self,
+        connection: Connection,
+        schedule: ScheduleRow,
+        window: WindowRow,
+        tests: WindowTests,
+        told: bool,
+    ) -> list[Finding]:
+        """New values; those of the first window are what is compared with."""
+        held = [tests.values[i] for i in np.flatnonzero(tests.detected)]
+        new = add_values(connection, schedule.id, window.params_id, held)
+        if not new or not told:
+            return []
+        found = "1 value was" if len(new) == 1 else f"{len(new)} values were"
+        text = f"{found} found that no earlier window showed"
+        return [Finding("new_value", f"new-value:{_name(window)}", text, tuple(new[:MOST_SHOWN]))]
+
+    def _store(
+        self,
+        connection: Connection,
+        schedule: ScheduleRow,
+        alarms: list[AlarmRow],
+        found: list[Finding],
+        window: WindowRow | None,
+    ) -> None:
+        at = self.clock().timestamp()
+        for alarm in alarms:
+            rules = Rules.model_validate_json(alarm.rules).model_dump()
+            for finding in found:
+                rule, _, bound = finding.rule.partition(":")
+                wanted = rules[rule]
+                if not wanted or (bound and float(bound) != wanted):
+                    continue
+                event_id = self.random_bytes(8).hex()
+                body = _body(event_id, schedule, alarm, finding, window)
+                state = EventState.WAITING
+                row = EventRow(event_id, alarm.id, finding.cause, body, state, 0, at, "", at)
+                save_event(connection, row)
+
+
+def _body(
+    event_id: str,
+    schedule: ScheduleRow,
+    alarm: AlarmRow,
+    finding: Finding,
+    window: WindowRow | None,
+) -> str:
+    content: dict[str, Any] = {
+        "version": 1,
+        "event": event_id,
+        "rule": finding.rule.partition(":")[0],
+        "cause": finding.cause,
+        "text": finding.text,
+        "alarm": alarm.name,
+        "schedule": {"id": schedule.id, "name": schedule.name, "metric": schedule.metric},
+    }
+    if window is not None:
+        content["window"] = {
+            "first_day": window.first_day,
+            "last_day": window.last_day,
+            "params_id": window.params_id,
+            "result_id": window.result_id,
+        }
+    if alarm.show_values:
+        content["values"] = list(finding.values)
+    return canonical(content)
+
+
+def _of_reports(done: list[WindowRow], window: WindowRow, rules: list[Rules]) -> Iterator[Finding]:
+    usual = [one.num_reports for one in done[-USUAL_WINDOWS:]]
+    if not usual:
+        return
+    expected = float(np.median(usual))
+    for share in sorted({one.fewer_reports for one in rules if one.fewer_reports}):
+        if window.num_reports < share * expected:
+            text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
+            yield Finding(f"fewer_reports:{share!r}", f"fewer-reports:{_name(window)}", text)
+
+
+def _of_cohorts(window: WindowRow, tests: WindowTests) -> list[Finding]:
+    odd = odd_cohorts(tests.cohort_z).tolist()
+    if not odd:
+        return []
+    shown = ", ".join(map(str, odd[:MOST_SHOWN]))
+    text = (
+        f"{len(odd)} cohorts do not follow the model, such as {shown}: their counts may be forged"
+    )
+    return [Finding("cohort", f"cohort:{_name(window)}", text)]
+
+
+def _of_changes(
+    window: WindowRow, before: WindowTests, after: WindowTests, alpha: float, rules: list[Rules]
+) -> list[Finding]:
+    found = []
+    for bound in sorted({one.change for one in rules if one.change}):
+        moved = changed_values(before, after, bound, alpha)
+        if moved:
+            points = f"{100 * bound:g} points"
+            text = f"{len(moved)} values changed by more than {points} since the window before"
+            cause = f"change:{_name(window)}"
+            found.append(Finding(f"change:{bound!r}", cause, text, tuple(moved[:MOST_SHOWN])))
+    return found
+
+
+def changed_values(
+    before: WindowTests, after: WindowTests, bound: float, alpha: float
+) -> list[str]:
+    """Values whose share moved by more than a bound, at a family-wise level over the values.
+
+    Tested are those that one of the windows detected, each against a change of at most `bound`,
+    with Bonferroni's correction. The errors of the windows are taken as independent; devices that
+    repeat their permanent responses make their difference smaller, not larger.
+    """
+    places = {value: i for i, value in enumerate(before.values)}
+    pairs = [(places[value], i) for i, value in enumerate(after.values) if value in places]
+    pairs = [(i, j) for i, j in pairs if before.detected[i] or after.detected[j]]
+    first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+    difference, error = independent(
+        (before.estimate[first], before.std_error[first]),
+        (after.estimate[second], after.std_error[second]),
+    )
+    told = corrected(more_than(bound, difference, error), "bonferroni", alpha).detected
+    return [after.values[j] for j in second[told]]
+
+
+def _name(window: WindowRow) -> str:
+    """Of a window, the same whatever list it was decoded with."""
+    return f"{window.params_id}:{window.first_day}"
+
+
+def shown_event(row: EventRow) -> dict[str, Any]:
+    """An event as the owner of its alarm sees it."""
+    return {
+        "id": row.id,
+        "alarm": row.alarm_id,
+        "state": row.state,
+        "tries": row.tries,
+        "reason": row.reason,
+        **json.loads(row.body),
+    }

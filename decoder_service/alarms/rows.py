@@ -1,0 +1,127 @@
+"""Rows of alarms and of what they told. A cause is there once for an alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from decoder_service.shell.models import alarm_events, alarms
+
+
+class EventState(StrEnum):
+    """Of what an alarm tells."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    FAILED = "failed"  # after all tries
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRow:
+    """An alarm of a schedule. channel: webhook or email.  rules: JSON.  secret: of webhooks."""
+
+    id: str
+    schedule_id: str
+    name: str
+    channel: str
+    target: str
+    secret: str
+    rules: str
+    show_values: bool
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One cause, told once. body: JSON.  due: when it is tried next.  tries: that were begun."""
+
+    id: str
+    alarm_id: str
+    cause: str
+    body: str
+    state: str
+    tries: int
+    due: float
+    reason: str
+    created: float
+    sent: float | None = None
+
+
+_ALARM = [alarms.c[name] for name in AlarmRow.__slots__]
+_EVENT = [alarm_events.c[name] for name in EventRow.__slots__]
+
+
+def save_alarm(connection: Connection, row: AlarmRow) -> None:
+    """Insert an alarm."""
+    connection.execute(insert(alarms).values({n: getattr(row, n) for n in AlarmRow.__slots__}))
+
+
+def load_alarms(connection: Connection, schedule_ids: Collection[str]) -> list[AlarmRow]:
+    """The alarms of schedules, by name."""
+    statement = select(*_ALARM).where(alarms.c.schedule_id.in_(schedule_ids))
+    ordered = statement.order_by(alarms.c.name, alarms.c.id)
+    return [AlarmRow(*row) for row in connection.execute(ordered)]
+
+
+def delete_alarm(connection: Connection, schedule_id: str, alarm_id: str) -> bool:
+    """Delete an alarm and what it told; False where there is none."""
+    own = (alarms.c.id == alarm_id) & (alarms.c.schedule_id == schedule_id)
+    if connection.execute(select(1).where(own)).first() is None:
+        return False
+    connection.execute(delete(alarm_events).where(alarm_events.c.alarm_id == alarm_id))
+    return connection.execute(delete(alarms).where(own)).rowcount == 1
+
+
+def save_event(connection: Connection, row: EventRow) -> bool:
+    """Insert what is to be told; False where the cause was told, or waits, already."""
+    known = select(1).where(
+        alarm_events.c.alarm_id == row.alarm_id, alarm_events.c.cause == row.cause
+    )
+    if connection.execute(known).first() is not None:
+        return False
+    connection.execute(
+        insert(alarm_events).values({name: getattr(row, name) for name in EventRow.__slots__})
+    )
+    return True
+
+
+def load_events(connection: Connection, alarm_ids: Collection[str], limit: int) -> list[EventRow]:
+    """What alarms told, newest first."""
+    statement = select(*_EVENT).where(alarm_events.c.alarm_id.in_(alarm_ids))
+    ordered = statement.order_by(alarm_events.c.created.desc(), alarm_events.c.id).limit(limit)
+    return [EventRow(*row) for row in connection.execute(ordered)]
+
+
+def take_event(connection: Connection, at: float, until: float) -> tuple[EventRow, AlarmRow] | None:
+    """The event that is due for longest, held until a time; it is due again if nothing is said."""
+    due = (alarm_events.c.state == EventState.WAITING, alarm_events.c.due <= at)
+    ordered = select(*_EVENT).where(*due).order_by(alarm_events.c.due, alarm_events.c.id)
+    found = connection.execute(ordered.limit(1).with_for_update(skip_locked=True)).first()
+    if found is None:
+        return None
+    row = EventRow(*found)
+    same = (alarm_events.c.id == row.id, alarm_events.c.tries == row.tries)
+    held = {"tries": row.tries + 1, "due": until}
+    if connection.execute(update(alarm_events).where(*same).values(held)).rowcount != 1:
+        return None
+    alarm = connection.execute(select(*_ALARM).where(alarms.c.id == row.alarm_id)).one()
+    return row, AlarmRow(*alarm)
+
+
+def end_event(
+    connection: Connection, row: EventRow, state: EventState, at: float, reason: str = ""
+) -> None:
+    """Store what became of a try. at: when it was sent, or when it is due again."""
+    values: dict[str, object] = {"state": state, "reason": reason[:500]}
+    values |= {"sent": at} if state is EventState.SENT else {"due": at}
+    same = (alarm_events.c.id == row.id, alarm_events.c.state == EventState.WAITING)
+    connection.execute(update(alarm_events).where(*same).values(values))
+
+
+def count_events(connection: Connection) -> dict[str, int]:
+    """How many events there are in each state."""
+    statement = select(alarm_events.c.state, func.count()).group_by(alarm_events.c.state)
+    return {str(state): int(count) for state, count in connection.execute(statement)}

@@ -1,0 +1,188 @@
+"""Alarms as people set them, and the sending of what they tell.
+
+At least once: an event is due again unless its sending was stored. Its id is the same in each try.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from decoder_service.alarms import mail, rows, webhooks
+from decoder_service.alarms.events import Rules
+from decoder_service.alarms.mail import MailServer
+from decoder_service.alarms.rows import AlarmRow, EventRow, EventState
+from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.permissions import Act, Person, require
+from decoder_service.schedules.rules import Schedules
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import (
+    NotFoundError,
+    QuotaError,
+    RequestError,
+    ServiceError,
+    StorageError,
+    UnavailableError,
+)
+
+MAX_ALARMS = 20  # of a schedule
+MOST_SENT = 50  # by one tick
+HOLD_SECONDS = 120.0  # longer than any try takes
+PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next try
+
+
+class Channel(StrEnum):
+    """How an alarm tells."""
+
+    WEBHOOK = "webhook"
+    EMAIL = "email"
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How events leave. mail: None where no mail server is set up.  pages: the service's URL."""
+
+    allow_loopback: bool
+    mail: MailServer | None
+    pages: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """What people may do with the alarms of their schedules."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    access: Access
+    schedules: Schedules
+    sending: Sending
+
+    def create(
+        self,
+        person: Person,
+        schedule_id: str,
+        name: str,
+        channel: Channel,
+        target: str,
+        rules: Rules,
+        show_values: bool = False,
+    ) -> AlarmRow:
+        """Set an alarm; its secret is shown by this answer alone.
+
+        Args:
+            person: owner of the schedule.
+            schedule_id: whose windows are looked at.
+            name: of the alarm.
+            channel: webhook or email.
+            target: URL or address.
+            rules: what is told.
+            show_values: whether values, which are sensitive, leave the service.
+
+        Raises:
+            RoleError, NotFoundError, RequestError, QuotaError.
+        """
+        require(person, Act.ANALYSE)
+        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
+            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
+        if channel is Channel.WEBHOOK:
+            webhooks.check_target(target, allow_loopback=self.sending.allow_loopback)
+        else:
+            mail.check_address(target)
+            if self.sending.mail is None:
+                raise RequestError("no mail server is set up here; an operator sets `smtp_host`")
+        row = AlarmRow(
+            id=self.random_bytes(8).hex(),
+            schedule_id=schedule_id,
+            name=name,
+            channel=channel,
+            target=target,
+            secret=self.random_bytes(32).hex(),
+            rules=rules.model_dump_json(),
+            show_values=show_values,
+            created=self.clock().timestamp(),
+        )
+        with self.database.change() as connection:
+            self.schedules.one(connection, person, schedule_id)
+            if len(rows.load_alarms(connection, [schedule_id])) >= MAX_ALARMS:
+                raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, as many as one may have")
+            rows.save_alarm(connection, row)
+            self.access.note(connection, person, "create-alarm", alarm=row.id, channel=channel)
+        return row
+
+    def all(self, person: Person, schedule_id: str) -> list[AlarmRow]:
+        """The alarms of a schedule. Raises RoleError, NotFoundError."""
+        self.schedules.get(person, schedule_id)
+        with self.database.read() as connection:
+            return rows.load_alarms(connection, [schedule_id])
+
+    def events(self, person: Person, schedule_id: str, limit: int = 100) -> list[EventRow]:
+        """What its alarms told, newest first. Raises RoleError, NotFoundError."""
+        found = [row.id for row in self.all(person, schedule_id)]
+        with self.database.read() as connection:
+            return rows.load_events(connection, found, limit)
+
+    def delete(self, person: Person, schedule_id: str, alarm_id: str) -> None:
+        """Delete an alarm and what it told. Raises RoleError, NotFoundError."""
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            self.schedules.one(connection, person, schedule_id)
+            if not rows.delete_alarm(connection, schedule_id, alarm_id):
+                raise NotFoundError(
+                    f"there is no alarm {alarm_id[:40]!a} of this schedule; its page has all"
+                )
+            self.access.note(connection, person, "delete-alarm", alarm=alarm_id)
+
+    def send_due(self) -> tuple[int, int]:
+        """Send what is due: how many were sent, and how many tries failed. Raises StorageError."""
+        sent = failed = 0
+        for _ in range(MOST_SENT):
+            at = self.clock().timestamp()
+            with self.database.change() as connection:
+                taken = rows.take_event(connection, at, at + HOLD_SECONDS)
+            if taken is None:
+                break
+            if self._try(*taken):
+                sent += 1
+            else:
+                failed += 1
+        return sent, failed
+
+    def _try(self, event: EventRow, alarm: AlarmRow) -> bool:
+        try:
+            self._send(event, alarm)
+        except StorageError:
+            raise
+        except ServiceError as error:
+            at = self.clock().timestamp()
+            over = event.tries >= len(PAUSES)
+            due = at if over else at + PAUSES[event.tries]
+            state = EventState.FAILED if over else EventState.WAITING
+            with self.database.change() as connection:
+                rows.end_event(connection, event, state, due, str(error))
+            return False
+        with self.database.change() as connection:
+            rows.end_event(connection, event, EventState.SENT, self.clock().timestamp())
+        return True
+
+    def _send(self, event: EventRow, alarm: AlarmRow) -> None:
+        if alarm.channel == Channel.WEBHOOK:
+            webhooks.post(
+                alarm.target,
+                event.body.encode(),
+                event=event.id,
+                secret=alarm.secret,
+                at=int(self.clock().timestamp()),
+                allow_loopback=self.sending.allow_loopback,
+            )
+            return
+        if self.sending.mail is None:
+            raise UnavailableError("no mail server is set up here")
+        mail.send(self.sending.mail, alarm.target, event.body, self._link(event))
+
+    def _link(self, event: EventRow) -> str:
+        found = json.loads(event.body).get("window", {}).get("result_id")
+        return f"{self.sending.pages}/results/{found}" if found and self.sending.pages else ""

@@ -1,0 +1,1 @@
+"""The public dictionary of metrics, which needs no key."""

@@ -1,0 +1,98 @@
+"""The public dictionary: without a key."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder.output.dictionary import Entry, entries_of, odds_text
+from decoder_service.metrics.rules import Declared
+from decoder_service.people.permissions import Person
+from decoder_service.shell.errors import AuthenticationError
+from decoder_service.shell.guard import without_key
+from decoder_service.shell.requests import current_person, service_of
+from decoder_service.shell.web import render
+from decoder_service.shell.web import router as new_router
+from rappor_core.errors import RapporError
+from rappor_core.metrics.association import Association, CountedAssociation
+from rappor_core.metrics.metric import Metric
+
+router = new_router()
+_UNREAD = "not all of what is collected can be shown: {}"
+
+
+class Dictionary:
+    """What the page says of what is declared: worked out once for a day, as anyone may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: tuple[Declared, date] | None = None
+        self._made: tuple[list[Entry], str] = [], ""
+
+    def entries(self, declared: Declared, today: date) -> tuple[list[Entry], str]:
+        """The entries, and what could not be read first, or ""."""
+        with self._lock:
+            if self._of != (declared, today):
+                metrics, associations, unread = _read(declared)
+                self._made = entries_of(metrics, today, associations), unread
+                self._of = declared, today
+            return self._made
+
+
+@router.get("/dictionary")
+@without_key
+def public_dictionary(request: Request) -> Response:
+    """What is collected now, and which answers are sent together."""
+    service = service_of(request)
+    declared = service.metrics.public()
+    dictionary: Dictionary = request.app.state.dictionary
+    entries, unread = dictionary.entries(declared, service.clock().date())
+    return render(
+        request,
+        "public_dictionary.html.j2",
+        _person(request),
+        entries=entries,
+        contact="",
+        odds=odds_text,
+        problem=declared.problem or (_UNREAD.format(unread) if unread else ""),
+    )
+
+
+def _read(declared: Declared) -> tuple[list[Metric], list[Association], str]:
+    """Metrics, associations of which both are collected now, and what was wrong first."""
+    metrics, problem = list[Metric](), ""
+    for definition in declared.metrics:
+        try:
+            metrics.append(Metric.from_dict(definition))
+        except RapporError as error:
+            problem = problem or str(error)
+    by_version = {(metric.name, metric.params_id): metric for metric in metrics}
+    associations = list[Association]()
+    for definition in declared.associations:
+        if not set(_versions(definition)) <= by_version.keys():
+            continue  # one of its metrics is collected no more, so nothing is sent together
+        try:
+            associations.append(CountedAssociation.from_dict(definition, by_version))
+        except RapporError as error:
+            problem = problem or str(error)
+    return metrics, associations, problem
+
+
+def _versions(definition: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """Name and params_id of both metrics of an association."""
+    both = definition.get("of"), definition.get("params_ids")
+    names, ids = ([str(text) for text in one] if isinstance(one, list) else [] for one in both)
+    return zip(names, ids, strict=False)
+
+
+def _person(request: Request) -> Person | None:
+    """Who is signed in, if anyone is."""
+    try:
+        return current_person(request)
+    except AuthenticationError:
+        return None

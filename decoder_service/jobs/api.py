@@ -1,0 +1,83 @@
+"""Jobs: start, look at, cancel."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from decoder_service.jobs.rows import JobRow, State
+from decoder_service.jobs.specs import JobSpec
+from decoder_service.people.permissions import Person
+from decoder_service.shell.clock import text_of
+from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.requests import current_person, service_of
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
+Me = Annotated[Person, Depends(current_person)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+
+
+class NewJob(JobSpec):
+    """A job, with its place among one's own: higher goes first."""
+
+    priority: Annotated[int, Query(ge=-10, le=10)] = 0
+
+
+@router.post("", operation_id="submitJob", status_code=202)
+def submit(request: Request, person: Me, body: NewJob) -> dict[str, Any]:
+    """Queue a job. While an equal one of yours waits or runs, that one is answered."""
+    given = body.model_dump(exclude_unset=True)
+    priority = given.pop("priority", 0)
+    spec = JobSpec.model_validate(given)
+    return shown_job(service_of(request).jobs.submit(person, spec, priority))
+
+
+@router.get("", operation_id="listJobs")
+def list_jobs(
+    request: Request,
+    person: Me,
+    state: State | None = None,
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> dict[str, Any]:
+    """Your jobs, newest first; all of them for an admin."""
+    rows = service_of(request).jobs.all(person, state=state, limit=limit, offset=offset)
+    return {"jobs": [shown_job(row) for row in rows]}
+
+
+@router.get("/{job_id}", operation_id="getJob")
+def get_job(request: Request, person: Me, job_id: str) -> dict[str, Any]:
+    """A job: its state, progress, and how it ended."""
+    return shown_job(service_of(request).jobs.get(person, job_id))
+
+
+@router.post("/{job_id}/cancel", operation_id="cancelJob")
+def cancel(request: Request, person: Me, job_id: str) -> dict[str, Any]:
+    """Ask for the end of a job; one that is over stays as it is."""
+    return shown_job(service_of(request).jobs.cancel(person, job_id))
+
+
+def shown_job(row: JobRow) -> dict[str, Any]:
+    """A job as its owner sees it; who holds it is not shown."""
+    times = {name: getattr(row, name) for name in ("created", "started", "ended")}
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "metric": row.metric,
+        "spec": json.loads(row.spec),
+        "state": row.state,
+        "stage": row.stage,
+        "done": row.done,
+        "total": row.total,
+        "attempt": row.attempt,
+        "max_attempts": row.max_attempts,
+        "owner": row.owner_name,
+        "priority": row.priority,
+        "reason": row.reason,
+        "result_id": row.result_id,
+        "checks": row.checks,
+        **{name: None if at is None else text_of(at) for name, at in times.items()},
+    }

@@ -1,0 +1,315 @@
+"""What is wrong with a job before its counts are read, so that none need fail of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from decoder.candidates.lists import MAX_GENERATED
+from decoder.inference.multiple_testing import WEIGHTED
+from decoder.sources.density_windows import SplitName
+from decoder.sources.windows import Each, window_end
+from decoder_service.jobs.known_counts import (
+    KnownCounts,
+    counts_of_version,
+    days_held,
+    sum_of_known,
+)
+from decoder_service.jobs.specs import (
+    OF_VALUES,
+    CandidateSpec,
+    Choices,
+    JobSpec,
+    Kind,
+    Source,
+    WeightSpec,
+    Window,
+    decodes,
+    kind_of_metric,
+)
+from decoder_service.metrics.rules import Metrics
+from decoder_service.shell.errors import RequestError
+
+_MOST_NAMED = 20  # metrics in a message
+_OF_STRINGS = "decodes strings, categories, booleans and the cells of a location"
+_WORDS = {
+    Kind.DECODE: f"a job of kind decode {_OF_STRINGS}",
+    Kind.SERIES: f"a job of kind series {_OF_STRINGS}, and numbers",
+    Kind.COMPARE: f"a job of kind compare {_OF_STRINGS}",
+    **{kind: f"a job of kind {kind} decodes no other" for kind in
+       (Kind.DENSITY, Kind.NUMBER, Kind.PAIR, Kind.DISCOVER)},
+}  # fmt: skip
+
+
+Known = Sequence[KnownCounts]
+
+
+def check_job(spec: JobSpec, counts: Sequence[Known | None], *, scheduled: bool = False) -> None:
+    """That a job can succeed, as far as that is known before its counts are read.
+
+    Args:
+        spec: what is wanted; of a schedule that of every window.
+        counts: what is known of each source of it; None where they are not known.
+        scheduled: whether a schedule is to start it.
+
+    Raises:
+        RequestError: it cannot.
+    """
+    check_spec(spec)
+    for source, known in zip(spec.sources, counts, strict=True):
+        for one in known or ():
+            _check_kind(spec.kind, one, scheduled)
+            _check_cohorts(spec, one)
+            _check_values(spec, one)
+        if known and spec.kind != Kind.DENSITY:
+            sum_of_known(known, "leave one of them out")
+        if known and spec.kind == Kind.SERIES:
+            _check_windows(spec.each, source, known)
+    if spec.kind == Kind.COMPARE and all(counts):
+        both = [sum_of_known(known, "leave one of them out") for known in counts if known]
+        sum_of_known(both, "compare two windows of one version, one after the other")
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Raises RequestError for what runs backwards, is too many, or does not go together."""
+    for source in spec.sources:
+        _check_days(source)
+        _check_once("aggregate", source.aggregates)
+        _check_once("file", source.files)
+    if spec.before is not None:
+        _check_apart(spec.before, spec.source)
+    check_candidates(spec.candidates)
+    check_weights(spec.weights, spec.options)
+
+
+def _check_once(what: str, names: Sequence[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise RequestError(
+                f"{what} {name} is named {times} times: its reports would count as often; name it "
+                "once"
+            )
+
+
+def _check_apart(before: Source, after: Source) -> None:
+    """Raises RequestError for two windows of a comparison that share counts."""
+    shared = [*{*before.aggregates} & {*after.aggregates}, *{*before.files} & {*after.files}]
+    if shared:
+        raise RequestError(
+            f"{min(shared)} is in both windows of the comparison; leave it out of one of them"
+        )
+    one, other = before.collector, after.collector
+    if one is None or other is None or one.metric != other.metric:
+        return
+    first = max(one.first or date.min, other.first or date.min)
+    last = min(one.last or date.max, other.last or date.max)
+    if first <= last:
+        raise RequestError(
+            f"the windows of the comparison, {_days(one)} and {_days(other)}, share days; give "
+            "both a first and a last day, and no day to both"
+        )
+
+
+def _check_cohorts(spec: JobSpec, known: KnownCounts) -> None:
+    without, total = set(spec.options.without_cohorts), known.num_cohorts
+    if total is None or not without:
+        return
+    if max(without) >= total:
+        raise RequestError(
+            f"without_cohorts: cohort {max(without)} is not one of 0 to {total - 1}, which metric "
+            f"{known.metric!a} has"
+        )
+    if len(without) == total:
+        raise RequestError(
+            f"without_cohorts: all {total} cohorts of metric {known.metric!a} are left out, and so "
+            "all reports; keep those that follow the model"
+        )
+
+
+def _check_values(spec: JobSpec, known: KnownCounts) -> None:
+    """That there are values to look for, if a job of this kind looks for any."""
+    if spec.kind not in OF_VALUES:
+        return
+    given = spec.candidates != CandidateSpec()
+    if known.kind == Kind.NUMBER:
+        if given or spec.weights is not None:
+            raise RequestError(
+                f"metric {known.metric!a} is of numbers and has a curve, not candidates: leave "
+                "them out, and weights"
+            )
+    elif known.own_values is False and not given:
+        raise RequestError(
+            f"metric {known.metric!a} has no list of its values, which must be guessed to be "
+            "found: choose a list of candidates, numbers or days"
+        )
+
+
+def _check_windows(each: Each, source: Source, known: Known) -> None:
+    """That a series has two windows or more."""
+    days = [(one.first_day, one.last_day) for one in known]
+    for one, (first, last) in zip(known, days, strict=True):
+        if first is None or last is None:
+            raise RequestError(
+                f"an aggregate of {one.metric!a} does not say its days, and so has no place in a "
+                "series; fetch it by rappor aggregate --from DAY --to DAY"
+            )
+    dated = [(first, last) for first, last in days if first and last]
+    if source.collector is not None:
+        ((first, last),) = dated
+        several = window_end(first, each, last) < last
+    else:
+        several = len({window_end(first, each) for first, _ in dated}) > 1
+    if not several:
+        named = " and ".join(sorted({f"{first} to {last}" for first, last in dated}))
+        raise RequestError(
+            f"{named}: one window by {each}, and a series needs two or more; take more days, or "
+            "start a job of kind decode"
+        )
+
+
+def check_weights(weights: WeightSpec | None, options: Choices) -> None:
+    """Raises RequestError for weights with a rule that has no level to divide."""
+    if weights is not None and options.correction not in WEIGHTED:
+        raise RequestError(
+            f"weights: they divide the level of {', '.join(WEIGHTED)}; {options.correction} "
+            "has none to divide: choose another correction, or no weights"
+        )
+
+
+def _check_days(source: Source) -> None:
+    window = source.collector
+    if window is None or window.first is None or window.last is None:
+        return
+    if window.first > window.last:
+        raise RequestError(
+            f"the first day, {window.first}, is after the last, {window.last}; exchange them"
+        )
+
+
+def check_candidates(candidates: CandidateSpec) -> None:
+    """Raises RequestError for a range without a value, or with too many."""
+    if candidates.dates is not None and candidates.dates[0] > candidates.dates[1]:
+        days = f"the first, {candidates.dates[0]}, is after the last, {candidates.dates[1]}"
+        raise RequestError(f"dates: {days}; exchange them")
+    if candidates.numbers is None:
+        return
+    first, last, step = (*candidates.numbers, 1)[:3]
+    if first > last or step < 1:
+        raise RequestError(
+            f"numbers: {first} to {last} by {step} has none; give the smallest first, and a step "
+            "of 1 or more"
+        )
+    if (last - first) // step >= MAX_GENERATED:
+        raise RequestError(
+            f"numbers: {first} to {last} by {step} are more than {MAX_GENERATED:,}; take a larger "
+            "step, or a list"
+        )
+
+
+def counts_of_source(
+    metrics: Metrics, spec: JobSpec, source: Source, *, fresh: bool = False
+) -> Known | None:
+    """What is known of the window of a collector; None for another source.
+
+    Args:
+        metrics: asked, in a time that no transaction waits for.
+        spec: of a job.
+        source: one of its sources.
+        fresh: whether the collector is to be asked now; or else half a minute ago will do.
+
+    Returns:
+        For a map every slot and level of the metric, for others its latest version, with the days
+        that are asked for and served; None also where the collector does not answer.
+
+    Raises:
+        RequestError: the collector has no such metric, or serves no day of the window.
+    """
+    window = source.collector
+    if window is None:
+        return None
+    versions = metric_versions(metrics, window.metric, spec.kind, fresh=fresh)
+    latest = {row["name"]: row for row in versions or ()}
+    if not latest:
+        return None
+    served = [counts_of_version(row) for row in latest.values() if row["served"]]
+    if not served:
+        raise RequestError(
+            f"the collector serves no day of metric {window.metric!a} yet"
+            f"{days_held(next(iter(latest.values())), None)}"
+        )
+    within = [one for one in (_within(window, one) for one in served) if one is not None]
+    if not within:
+        spans = [day for one in served for day in (one.first_day, one.last_day) if day]
+        raise RequestError(
+            f"the collector serves {min(spans)} to {max(spans)} of metric {window.metric!a}, and "
+            f"no day of {_days(window)}; choose days of those"
+        )
+    in_parts = spec.kind == Kind.SERIES or (
+        spec.kind == Kind.DENSITY and spec.map.split != SplitName.WHOLE
+    )
+    for one in () if in_parts else served:  # of parts those that are not served are left out
+        if window.last and one.last_day and window.last > one.last_day:
+            raise RequestError(
+                f"the collector serves {one.first_day} to {one.last_day} of metric "
+                f"{window.metric!a}, and not yet {window.last}; end the window on "
+                f"{one.last_day}, or wait{days_held(latest[one.metric], window.last)}"
+            )
+    return within
+
+
+def _within(window: Window, served: KnownCounts) -> KnownCounts | None:
+    """What is served of a window; None where that is nothing."""
+    first = max(window.first or date.min, served.first_day or date.min)
+    last = min(window.last or date.max, served.last_day or date.max)
+    return replace(served, first_day=first, last_day=last) if first <= last else None
+
+
+def _days(window: Window) -> str:
+    if window.first is None and window.last is None:
+        return "all days that are served"
+    return f"{window.first or 'the first day'} to {window.last or 'the last day'}"
+
+
+def metric_versions(
+    metrics: Metrics, name: str, kind: Kind, *, fresh: bool = False
+) -> list[dict[str, Any]] | None:
+    """The versions of a metric as the collector lists them, the latest last.
+
+    Returns None where the collector does not answer: a schedule's standing says so, a job how it
+    ended. Raises RequestError for a metric that the collector has not.
+    """
+    of_places = kind == Kind.DENSITY
+    versions, others, problem = metrics.versions_of(name, of_places=of_places, fresh=fresh)
+    if not versions and not problem:
+        raise RequestError(unknown_metric(name, others))
+    return None if problem else versions
+
+
+def _check_kind(kind: Kind, known: KnownCounts, scheduled: bool) -> None:
+    """Raises RequestError for a metric that another kind of job decodes."""
+    if decodes(kind, known.kind) or (not scheduled and _by_cells(kind, known.kind)):
+        return
+    who = "a schedule decodes strings, categories and booleans" if scheduled else _WORDS[kind]
+    if known.kind is None:
+        raise RequestError(
+            f"an aggregate of {known.metric!a} does not say of which kind its metric is, and {who}"
+        )
+    raise RequestError(
+        f"metric {known.metric!a} is of kind {known.kind!a}, and {who}; start jobs of kind "
+        f"{kind_of_metric(known.kind)} for it"
+    )
+
+
+def _by_cells(kind: Kind, metric_kind: str | None) -> bool:
+    """Whether a job decodes one slot and level of a location, each of whose cells is a value."""
+    return kind in OF_VALUES and metric_kind == "location"
+
+
+def unknown_metric(name: str, others: list[str]) -> str:
+    """What is said of a metric that the collector has not."""
+    named = ", ".join(ascii(one) for one in others[:_MOST_NAMED]) or "none yet"
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    return f"the collector has no metric {name!a}; it has {named}{more}"

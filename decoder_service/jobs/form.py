@@ -1,0 +1,124 @@
+"""The form of a job as a specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from decoder_service.jobs.specs import OF_VALUES, JobSpec, Kind
+from decoder_service.shell.errors import RequestError
+from decoder_service.shell.web import Posted, parsed
+
+LABELS = {
+    "source": "Counts",
+    "before": "Earlier window",
+    "metric": "Metric of the collector",
+    "first": "From day",
+    "last": "To day",
+    "candidates": "Which values to look for",
+    "list": "List",
+    "weights": "Weights",
+    "numbers": "Numbers",
+    "dates": "Days",
+    "alpha": "Level of the correction",
+    "level": "Level of the intervals",
+    "repeats": "Repetition",
+    "crowd": "Smallest crowd",
+    "name": "Name",
+    "every": "One window a",
+    "first_day": "From day",
+}  # of the fields of the form, by their names in a specification
+LENGTHS = {"numbers": (2, 3), "dates": (2,)}
+EXAMPLES = {
+    "numbers": "FIRST:LAST or FIRST:LAST:STEP, such as 0:100 or 0:100:5",
+    "dates": "FIRST:LAST, such as 2026-01-01:2026-12-31",
+}
+Known = TypeVar("Known")
+_CHOICES = ("method", "correction", "alpha", "level", "repeats")
+
+
+def spec_of_form(kind: Kind, form: Posted) -> JobSpec:
+    """What was chosen, as a job. Raises RequestError in words."""
+    given: dict[str, Any] = {"kind": kind, "source": _source(form, "")}
+    if kind == Kind.COMPARE:
+        given["before"] = _source(form, "before_")
+    if kind == Kind.SERIES:
+        given["each"] = form.text("each", "day")
+    if kind == Kind.DENSITY:
+        given["map"] = _given(form, ("map_method", "split", "alpha", "level", "repeats"))
+        given["map"]["slots"] = form.all("slots")
+    elif kind == Kind.DISCOVER:
+        given["find"] = _given(form, ("alpha", "level", "crowd", "repeats"))
+    else:
+        given["options"] = choices_of_form(form)
+    if kind in OF_VALUES:
+        given["candidates"] = candidates_of_form(form)
+        given["weights"] = weights_of_form(form)
+    return in_labels(lambda: parsed(JobSpec, given))
+
+
+def in_labels(parse: Callable[[], Known]) -> Known:
+    """What was parsed. Raises RequestError under the labels of the form."""
+    try:
+        return parse()
+    except RequestError as error:
+        raise RequestError(_as_labelled(str(error))) from None
+
+
+def _as_labelled(problem: str) -> str:
+    """A problem of a specification, under the label that its field has in the form."""
+    if problem.startswith(("source: give one", "before: give one")):
+        which = "Earlier window" if problem.startswith("before") else "Counts"
+        return f"{which}: choose a metric of the collector, aggregates or files, and one of these"
+    name, colon, message = problem.partition(": ")
+    parts = name.split(".")
+    label = next((LABELS[part] for part in reversed(parts) if part in LABELS), "")
+    return f"{label}: {message}" if colon and label else problem
+
+
+def _source(form: Posted, before: str) -> dict[str, Any]:
+    aggregates, files = form.all(f"{before}aggregates"), form.all(f"{before}files")
+    source: dict[str, Any] = {}
+    if aggregates:
+        source["aggregates"] = aggregates
+    if files:
+        source["files"] = files
+    metric = form.text("metric")
+    if metric and not source:
+        window = {"first": form.text(f"{before}first"), "last": form.text(f"{before}last")}
+        days = {name: day for name, day in window.items() if day}
+        source["collector"] = {"metric": metric, **days}
+    return source
+
+
+def choices_of_form(form: Posted) -> dict[str, str]:
+    """The options of a decoding that were given."""
+    return _given(form, _CHOICES)
+
+
+def candidates_of_form(form: Posted) -> dict[str, Any]:
+    """The list, by `id` or `id:version`; or a range of numbers or of days."""
+    given: dict[str, Any] = _version(form, "list") or {}
+    for kind in ("numbers", "dates"):
+        if text := form.text(kind):
+            given[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
+            if len(given[kind]) not in LENGTHS[kind]:
+                raise RequestError(f"{LABELS[kind]}: {text[:40]!a} is not {EXAMPLES[kind]}")
+    return given
+
+
+def weights_of_form(form: Posted) -> dict[str, str] | None:
+    """The list of weights, by `id` or `id:version`; None without one."""
+    return _version(form, "weights")
+
+
+def _version(form: Posted, name: str) -> dict[str, str] | None:
+    listed, _, version = form.text(name).partition(":")
+    if not listed:
+        return None
+    return {"list": listed} | ({"version": version} if version else {})
+
+
+def _given(form: Posted, names: tuple[str, ...]) -> dict[str, Any]:
+    texts = {name: form.text(name) for name in names}
+    return {name.removeprefix("map_"): text for name, text in texts.items() if text}

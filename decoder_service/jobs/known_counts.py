@@ -1,0 +1,113 @@
+"""What is known of the counts that a job names before anybody reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import reduce
+from typing import Any
+
+from decoder.candidates.lists import own_names
+from decoder_service.aggregates.rows import AggregateRow
+from decoder_service.shell.errors import RequestError
+from rappor_core.aggregate import check_apart
+from rappor_core.errors import AggregateError, RapporError
+from rappor_core.params import RapporParams
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCounts:
+    """One aggregate, or a window of a collector; None: not known.
+
+    first_day, last_day: of the window, inclusive.  kind: of the metric, as declared.  num_cohorts:
+    of its parameters.  own_values: whether its values are listed by its definition.
+    """
+
+    metric: str
+    params_id: str
+    first_day: date | None
+    last_day: date | None
+    kind: str | None
+    num_cohorts: int | None
+    own_values: bool | None
+
+
+def counts_of_row(row: AggregateRow) -> KnownCounts:
+    """Those of an uploaded aggregate."""
+    first, last = (None if day is None else date.fromisoformat(day)
+                   for day in (row.first_day, row.last_day))  # fmt: skip
+    return KnownCounts(
+        row.metric, row.params_id, first, last, row.kind, row.num_cohorts, row.own_values
+    )
+
+
+def counts_of_version(listed: Mapping[str, Any]) -> KnownCounts:
+    """Those of a version of a metric as the collector lists it, with the days that it serves."""
+    definition, served = listed["definition"], listed["served"] or {}
+    first, last = (date.fromisoformat(served[name]) if name in served else None
+                   for name in ("first_day", "last_day"))  # fmt: skip
+    kind = definition.get("kind")
+    num_cohorts, own_values = shape_of(definition)
+    return KnownCounts(
+        metric=str(listed["name"]),
+        params_id=str(listed["params_id"]),
+        first_day=first,
+        last_day=last,
+        kind=kind if isinstance(kind, str) else None,
+        num_cohorts=num_cohorts,
+        own_values=own_values,
+    )
+
+
+def shape_of(
+    definition: Mapping[str, Any], params: RapporParams | None = None
+) -> tuple[int | None, bool | None]:
+    """Number of cohorts, and whether the values are listed; None for what cannot be told.
+
+    definition: `Metric.to_dict`, perhaps of another version of the program.  params: those of it
+    if None.
+    """
+    cohorts: int | None = None
+    try:
+        params = params or RapporParams.from_dict(definition["params"])
+        cohorts = params.num_cohorts
+        return cohorts, bool(own_names(params, definition))
+    except (RapporError, AttributeError, KeyError, TypeError, ValueError):
+        return cohorts, None
+
+
+def sum_of_known(counts: Sequence[KnownCounts], way_out: str) -> KnownCounts:
+    """What is known of their sum. Raises RequestError, with a way out, if they cannot be added."""
+    try:
+        return reduce(_added, sorted(counts, key=lambda one: one.first_day or date.min))
+    except AggregateError as error:
+        raise RequestError(f"{error}; {way_out}") from None
+
+
+def _added(one: KnownCounts, other: KnownCounts) -> KnownCounts:
+    if (one.metric, one.params_id) != (other.metric, other.params_id):
+        raise AggregateError(
+            f"{one.metric!a} ({one.params_id}) and {other.metric!a} ({other.params_id}) have "
+            "different meanings and cannot be added"
+        )
+    check_apart(one, other)  # the earlier one first: their sum ends with the later
+    return replace(one, last_day=other.last_day)
+
+
+def days_held(version: Mapping[str, Any], last: date | None) -> str:
+    """What the collector has of a metric that is not served, and how it comes to be.
+
+    version: as the collector lists it.  last: of the window that is waited for, None if none is.
+    """
+    waiting, closed = version["waiting"], version["closed_through"]
+    few = (
+        f"; its days from {waiting['first_day']} on are closed and have too few reports "
+        f"({waiting['reports']}): they wait for more"
+        if waiting
+        else ""
+    )
+    if closed and last is not None and closed >= last.isoformat() and not waiting:
+        return f"; the days after are closed up to {closed} and hold no reports"
+    until = f"it has closed days up to {closed}" if closed else "it has closed no day"
+    return f"{few}; {until}, and closes each once its time for reports is over (rappor close: now)"

@@ -1,0 +1,72 @@
+"""Fixes the versions of the lists that a specification names, so that its meaning stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec
+from decoder_service.lists.rows import ListKind, VersionRow, load_lists, load_versions
+from decoder_service.people.permissions import Person, visible_lists
+from decoder_service.shell.errors import NotFoundError, RequestError
+from decoder_service.shell.models import lists
+
+_OTHER = {
+    ListKind.CANDIDATES: "it holds weights: name it under weights, and as candidates a list of "
+    "values",
+    ListKind.WEIGHTS: "it holds values without weights: name it under candidates",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A specification whose lists have the numbers of their versions.
+
+    candidates, weights: SHA-256 of their contents, None where no list is named.
+    """
+
+    spec: JobSpec
+    candidates: str | None
+    weights: str | None
+
+    @property
+    def digests(self) -> tuple[str | None, ...]:
+        """As part of what a specification asks; without weights as it was before there were any."""
+        return (self.candidates,) if self.weights is None else (self.candidates, self.weights)
+
+
+def pinned_lists(connection: Connection, person: Person, spec: JobSpec) -> Pinned:
+    """A specification with the versions that its lists have now.
+
+    Raises NotFoundError for a list that is not there for this person, RequestError for one of
+    another kind.
+    """
+    changes: dict[str, CandidateSpec | WeightSpec] = {}
+    candidates = weights = None
+    if spec.candidates.list is not None:
+        asked = spec.candidates.list, spec.candidates.version
+        found = _version(connection, person, *asked, ListKind.CANDIDATES)
+        changes["candidates"] = CandidateSpec(list=found.list_id, version=found.number)
+        candidates = found.sha256
+    if spec.weights is not None:
+        asked = spec.weights.list, spec.weights.version
+        found = _version(connection, person, *asked, ListKind.WEIGHTS)
+        changes["weights"] = WeightSpec(list=found.list_id, version=found.number)
+        weights = found.sha256
+    return Pinned(spec.model_copy(update=changes), candidates, weights)
+
+
+def _version(
+    connection: Connection, person: Person, list_id: str, number: int | None, kind: ListKind
+) -> VersionRow:
+    """A version of a list, the latest by default."""
+    known = load_lists(connection, visible_lists(person) & (lists.c.id == list_id))
+    if not known:
+        raise NotFoundError(f"there is no list {list_id} that you may see; GET /v1/lists has yours")
+    if known[0].kind != kind:
+        raise RequestError(f"{kind}: list {list_id}: {_OTHER[kind]}")
+    for version in load_versions(connection, list_id):
+        if number in (None, version.number):
+            return version
+    raise NotFoundError(f"list {list_id} has no version {number}; without one the latest is taken")

@@ -1,0 +1,211 @@
+"""Jobs: start one with a form, watch it, cancel it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder.inference.multiple_testing import CORRECTIONS
+from decoder_service.jobs.form import spec_of_form
+from decoder_service.jobs.rows import LIVE, JobRow, State
+from decoder_service.jobs.specs import OF_VALUES, Kind, decodes, foreign_fields
+from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.people.permissions import Act, Person, require
+from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.problems import status_of
+from decoder_service.shell.requests import service_of
+from decoder_service.shell.web import (
+    Form,
+    PageNumber,
+    Posted,
+    Reader,
+    redirect,
+    render,
+)
+from decoder_service.shell.web import (
+    router as new_router,
+)
+from rappor_core.errors import RapporError
+
+PAGE = 50
+router = new_router()
+KIND_TEXTS = {
+    Kind.DECODE: "which values are how frequent in one window",
+    Kind.SERIES: "the same values, or numbers, over days or weeks, with tests for change",
+    Kind.COMPARE: "two windows of one metric: differences with their own intervals",
+    Kind.DENSITY: "maps of a location metric, by slot and window",
+    Kind.NUMBER: "curve, quantiles and mean of a metric of numbers",
+    Kind.PAIR: "two values of a pair metric together, and a test of independence",
+    Kind.DISCOVER: "frequent strings of a discover metric, without a list",
+}
+
+HEADINGS = {
+    "source": "Counts",
+    "before": "Counts of the earlier window",
+    "candidates": "Values to look for",
+    "weights": "Weights",
+    "each": "Length of a window",
+    "find": "Options",
+}
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@router.get("/jobs")
+def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
+    """One's own jobs; all of an admin."""
+    if state and state not in set(State):
+        raise RequestError(f"state {state[:20]!a} is not one of {', '.join(State)}")
+    rows = service_of(request).jobs.all(
+        person,
+        state=State(state) if state else None,
+        limit=PAGE + 1,
+        offset=(max(page, 1) - 1) * PAGE,
+    )
+    return render(
+        request,
+        "jobs.html.j2",
+        person,
+        rows=[(row, percent_done(row)) for row in rows[:PAGE]],
+        more=len(rows) > PAGE,
+        page=max(page, 1),
+        state=state,
+        states=list(State),
+        live=any(row.state in LIVE for row in rows),
+        workers=_workers(request),
+    )
+
+
+@router.get("/jobs/new")
+def new(request: Request, person: Reader, kind: str = "decode", metric: str = "") -> Response:
+    """The form."""
+    require(person, Act.ANALYSE)
+    given = {name: request.query_params.getlist(name) for name in request.query_params}
+    given = {"metric": [metric], **given}
+    return _form(request, person, _kind(kind), Posted(given, {}), "")
+
+
+@router.post("/jobs")
+def submit(request: Request, person: Reader, form: Form) -> Response:
+    """Queue a job; what is wrong is said above the form, which keeps what was typed."""
+    kind = _kind(form.text("kind"))
+    try:
+        row = service_of(request).jobs.submit(person, spec_of_form(kind, form))
+    except RapporError as error:
+        if status_of(error)[0] not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
+            raise
+        return _form(request, person, kind, form, str(error), status_of(error)[0])
+    return redirect(f"/jobs/{row.id}")
+
+
+@router.get("/jobs/{job_id}")
+def one(request: Request, person: Reader, job_id: str) -> Response:
+    """A job: state, progress, how it ended."""
+    service = service_of(request)
+    row = service.jobs.get(person, job_id)
+    return render(
+        request,
+        "job.html.j2",
+        person,
+        row=row,
+        done=percent_done(row),
+        live=row.state in LIVE,
+        chosen=chosen(with_names(said(json.loads(row.spec)), service.lists.all(person))),
+        spec=json.dumps(said(json.loads(row.spec)), indent=2, ensure_ascii=True),
+        workers=_workers(request) if row.state == State.QUEUED else None,
+    )
+
+
+@router.post("/jobs/{job_id}/cancel")
+def cancel(request: Request, person: Reader, job_id: str, form: Form) -> Response:
+    """Ask for its end."""
+    del form
+    service_of(request).jobs.cancel(person, job_id)
+    return redirect(f"/jobs/{job_id}")
+
+
+def said(spec: dict[str, Any]) -> dict[str, Any]:
+    """What a specification says, without what it leaves open."""
+    known = {name: said(value) if isinstance(value, dict) else value
+             for name, value in spec.items()}  # fmt: skip
+    foreign = foreign_fields(Kind(spec["kind"])) if "kind" in spec else frozenset()
+    return {
+        name: value
+        for name, value in known.items()
+        if name not in foreign and value not in (None, [], {})
+    }
+
+
+def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
+    """Heading and text of each member of a specification, for people."""
+    return [(HEADINGS.get(name, name.capitalize()), _words(value)) for name, value in spec.items()]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{name.replace('_', ' ')}: {_words(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    return text[:16] if DIGEST.fullmatch(text) else text
+
+
+def percent_done(row: JobRow) -> int | None:
+    """How much of the stage is done; None where that is not known."""
+    return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
+
+
+def _kind(text: str) -> Kind:
+    if text not in set(Kind):
+        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(Kind)}")
+    return Kind(text)
+
+
+def _form(
+    request: Request, person: Person, kind: Kind, given: Posted, problem: str, status: int = 200
+) -> Response:
+    service, metric = service_of(request), given.text("metric")
+    names = {view.name for view in service.metrics.all(person).metrics if view.listed}
+    aggregates = service.aggregates.all(person)
+    context: dict[str, Any] = {
+        "kind": kind,
+        "has_others": bool(aggregates),
+        "kinds": KIND_TEXTS,
+        "given": given,
+        "problem": problem,
+        **lists_by_kind(service.lists.all(person)),
+        "aggregates": [
+            one
+            for one in aggregates
+            if decodes(kind, one.kind)
+            and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
+        ],
+        "metrics": sorted({name.partition("/")[0] if kind == Kind.DENSITY else name
+                           for name in names if (kind == Kind.DENSITY) == ("/" in name)}),
+        "has_collector": service.settings.collector is not None,
+        "files": _files(request),
+        "corrections": CORRECTIONS,
+        "of_values": kind in OF_VALUES,
+    }  # fmt: skip
+    return render(request, "new_job.html.j2", person, status, **context)
+
+
+def _files(request: Request) -> Sequence[str]:
+    folder = service_of(request).settings.aggregate_folder
+    if folder is None or not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".json")[:1000]
+
+
+def _workers(request: Request) -> bool:
+    """Whether a worker lives."""
+    try:
+        return bool(service_of(request).check_ready())
+    except ServiceError:
+        return False

@@ -1,0 +1,279 @@
+"""Jobs as people see them: asked for, looked at, cancelled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Connection, true
+
+from decoder_service.aggregates.rows import load_aggregates
+from decoder_service.jobs import rows
+from decoder_service.jobs.checks import (
+    Known,
+    check_job,
+    check_spec,
+    counts_of_source,
+)
+from decoder_service.jobs.known_counts import counts_of_row
+from decoder_service.jobs.list_versions import Pinned, pinned_lists
+from decoder_service.jobs.rows import JobRow, State
+from decoder_service.jobs.specs import JobSpec, Source, digest
+from decoder_service.metrics.rules import Metrics
+from decoder_service.people.access import Access
+from decoder_service.people.permissions import (
+    Act,
+    Person,
+    own_results,
+    require,
+    visible_aggregates,
+    visible_jobs,
+)
+from decoder_service.people.quotas import Limits, check_room
+from decoder_service.results.rows import load_results
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
+from decoder_service.shell.models import aggregates, results
+from decoder_service.shell.models import jobs as table
+
+MAX_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """What a job may take, and what a person may have."""
+
+    attempts: int
+    of_person: Limits
+    has_collector: bool
+    folder: Path | None
+    version: str  # of the decoder: part of the digest
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What people may do with jobs. Each call asks for the role, and sees what it may."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    access: Access
+    limits: JobLimits
+    metrics: Metrics
+
+    def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
+        """Queue a job. While an equal one of the same person is live, that one is returned.
+
+        Args:
+            person: its owner.
+            spec: what is wanted; lists and aggregates must be visible to the person.
+            priority: -10 to 10, among the owner's own jobs.
+
+        Returns:
+            The job, queued.
+
+        Raises:
+            RoleError, RequestError, NotFoundError, QuotaError.
+        """
+        require(person, Act.ANALYSE)
+        check_spec(spec)
+        served = self._served(spec)  # asks the collector, which no transaction waits for
+        with self.database.change() as connection:
+            return self.submit_in(connection, person, spec, priority, served)
+
+    def submit_in(
+        self,
+        connection: Connection,
+        person: Person,
+        spec: JobSpec,
+        priority: int = 0,
+        served: Sequence[Known | None] | None = None,
+    ) -> JobRow:
+        """As `submit`, in a transaction that does more. Raises as `submit`.
+
+        served: what is known of the collector's window of each source, None where that is nothing.
+        """
+        require(person, Act.ANALYSE)
+        if not -10 <= priority <= 10:
+            raise RequestError(f"priority = {priority} is not from -10 to 10")
+        check_spec(spec)
+        check_room(connection, self.limits.of_person, person.id, person.role)
+        pinned = self.pinned(connection, person, spec)
+        uploaded = [_uploaded(connection, source) for source in spec.sources]
+        counts = zip(uploaded, served or [None] * len(uploaded), strict=True)
+        check_job(spec, [known or window for known, window in counts])
+        question = digest(pinned.spec.to_json(), *pinned.digests, self.limits.version)
+        row = self._new(person, pinned.spec, question, priority=priority)
+        return self._queue(connection, person, row, "submit-job")
+
+    def check_again(self, person: Person, result_id: str) -> JobRow:
+        """Queue a job that decodes a result again and compares the bytes of its files.
+
+        Raises RoleError, NotFoundError, QuotaError; RequestError for a result of another version.
+        """
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            found = load_results(connection, own_results(person) & (results.c.id == result_id), 1)
+            if not found:
+                raise NotFoundError(
+                    f"there is no result {result_id[:40]!a} that you may check; "
+                    "GET /v1/results has yours"
+                )
+            if found[0].version != self.limits.version:
+                raise RequestError(
+                    f"the result was made by {found[0].version}, this is {self.limits.version}; "
+                    "start the job again: its result supersedes this one"
+                )
+            pinned = JobSpec.model_validate_json(spec_of(found[0].manifest))
+            row = self._new(person, pinned, found[0].key, checks=result_id)
+            return self._queue(connection, person, row, "check-result")
+
+    def all(
+        self, person: Person, *, state: State | None = None, limit: int = 100, offset: int = 0
+    ) -> list[JobRow]:
+        """One's own jobs, newest first; all of an admin. Raises RoleError, RequestError."""
+        require(person, Act.ANALYSE)
+        check_page(limit, offset)
+        which: ColumnElement[bool] = true() if state is None else table.c.state == state
+        with self.database.read() as connection:
+            return rows.load_jobs(connection, visible_jobs(person) & which, limit, offset)
+
+    def get(self, person: Person, job_id: str) -> JobRow:
+        """A job. Raises RoleError, NotFoundError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return self._visible(connection, person, job_id)
+
+    def cancel(self, person: Person, job_id: str) -> JobRow:
+        """Ask for the end of a job; one that is over stays as it is. Raises as `get`."""
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            self._visible(connection, person, job_id)
+            if rows.cancel_job(connection, job_id, self.clock().timestamp()) is not None:
+                self.access.note(connection, person, "cancel-job", job=job_id)
+            return self._visible(connection, person, job_id)
+
+    def _visible(self, connection: Connection, person: Person, job_id: str) -> JobRow:
+        found = rows.load_jobs(connection, visible_jobs(person) & (table.c.id == job_id), 1)
+        if not found:
+            raise NotFoundError(
+                f"there is no job {job_id[:40]!a} that you may see; GET /v1/jobs has yours"
+            )
+        return found[0]
+
+    def pinned(self, connection: Connection, person: Person, spec: JobSpec) -> Pinned:
+        """The specification with the numbers of its lists' versions, and their digests.
+
+        Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
+        for a list of another kind.
+        """
+        for source in spec.sources:
+            self._check_source(connection, person, source)
+        return pinned_lists(connection, person, spec)
+
+    def _served(self, spec: JobSpec) -> list[Known | None]:
+        """What the collector serves of each source. Raises RequestError where that will not do.
+
+        Before a job is refused the collector is asked anew: a day may have been closed just now.
+        """
+        if not self.limits.has_collector:
+            return [None] * len(spec.sources)
+        try:
+            return self._checked_windows(spec, fresh=False)
+        except RequestError:
+            return self._checked_windows(spec, fresh=True)
+
+    def _checked_windows(self, spec: JobSpec, *, fresh: bool) -> list[Known | None]:
+        found = [
+            counts_of_source(self.metrics, spec, source, fresh=fresh) for source in spec.sources
+        ]
+        check_job(spec, found)
+        return found
+
+    def _check_source(self, connection: Connection, person: Person, source: Source) -> None:
+        if source.collector is not None and not self.limits.has_collector:
+            raise UnavailableError("no collector is set up here; an operator sets `collector`")
+        if source.files:
+            folder = self.limits.folder
+            for name in source.files:
+                if folder is None or not (folder / name).is_file():
+                    raise NotFoundError(
+                        f"there is no file {name} in aggregate_folder, which an operator fills"
+                    )
+        for sha in source.aggregates:
+            which = visible_aggregates(person) & (aggregates.c.sha256 == sha)
+            if not load_aggregates(connection, which, 1):
+                raise NotFoundError(
+                    f"there is no aggregate {sha} that you may see; upload its file"
+                )
+
+    def _new(
+        self,
+        person: Person,
+        spec: JobSpec,
+        question: str,
+        *,
+        priority: int = 0,
+        checks: str | None = None,
+    ) -> JobRow:
+        return JobRow(
+            id=self.random_bytes(8).hex(),
+            kind=spec.kind,
+            metric=spec.source.collector.metric if spec.source.collector else "",
+            spec=spec.to_json(),
+            spec_digest=question,
+            state=State.QUEUED,
+            stage="",
+            done=0,
+            total=0,
+            attempt=0,
+            max_attempts=self.limits.attempts,
+            owner=person.id,
+            worker=None,
+            token=None,
+            lease=None,
+            priority=priority,
+            reason="",
+            created=self.clock().timestamp(),
+            started=None,
+            ended=None,
+            result_id=None,
+            checks=checks,
+            check_key=checks or "",
+        )
+
+    def _queue(self, connection: Connection, person: Person, row: JobRow, act: str) -> JobRow:
+        twin = rows.live_twin(connection, person.id, row.spec_digest, row.check_key)
+        if twin is not None:
+            return self._visible(connection, person, twin)
+        most = self.limits.of_person.jobs(person.role)
+        if rows.count_live(connection, person.id) >= most:
+            raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
+        rows.save_job(connection, row)
+        self.access.note(connection, person, act, job=row.id, kind=row.kind)
+        return self._visible(connection, person, row.id)
+
+
+def spec_of(manifest: str) -> str:
+    """The specification in a result's manifest, as JSON."""
+    return json.dumps(json.loads(manifest)["spec"])
+
+
+def _uploaded(connection: Connection, source: Source) -> Known | None:
+    """What is known of the aggregates that a source names; None where it names none."""
+    if not source.aggregates:
+        return None
+    which = aggregates.c.sha256.in_(source.aggregates)
+    rows = load_aggregates(connection, which, len(source.aggregates))
+    return [counts_of_row(row) for row in rows]
+
+
+def check_page(limit: int, offset: int) -> None:
+    """Raises RequestError for a page that is too long, or too far."""
+    if not 1 <= limit <= MAX_SHOWN or not 0 <= offset <= 10**9:
+        raise RequestError(
+            f"limit = {limit}, offset = {offset}: give 1 to {MAX_SHOWN}, and 0 or more"
+        )

@@ -1,0 +1,1 @@
+"""Lists of candidates and of weights, by name and version."""

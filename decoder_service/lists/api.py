@@ -1,0 +1,172 @@
+"""Lists of candidates and of weights, and uploads. Who sends a file is known before it is read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from decoder_service.aggregates.rows import AggregateRow
+from decoder_service.jobs.api import Me
+from decoder_service.jobs.specs import Model
+from decoder_service.lists.contents import file_name
+from decoder_service.lists.rows import ListKind, ListRow, VersionRow
+from decoder_service.results.csv_cells import without_formulas
+from decoder_service.shell.clock import text_of
+from decoder_service.shell.guard import GuardedRoute, takes_file
+from decoder_service.shell.requests import service_of
+
+router = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
+Text = Annotated[str, StringConstraints(max_length=1000)]
+Number = Annotated[int, Query(ge=1, le=1_000_000)]
+Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
+_FILE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+_TYPES = {
+    ListKind.CANDIDATES: "text/plain; charset=utf-8",
+    ListKind.WEIGHTS: "text/csv; charset=utf-8",
+}
+
+
+class Share(Model):
+    """Whether other analysts see it."""
+
+    shared: bool
+
+
+@router.get("/lists", operation_id="listLists")
+def list_lists(request: Request, person: Me) -> dict[str, Any]:
+    """Your lists and shared ones, with their latest versions."""
+    return {"lists": [shown_list(row) for row in service_of(request).lists.all(person)]}
+
+
+@router.post("/lists", operation_id="createList", status_code=201, openapi_extra=_FILE)
+@takes_file
+async def create_list(
+    request: Request,
+    person: Me,
+    name: Text,
+    source: Text = "",
+    suffix: Suffix = "txt",
+    column: Text | None = None,
+    shared: bool = False,
+    kind: ListKind = ListKind.CANDIDATES,
+) -> dict[str, Any]:
+    """Store a list: the body is a file with a value a line, or a csv.
+
+    Of kind weights it is a csv of `value,weight`; a line without a value is of all others.
+    """
+    content = await request.body()
+    row = await run_in_threadpool(
+        service_of(request).lists.create,
+        person,
+        name,
+        content,
+        source=source,
+        suffix=suffix,
+        column=column,
+        shared=shared,
+        kind=kind,
+    )
+    return shown_list(row)
+
+
+@router.get("/lists/{list_id}", operation_id="getList")
+def get_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
+    """A list and its versions."""
+    row, versions = service_of(request).lists.get(person, list_id)
+    return shown_list(row) | {"versions": [shown_version(one) for one in versions]}
+
+
+@router.get("/lists/{list_id}/content", operation_id="getListContent")
+def get_content(
+    request: Request,
+    person: Me,
+    list_id: str,
+    version: Number | None = None,
+    exact: bool = False,
+) -> Response:
+    """The values of a version, one a line, the latest by default.
+
+    Of weights a CSV of `value,weight` without formulas of spreadsheets, or exact: as stored.
+    """
+    lists = service_of(request).lists
+    row, _ = lists.get(person, list_id)
+    number = lists.version(person, list_id, version).number
+    content = lists.content(person, list_id, number)
+    if row.kind == ListKind.WEIGHTS and not exact:
+        content = without_formulas(content)
+    name = file_name(row.kind, list_id, number)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=_TYPES[ListKind(row.kind)], headers=headers)
+
+
+@router.post(
+    "/lists/{list_id}/versions", operation_id="addListVersion", status_code=201, openapi_extra=_FILE
+)
+@takes_file
+async def add_version(
+    request: Request, person: Me, list_id: str, suffix: Suffix = "txt", column: Text | None = None
+) -> dict[str, Any]:
+    """Store a new version of a list of yours; the same content gives no new one."""
+    content = await request.body()
+    add = service_of(request).lists.add_version
+    found = await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
+    return shown_version(found)
+
+
+@router.post("/lists/{list_id}/share", operation_id="shareList")
+def share(request: Request, person: Me, list_id: str, body: Share) -> dict[str, Any]:
+    """Show a list of yours to other analysts, or to yourself alone."""
+    service_of(request).lists.share(person, list_id, body.shared)
+    return shown_list(service_of(request).lists.get(person, list_id)[0])
+
+
+@router.delete("/lists/{list_id}", operation_id="deleteList")
+def delete_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
+    """Delete a list of yours and its values; results keep its digest."""
+    service_of(request).lists.delete(person, list_id)
+    return {"deleted": list_id}
+
+
+@router.get("/aggregates", operation_id="listAggregates")
+def list_aggregates(request: Request, person: Me) -> dict[str, Any]:
+    """Aggregates that you uploaded or that jobs of yours have read, newest first."""
+    rows = service_of(request).aggregates.all(person)
+    return {"aggregates": [shown_aggregate(row) for row in rows]}
+
+
+@router.post("/aggregates", operation_id="uploadAggregate", status_code=201, openapi_extra=_FILE)
+@takes_file
+async def upload(request: Request, person: Me) -> dict[str, Any]:
+    """Store an aggregate file, for jobs to name by its digest."""
+    content = await request.body()
+    row = await run_in_threadpool(service_of(request).aggregates.upload, person, content)
+    return shown_aggregate(row)
+
+
+def shown_list(row: ListRow) -> dict[str, Any]:
+    """A list as it may be seen."""
+    shown = asdict(row) | {"owner": row.owner_name, "created": text_of(row.created)}
+    del shown["owner_name"]
+    return shown | {"changed": text_of(row.changed)}
+
+
+def shown_version(row: VersionRow) -> dict[str, Any]:
+    """A version as it may be seen."""
+    return asdict(row) | {"created": text_of(row.created)}
+
+
+def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
+    """An aggregate without its counts."""
+    return asdict(row) | {"created": text_of(row.created)}

@@ -1,0 +1,84 @@
+"""A file that a person sends as the content of a list: read, checked, in its one form."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from decoder.candidates.lists import Candidates
+from decoder.errors import CandidatesError
+from decoder.formats.analyst_tables import read_weights
+from decoder_service.lists.rows import ListKind
+from decoder_service.shell.errors import QuotaError, RequestError
+
+SUFFIXES = ("txt", "csv")  # not packed: what it takes in memory is bounded by its bytes
+_GZIP = b"\x1f\x8b"
+_ENDS = ("\n", "\r")
+Read = TypeVar("Read")
+
+
+def file_name(kind: str, list_id: str, number: int | None) -> str:
+    """Of a version that is downloaded, as a command line names it."""
+    if kind == ListKind.WEIGHTS:
+        return f"weights-{list_id}-{number}.csv"
+    return f"list-{list_id}-{number}.txt"
+
+
+def content_of(
+    content: bytes, kind: ListKind, suffix: str, column: str | None, most: int
+) -> tuple[bytes, int]:
+    """The content as it is stored, and how many distinct values it has.
+
+    Candidates are stored a value a line, in their order; weights as `Weights.to_csv`, so that
+    the same weights in another order are the same content.
+
+    Args:
+        content: a file.
+        kind: what it holds.
+        suffix: of a file of candidates: txt (a value a line) or csv; of weights always csv.
+        column: of a table of candidates.
+        most: values at most.
+
+    Raises:
+        RequestError, QuotaError, CandidatesError.
+    """
+    if suffix not in SUFFIXES:
+        raise RequestError(f"format {suffix[:20]!a} is not one of {', '.join(SUFFIXES)}")
+    if content.startswith(_GZIP):
+        raise RequestError("the list is gzip; send it unpacked")
+    if kind == ListKind.WEIGHTS:
+        return _weights(content, column, most)
+    found = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
+    _check_number(len(found), most)
+    if any(b"\n" in value or b"\r" in value for value in found):
+        raise RequestError("a value holds a line break; a list has a value a line")
+    return b"".join(value + b"\n" for value in found), len(found)
+
+
+def _weights(content: bytes, column: str | None, most: int) -> tuple[bytes, int]:
+    if column is not None:
+        raise RequestError("weights have two columns, value and weight; name none")
+    found = _read(content, "csv", read_weights)
+    _check_number(len(found.of), most)
+    if not found.of:
+        raise RequestError("no value has a weight; give a value and its weight a line")
+    if any(end in value for value in found.of for end in _ENDS):
+        raise RequestError("a value holds a line break; no list of candidates has such a value")
+    return found.to_csv().encode(), len(found.of)
+
+
+def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:
+    with tempfile.TemporaryDirectory(prefix="rappor-list-") as folder:
+        path = Path(folder) / f"list.{suffix}"
+        path.write_bytes(content)
+        try:
+            return read(path)
+        except CandidatesError as error:
+            raise CandidatesError(str(error).replace(f"{path}: ", "the list: ")) from error
+
+
+def _check_number(values: int, most: int) -> None:
+    if values > most:
+        raise QuotaError(f"{values:,} values; a list holds up to {most:,}")

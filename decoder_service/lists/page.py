@@ -1,0 +1,136 @@
+"""Lists of candidates and of weights: upload, versions, share, delete; and uploaded counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder_service.lists.rows import ListKind, ListRow
+from decoder_service.shell.errors import RequestError
+from decoder_service.shell.guard import takes_file
+from decoder_service.shell.requests import service_of
+from decoder_service.shell.web import Form, Posted, Reader, redirect, render
+from decoder_service.shell.web import router as new_router
+
+router = new_router()
+
+
+@router.get("/lists")
+def index(request: Request, person: Reader) -> Response:
+    """One's own lists and shared ones, uploaded counts, and the forms to send more."""
+    service = service_of(request)
+    return render(
+        request,
+        "lists.html.j2",
+        person,
+        lists=service.lists.all(person),
+        aggregates=service.aggregates.all(person),
+    )
+
+
+@router.post("/lists")
+@takes_file
+def create(request: Request, person: Reader, form: Form) -> Response:
+    """Store a list from a file or from what was typed."""
+    content, suffix = _values(form)
+    made = service_of(request).lists.create(
+        person,
+        form.text("name"),
+        content,
+        source=form.text("source"),
+        suffix=suffix,
+        column=form.text("column") or None,
+        shared=bool(form.text("shared")),
+        kind=_kind(form.text("kind", ListKind.CANDIDATES)),
+    )
+    return redirect(f"/lists/{made.id}")
+
+
+@router.post("/lists/aggregates")
+@takes_file
+def upload(request: Request, person: Reader, form: Form) -> Response:
+    """Store an aggregate file."""
+    if "file" not in form.files:
+        raise RequestError("no file was chosen; rappor aggregate METRIC -o FILE makes one")
+    service_of(request).aggregates.upload(person, form.files["file"][1])
+    return redirect("/lists")
+
+
+@router.get("/lists/{list_id}")
+def one(request: Request, person: Reader, list_id: str) -> Response:
+    """A list and its versions."""
+    row, versions = service_of(request).lists.get(person, list_id)
+    own = row.owner == person.id or person.is_admin
+    return render(
+        request,
+        "list.html.j2",
+        person,
+        row=row,
+        versions=versions,
+        own=own,
+        of_weights=row.kind == ListKind.WEIGHTS,
+    )
+
+
+@router.post("/lists/{list_id}/versions")
+@takes_file
+def add_version(request: Request, person: Reader, list_id: str, form: Form) -> Response:
+    """Store a new version."""
+    content, suffix = _values(form)
+    column = form.text("column") or None
+    service_of(request).lists.add_version(person, list_id, content, suffix=suffix, column=column)
+    return redirect(f"/lists/{list_id}")
+
+
+@router.post("/lists/{list_id}/share")
+def share(request: Request, person: Reader, list_id: str, form: Form) -> Response:
+    """Show it to other analysts, or to oneself alone."""
+    service_of(request).lists.share(person, list_id, bool(form.text("shared")))
+    return redirect(f"/lists/{list_id}")
+
+
+@router.post("/lists/{list_id}/delete")
+def delete(request: Request, person: Reader, list_id: str, form: Form) -> Response:
+    """Delete it, once that was confirmed."""
+    if not form.text("sure"):
+        raise RequestError("tick the box beside Delete: the values are gone for good")
+    service_of(request).lists.delete(person, list_id)
+    return redirect("/lists")
+
+
+def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
+    """The lists that a form offers: `lists` of candidates, `weights`."""
+    names = {"lists": ListKind.CANDIDATES, "weights": ListKind.WEIGHTS}
+    return {name: [row for row in rows if row.kind == kind] for name, kind in names.items()}
+
+
+def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
+    """A specification with the names of its lists in place of their ids, where they are known."""
+    names = {row.id: row.name for row in rows}
+    return {
+        member: value
+        | {"list": names[value["list"]], "version": value.get("version", "the latest")}
+        if isinstance(value, dict) and value.get("list") in names
+        else value
+        for member, value in spec.items()
+    }
+
+
+def _kind(text: str) -> ListKind:
+    if text not in set(ListKind):
+        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(ListKind)}")
+    return ListKind(text)
+
+
+def _values(form: Posted) -> tuple[bytes, str]:
+    """The content of a list and its format."""
+    if "file" in form.files:
+        name, content = form.files["file"]
+        return content, "csv" if name.lower().endswith(".csv") else "txt"
+    typed = form.text("values")
+    if not typed:
+        raise RequestError("choose a file, or type the values, one a line")
+    return typed.replace("\r\n", "\n").encode("utf-8", "surrogatepass"), "txt"

@@ -1,0 +1,215 @@
+"""Lists of candidates and of weights: named, versioned, stored by content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from sqlalchemy import Connection
+
+from decoder_service.lists import rows
+from decoder_service.lists.contents import content_of
+from decoder_service.lists.rows import PRIVATE, SHARED, ListKind, ListRow, VersionRow
+from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.permissions import (
+    Act,
+    Person,
+    own_lists,
+    require,
+    visible_lists,
+)
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError, RequestError
+from decoder_service.shell.models import lists as table
+from decoder_service.worker.uploads import Reader
+
+MAX_SOURCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """What people may do with lists. Each call asks for the role, and sees what it may."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    access: Access
+    max_entries: int
+    max_bytes_of_person: int
+    reader: Reader
+
+    def all(self, person: Person) -> list[ListRow]:
+        """Own and shared lists with their latest versions, by name. Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return rows.load_lists(connection, visible_lists(person))
+
+    def get(self, person: Person, list_id: str) -> tuple[ListRow, list[VersionRow]]:
+        """A list and its versions, newest first. Raises RoleError, NotFoundError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            which = visible_lists(person) & (table.c.id == list_id)
+            found = rows.load_lists(connection, which)
+            if not found:
+                raise _no_list(list_id)
+            return found[0], rows.load_versions(connection, list_id)
+
+    def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
+        """The values of a version, one a line, the latest by default; the read is audited.
+
+        Of weights `value,weight` a line.
+
+        Raises RoleError, NotFoundError.
+        """
+        version = self.version(person, list_id, number)
+        with self.database.change() as connection:
+            found = rows.load_content(connection, version.sha256)
+            self.access.note(connection, person, "read-list", list=list_id, version=version.number)
+        if found is None:
+            raise _no_list(list_id)
+        return found
+
+    def version(self, person: Person, list_id: str, number: int | None = None) -> VersionRow:
+        """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
+        _, versions = self.get(person, list_id)
+        found = [one for one in versions if number in (None, one.number)]
+        if not found:
+            raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
+        return found[0]
+
+    def create(
+        self,
+        person: Person,
+        name: str,
+        content: bytes,
+        *,
+        source: str = "",
+        suffix: str = "txt",
+        column: str | None = None,
+        shared: bool = False,
+        kind: ListKind = ListKind.CANDIDATES,
+    ) -> ListRow:
+        """Store a new list.
+
+        Args:
+            person: its owner.
+            name: new among the owner's lists.
+            content: a file of values, or of values with weights.
+            source: where it comes from, in words.
+            suffix: of a file of candidates: txt (a value a line) or csv; of weights always csv.
+            column: of a table.
+            shared: whether other analysts see it.
+            kind: what it holds, for good.
+
+        Returns:
+            The list.
+
+        Raises:
+            RoleError, RequestError, ConflictError, QuotaError, CandidatesError.
+        """
+        require(person, Act.ANALYSE)
+        _check_text("name", name, MAX_NAME)
+        _check_text("source", source, MAX_SOURCE)
+        if not name:
+            raise RequestError("name '': give the list a name")
+        values, entries = self._read(content, kind, suffix, column)
+        at, list_id = self.clock().timestamp(), self.random_bytes(8).hex()
+        visibility = SHARED if shared else PRIVATE
+        row = ListRow(list_id, name, person.id, person.name, visibility, source, at, 1, "", entries,
+                      0, at, kind)  # fmt: skip
+        with self.database.change() as connection:
+            mine = (table.c.owner == person.id) & (table.c.name == name)
+            if rows.load_lists(connection, mine):
+                raise ConflictError(f"you have a list {name!a}; add a version to it", name=name)
+            rows.save_list(connection, row)
+            self._save(connection, person, list_id, 1, values, entries)
+            self.access.note(connection, person, "create-list", list=list_id, name=name)
+        return self.get(person, list_id)[0]
+
+    def add_version(
+        self,
+        person: Person,
+        list_id: str,
+        content: bytes,
+        *,
+        suffix: str = "txt",
+        column: str | None = None,
+    ) -> VersionRow:
+        """Store a new version of an own list, of its kind; the same content gives no new one.
+
+        Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError.
+        """
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            kind = ListKind(self._own(connection, person, list_id).kind)
+        values, entries = self._read(content, kind, suffix, column)
+        with self.database.change() as connection:
+            row = self._own(connection, person, list_id)
+            if row.sha256 == sha256(values).hexdigest():
+                return rows.load_versions(connection, list_id)[0]
+            saved = self._save(connection, person, list_id, row.version + 1, values, entries)
+            self.access.note(
+                connection, person, "add-list-version", list=list_id, version=saved.number
+            )
+            return saved
+
+    def share(self, person: Person, list_id: str, shared: bool) -> None:
+        """Show an own list to other analysts, or to oneself alone. Raises as `get`."""
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            self._own(connection, person, list_id)
+            rows.set_visibility(connection, list_id, SHARED if shared else PRIVATE)
+            self.access.note(connection, person, "share-list", list=list_id, shared=shared)
+
+    def delete(self, person: Person, list_id: str) -> None:
+        """Delete an own list and its contents; results keep its digest. Raises as `get`."""
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            self._own(connection, person, list_id)
+            rows.delete_list(connection, list_id)
+            self.access.note(connection, person, "delete-list", list=list_id)
+
+    def _read(
+        self, content: bytes, kind: ListKind, suffix: str, column: str | None
+    ) -> tuple[bytes, int]:
+        return self.reader.read(content_of, content, kind, suffix, column, self.max_entries)
+
+    def _own(self, connection: Connection, person: Person, list_id: str) -> ListRow:
+        found = rows.load_lists(connection, own_lists(person) & (table.c.id == list_id))
+        if not found:
+            raise _no_list(list_id)
+        return found[0]
+
+    def _save(
+        self,
+        connection: Connection,
+        person: Person,
+        list_id: str,
+        number: int,
+        values: bytes,
+        entries: int,
+    ) -> VersionRow:
+        held = rows.bytes_of_owner(connection, person.id) + len(values)
+        if held > self.max_bytes_of_person:
+            raise QuotaError(
+                f"your lists would hold {held:,} bytes, above {self.max_bytes_of_person:,}; "
+                "delete one"
+            )
+        at = self.clock().timestamp()
+        name = sha256(values).hexdigest()
+        row = VersionRow(list_id, number, name, entries, len(values), at)
+        rows.save_version(connection, row, values)
+        return row
+
+
+def _check_text(what: str, text: str, most: int) -> None:
+    if len(text) > most or not text.isprintable() or text != text.strip():
+        raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")
+
+
+def _no_list(list_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no list {list_id[:40]!a} that you may see; GET /v1/lists has yours"
+    )

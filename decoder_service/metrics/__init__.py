@@ -1,0 +1,1 @@
+"""The metrics that the collector declares, and what is known of each."""

@@ -1,0 +1,217 @@
+"""The metrics, with search and health, and one metric over its windows."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder.output.svg import TimePlot, count_plot, share_plot
+from decoder.results.tables import short
+from decoder_service.jobs.specs import Kind
+from decoder_service.metrics.rules import MetricView
+from decoder_service.people.permissions import Person
+from decoder_service.results.rows import ResultRow
+from decoder_service.results.series_view import Panel, panels_of, parsed_series
+from decoder_service.shell.errors import NotFoundError
+from decoder_service.shell.requests import service_of
+from decoder_service.shell.web import Reader, render
+from decoder_service.shell.web import router as new_router
+from rappor_core.text import visible
+
+MOST_RESULTS = 1000
+MOST_VALUES = 12  # of a version
+OF_METRICS = frozenset({Kind.NUMBER, Kind.PAIR, Kind.DISCOVER})  # with a decoder of their own
+router = new_router()
+
+
+@dataclass(frozen=True)
+class Health:
+    """A declared metric: what the collector says of it, all slots and versions together.
+
+    closed_through: the last day that is closed in all of them.  results: how many one may see.
+    job_kind: of the jobs that decode it.
+    """
+
+    name: str
+    description: str
+    kind: str
+    states: tuple[str, ...]
+    accepted: int | None
+    closed_through: str
+    expires: str
+    versions: int
+    results: int
+    latest_day: str
+    job_kind: Kind
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a metric: results of one params_id, never mixed with another's."""
+
+    params_id: str
+    listed: tuple[dict[str, Any], ...]
+    results: tuple[ResultRow, ...]
+    panels: tuple[Panel, ...]
+    names: tuple[str, ...]
+    volume: TimePlot | None
+    reports: tuple[int, ...]
+    source: str
+
+
+@router.get("/metrics")
+def index(request: Request, person: Reader, q: str = "") -> Response:
+    """All metrics that the collector lists, or that a result is of."""
+    found = service_of(request).metrics.all(person)
+    by_name: dict[str, list[MetricView]] = defaultdict(list)
+    for view in found.metrics:
+        by_name[view.name.partition("/")[0]].append(view)
+    rows = [_health(name, views) for name, views in sorted(by_name.items())]
+    shown = [row for row in rows if _matches(row, q)]
+    return render(
+        request, "metrics.html.j2", person, rows=shown, total=len(rows), q=q, problem=found.problem
+    )
+
+
+@router.get("/metrics/{name}")
+def one(request: Request, person: Reader, name: str) -> Response:
+    """A metric: its versions apart, each with its shares over time and its reports."""
+    service = service_of(request)
+    found = service.metrics.all(person)
+    views = [view for view in found.metrics if view.name.partition("/")[0] == name]
+    results = service.results.all(person, metric=name, limit=MOST_RESULTS)
+    if not views and not results:
+        raise NotFoundError(f"there is no metric {name[:80]!a}, nor a result of one")
+    versions = [
+        _version(request, person, params_id, views, results)
+        for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
+                                        *(row.params_id for row in results)])
+    ]  # fmt: skip
+    if _has_parts(views):
+        versions = _of_places(versions, results)
+    return render(
+        request,
+        "metric.html.j2",
+        person,
+        health=_health(name, views, results),
+        versions=versions,
+        problem=found.problem,
+    )
+
+
+def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] = ()) -> Health:
+    listed = [view.listed for view in views if view.listed]
+    definitions = [one.get("definition", {}) for one in listed]
+    first = definitions[-1] if definitions else {}
+    closed = [str(one["closed_through"]) for one in listed if one.get("closed_through")]
+    return Health(
+        name=name,
+        description=str(first.get("description", "")),
+        kind=visible(str(first.get("kind", ""))),
+        states=tuple(sorted({str(one.get("state", "")) for one in listed})),
+        accepted=sum(int(one.get("accepted", 0)) for one in listed) if listed else None,
+        closed_through=min(closed, default=""),
+        expires=visible(str(first.get("expires", ""))),
+        versions=len({view.params_id for view in views}),
+        results=sum(view.results for view in views),
+        latest_day=max((view.latest_day or "" for view in views), default=""),
+        job_kind=_job_kind(views, str(first.get("kind", "")), stored),
+    )
+
+
+def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> Kind:
+    """The kind of job that decodes a metric, by its declaration or else by its results."""
+    if _has_parts(views):
+        return Kind.DENSITY
+    kinds = (declared, *(row.kind for row in stored))
+    return next((Kind(kind) for kind in kinds if kind in OF_METRICS), Kind.DECODE)
+
+
+def _has_parts(views: Sequence[MetricView]) -> bool:
+    """Whether a metric is reported in parts, as a location is by slot and level."""
+    return any("/" in view.name for view in views)
+
+
+def _matches(row: Health, q: str) -> bool:
+    text = f"{row.name} {row.description} {row.kind}".casefold()
+    return all(word in text for word in q.casefold().split())
+
+
+def _version(
+    request: Request,
+    person: Person,
+    params_id: str,
+    views: Sequence[MetricView],
+    results: Sequence[ResultRow],
+) -> Version:
+    own = tuple(row for row in results if row.params_id == params_id)
+    windows = windows_of(own)
+    panels, names, reports, source = _panels(request, person, own, windows)
+    return Version(
+        params_id=params_id,
+        listed=tuple(view.listed for view in views if view.params_id == params_id and view.listed),
+        results=own,
+        panels=panels,
+        names=names,
+        volume=count_plot(reports) if reports else None,
+        reports=reports,
+        source=source,
+    )
+
+
+def _of_places(versions: Sequence[Version], results: Sequence[ResultRow]) -> list[Version]:
+    """Of a location, whose slots and levels have a params_id each: those with results."""
+    del results
+    return [version for version in versions if version.results] or list(versions[:1])
+
+
+def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, Any]]]:
+    """The newest decoding of each window, oldest window first, with its summary."""
+    newest: dict[tuple[str, str], ResultRow] = {}
+    for row in results:  # newest first
+        if row.kind == "decode" and row.first_day and row.last_day:
+            newest.setdefault((row.first_day, row.last_day), row)
+    return [(row, json.loads(row.summary)) for _, row in sorted(newest.items())]
+
+
+def _panels(
+    request: Request,
+    person: Person,
+    results: Sequence[ResultRow],
+    windows: Sequence[tuple[ResultRow, dict[str, Any]]],
+) -> tuple[tuple[Panel, ...], tuple[str, ...], tuple[int, ...], str]:
+    """Of the newest series; where there is none, of the decodings of single windows.
+
+    Returns the panels, names and reports of the windows, and the id of the series or "".
+    """
+    series = next((row for row in results if row.kind == "series"), None)
+    if series is not None:
+        content = service_of(request).results.file(person, series.id, "series.json")
+        found = parsed_series(content)
+        names, panels = panels_of(found, MOST_VALUES)
+        return panels, names, found.reports, series.id
+    names = tuple(name_of(row.first_day, row.last_day) for row, _ in windows)
+    reports = tuple(int(summary["num_reports"]) for _, summary in windows)
+    return tuple(_panels_of_windows(windows)), names, reports, ""
+
+
+def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> Iterable[Panel]:
+    found: dict[str, list[tuple[float, float, float] | None]] = {}
+    for number, (_, summary) in enumerate(windows):
+        for row in summary["top"]:
+            known = found.setdefault(row["value"], [None] * len(windows))
+            known[number] = (row["share"], row["low"], row["high"])
+    ranked = sorted(found, key=lambda value: -max(one[0] for one in found[value] if one))
+    for value in ranked[:MOST_VALUES]:
+        yield Panel(short(value, 120), share_plot(found[value]), tuple(found[value]), None)
+
+
+def name_of(first: str | None, last: str | None) -> str:
+    """A window in words."""
+    return "?" if not first else first if first == last else f"{first} to {last}"

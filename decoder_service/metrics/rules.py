@@ -1,0 +1,268 @@
+"""The metrics: what the collector declares, and which results there are."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from types import UnionType
+from typing import Any
+
+from sqlalchemy import func, select
+
+from decoder.errors import RemoteError
+from decoder_service.people.permissions import Act, Person, require, visible_results
+from decoder_service.shell.database import Database
+from decoder_service.shell.models import results
+from rappor_core.text import visible
+
+_KEEP_SECONDS = 30.0
+_FRESH_SECONDS = 1.0  # where a metric is asked for that was not listed
+_WAIT_SECONDS = 3.0  # of a page, for an answer
+_DEFECT = "the collector could not be asked; an operator finds the reason in the log"
+
+_ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show it
+    "name": str,
+    "params_id": str,
+    "state": str,
+    "accepted": int,
+    "closed_through": str | None,
+    "served": dict | None,
+    "waiting": dict | None,
+    "definition": dict,
+}
+_LINKED: dict[str, type | UnionType] = {  # of a version of an association
+    "name": str,
+    "params_id": str,
+    "state": str,
+    "definition": dict,
+}
+_SERVED = {"first_day", "last_day"}
+_WAITING = {"first_day", "reports"}
+_YEARS = range(1970, 9000)  # of days: what a month can be added to
+
+Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics, or /v1/associations
+
+
+@dataclass(frozen=True, slots=True)
+class MetricView:
+    """A version of a metric. `listed`: as the collector lists it, empty where it does not.
+
+    results: how many of them one may see.  latest: the newest's id.
+    """
+
+    name: str
+    params_id: str
+    listed: dict[str, Any]
+    results: int
+    latest_day: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricViews:
+    """All of them; `problem`: why the collector's part is missing or old, or ""."""
+
+    metrics: list[MetricView]
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What reports are taken of now: definitions.  problem: why there may be fewer, or ""."""
+
+    metrics: list[dict[str, Any]]
+    associations: list[dict[str, Any]]
+    problem: str
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the collector last said, and when."""
+
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    associations: list[dict[str, Any]] = field(default_factory=list)
+    asked: float = float("-inf")
+    begun: float | None = None  # since when it is being asked, if it is
+    linked_problem: str = ""
+    problem: str = "the collector has not answered yet; load this again in a moment"
+
+
+class Metrics:
+    """Metrics and associations of a collector, asked at most twice a minute.
+
+    A thread of its own asks, one at a time. Who asks for it waits a moment; the others take what
+    was said last, so a collector that hangs holds no page.
+    """
+
+    def __init__(
+        self, database: Database, ask: Ask | None, ask_associations: Ask | None = None
+    ) -> None:
+        self._database = database
+        self._ask = ask
+        self._ask_associations = ask_associations
+        self._memory = _Memory()
+        self._lock = threading.Lock()
+
+    def all(self, person: Person) -> MetricViews:
+        """Every version of every metric, by name. Raises RoleError."""
+        require(person, Act.READ)
+        listed, problem = self._listed()
+        known = {(row["name"], row["params_id"]): row for row in listed}
+        counted = self._counted(person)
+        views = [
+            MetricView(*key, known.get(key, {}), *counted.get(key, (0, None)))
+            for key in dict.fromkeys([*known, *counted])
+        ]
+        return MetricViews(sorted(views, key=lambda view: view.name), problem)
+
+    def public(self) -> Declared:
+        """What is collected now, for everyone. Of a collector that fails no address is told."""
+        listed, problem = self._listed()
+        told = "the collector does not answer now, so this may be old or not all" if problem else ""
+        if not told and self._memory.linked_problem:
+            told = "the collector does not tell which answers are sent together"
+        linked = list(self._memory.associations)
+        return Declared(_current(listed), _current(linked), told)
+
+    def versions_of(
+        self, name: str, *, of_places: bool = False, fresh: bool = False
+    ) -> tuple[list[dict[str, Any]], list[str], str]:
+        """Versions of a metric as the collector lists them, or none.
+
+        of_places: `name` is that of a whole location, of all its slots and levels.  fresh: whether
+        the collector is asked now, as it is of a metric that it has not; not twice in a second.
+
+        Returns:
+            The versions; where there are none, the names of all metrics; why the collector's answer
+            is missing or old, or "".
+        """
+
+        def called(row: dict[str, Any]) -> str:
+            return str(row["name"]).partition("/")[0] if of_places else str(row["name"])
+
+        listed, problem = self._listed(fresh=fresh)
+        if all(called(row) != name for row in listed):
+            listed, problem = self._listed(fresh=True)  # it may have been declared just now
+        found = [row for row in listed if called(row) == name]
+        return found, [] if found else sorted(set(map(called, listed))), problem
+
+    def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
+        """By name and params_id: how many results one may see, and the last day of them."""
+        columns = (results.c.metric, results.c.params_id)
+        statement = (
+            select(*columns, func.count(), func.max(results.c.last_day))
+            .where(visible_results(person))
+            .group_by(*columns)
+        )
+        with self._database.read() as connection:
+            return {(r[0], r[1]): (int(r[2]), r[3]) for r in connection.execute(statement)}
+
+    def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
+        if self._ask is None:
+            return [], ""
+        memory, keep = self._memory, _FRESH_SECONDS if fresh else _KEEP_SECONDS
+        if time.monotonic() - memory.asked > keep and self._lock.acquire(blocking=False):
+            memory.begun = time.monotonic()
+            asker = threading.Thread(target=self._look, args=(self._ask,), daemon=True)
+            try:
+                asker.start()
+            except RuntimeError:  # too many threads: another page asks later
+                memory.begun = None
+                self._lock.release()
+                raise
+            asker.join(_WAIT_SECONDS)
+        return memory.metrics, self._late() or memory.problem
+
+    def _late(self) -> str:
+        """That an answer is waited for, and how long; "" where none is, or not for long."""
+        begun = self._memory.begun
+        seconds = 0.0 if begun is None else time.monotonic() - begun
+        if seconds < _WAIT_SECONDS:
+            return ""
+        return (
+            f"the collector has not answered for {seconds:.0f} seconds; what it said before is "
+            "shown; check its address, or load this again"
+        )
+
+    def _look(self, ask: Ask) -> None:
+        """Ask, and release the lock, which who started this has taken."""
+        memory, problem = self._memory, _DEFECT
+        try:
+            memory.metrics, problem = checked(ask()), ""
+            self._look_at_associations()
+        except RemoteError as error:
+            problem = str(error)
+        finally:
+            memory.problem, memory.asked, memory.begun = problem, time.monotonic(), None
+            self._lock.release()
+
+    def _look_at_associations(self) -> None:
+        """What fails here is told in the dictionary alone: an older collector has no such route."""
+        memory = self._memory
+        memory.linked_problem = ""
+        if self._ask_associations is None:
+            return
+        try:
+            memory.associations = checked_associations(self._ask_associations())
+        except RemoteError as error:
+            memory.linked_problem = str(error)
+
+
+def checked(listed: Any) -> list[dict[str, Any]]:
+    """What a collector lists, if it is such a list. Raises RemoteError."""
+    rows = _rows(listed, _ROW)
+    for row in rows:
+        waiting, served = row["waiting"] or {}, row["served"] or {}
+        if (waiting and not waiting.keys() >= _WAITING) or (
+            served and not served.keys() >= _SERVED
+        ):
+            raise _stranger(listed)
+        days = [row["closed_through"], waiting.get("first_day"), *map(served.get, _SERVED)]
+        if not all(day is None or _is_day(day) for day in days):
+            raise _stranger(listed)
+        if not isinstance(waiting.get("reports", 0), int):
+            raise _stranger(listed)
+    return rows
+
+
+def checked_associations(listed: Any) -> list[dict[str, Any]]:
+    """The same of associations. Raises RemoteError."""
+    return _rows(listed, _LINKED)
+
+
+def _rows(listed: Any, kinds: dict[str, type | UnionType]) -> list[dict[str, Any]]:
+    try:
+        if not all(isinstance(row[name], kind) for row in listed for name, kind in kinds.items()):
+            raise TypeError
+        if not all(_is_word(row["state"]) and _is_word(row["params_id"]) for row in listed):
+            raise TypeError
+        json.dumps(listed, ensure_ascii=False).encode()  # no lone surrogates, which no page holds
+        return list(listed)
+    except (KeyError, TypeError, ValueError, RecursionError):  # UnicodeEncodeError too
+        raise _stranger(listed) from None
+
+
+def _stranger(listed: Any) -> RemoteError:
+    shown = visible(reprlib.repr(listed)[:60])
+    return RemoteError(f"what answers is not a collector: {shown}; check its address")
+
+
+def _is_word(text: str) -> bool:
+    return text.isascii() and text.isalnum()
+
+
+def _is_day(text: object) -> bool:
+    """Whether it is one as it is compared and shown: 2026-11-01, not 20261101 or 2026-W45-7."""
+    try:
+        day = date.fromisoformat(str(text))
+    except ValueError:
+        return False
+    return day.year in _YEARS and text == day.isoformat()
+
+
+def _current(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row["definition"] for row in listed if row["state"] == "current"]

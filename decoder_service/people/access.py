@@ -1,0 +1,291 @@
+"""Keys, sessions of browsers, and the audit log.
+
+A key is `rd_` + role + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
+secret has 256 random bits, so a plain SHA-256 of it cannot be searched. So has the token of a
+session.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from decoder_service.people import rows
+from decoder_service.people.identities import (
+    IdentityRow,
+    identity_of,
+    keep_out,
+    load_identities,
+    save_identity,
+    see_identity,
+)
+from decoder_service.people.permissions import Act, Person, Role, require
+from decoder_service.people.provider_roles import Claimed
+from decoder_service.people.rows import AuditRow, KeyRow, SessionRow
+from decoder_service.shell.clock import Clock, text_of
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
+from decoder_service.shell.models import identities
+from rappor_server.keys import hash_secret, is_secret, make_secret
+
+COMMAND_LINE = Person("", "command-line", Role.ADMIN)
+MAX_NAME = 200
+MAX_AUDIT = 1000
+MAX_SESSIONS = 20  # of a person; the oldest ends
+_KEY = re.compile(r"rd_(viewer|analyst|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_UNKNOWN = (
+    "the key is unknown to this decoder service, or revoked; an admin makes another (page Keys, or "
+    "rappor decoder keys create)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key as it is shown, once. `text` is secret; everything else is not."""
+
+    key_id: str
+    name: str
+    role: Role
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who is asking, and what was done."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    session_seconds: float
+    role_seconds: float = 30 * 86_400.0  # that a role told by a provider holds without its person
+
+    def person_of_key(self, text: str) -> Person:
+        """Raises AuthenticationError without a key that holds. The key is in no message."""
+        match = _KEY.fullmatch(text.strip())
+        with self.database.read() as connection:
+            row = rows.load_key(connection, match[2]) if match else None
+        if match is None or row is None or not is_secret(match[3], row.secret_hash):
+            raise AuthenticationError(_UNKNOWN)
+        if row.revoked is not None or row.role != match[1]:
+            raise AuthenticationError(_UNKNOWN)
+        return Person(row.person_id, row.name, Role(row.role), row.key_id)
+
+    def person_of_session(self, token: str) -> Person:
+        """Raises AuthenticationError for a session that is unknown or over."""
+        found = None
+        if _TOKEN.fullmatch(token):
+            with self.database.read() as connection:
+                found = rows.load_session(connection, hash_secret(token), self._now())
+        if found is None:
+            raise AuthenticationError("the session is over; sign in again at /sign-in")
+        return Person(found.person_id, found.name, Role(found.role), found.key_id or "", True)
+
+    def sign_in(self, key: str) -> tuple[Person, str]:
+        """A session for the person of a key: the person, and the token for the browser's cookie.
+
+        Raises AuthenticationError.
+        """
+        person = self.person_of_key(key)
+        with self.database.change() as connection:
+            return person, self._session(connection, person, {})
+
+    def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
+        """A session for who a provider says it is; the person is made with the first one.
+
+        Sessions of another role, which the provider gave before, end.
+
+        The provider's subject is the person; a name says nothing, and one that another person
+        has is changed.
+
+        Returns:
+            The person, and the token for the browser's cookie.
+
+        Raises:
+            AuthenticationError: an admin keeps this person out.
+        """
+        at = self._now()
+        with self.database.change() as connection:
+            row = identity_of(connection, issuer, claimed.subject)
+            if row is None:
+                row = self._new_identity(connection, issuer, claimed, at)
+            if row.revoked is not None:
+                raise AuthenticationError(
+                    "an admin of this service keeps you out; "
+                    "ask them to let you in again (page Keys)"
+                )
+            see_identity(connection, row, claimed.role, at)
+            rows.end_sessions_of_provider(connection, row.person_id, claimed.role)
+            person = Person(row.person_id, row.name, claimed.role, "", True)
+            return person, self._session(connection, person, {"issuer": issuer})
+
+    def forget_role(self, issuer: str, subject: str) -> None:
+        """End the sessions and the role of who a provider names no group of any more."""
+        with self.database.change() as connection:
+            row = identity_of(connection, issuer, subject)
+            if row is not None:
+                see_identity(connection, row, row.role, 0.0)
+                rows.end_sessions_of_provider(connection, row.person_id)
+
+    def _new_identity(
+        self, connection: Connection, issuer: str, claimed: Claimed, at: float
+    ) -> IdentityRow:
+        person, name = self.random_bytes(8).hex(), claimed.name
+        if name == COMMAND_LINE.name or rows.person_named(connection, name) is not None:
+            name = f"{name} ({person[:8]})"
+        rows.save_person(connection, person, name, at)
+        row = IdentityRow(issuer, claimed.subject, person, claimed.role, at, at, None, name)
+        save_identity(connection, row)
+        return row
+
+    def _session(self, connection: Connection, person: Person, detail: dict[str, str]) -> str:
+        token, at = make_secret(self.random_bytes), self._now()
+        row = SessionRow(
+            token_hash=hash_secret(token),
+            person_id=person.id,
+            name=person.name,
+            role=person.role,
+            key_id=person.key_id or None,
+            created=at,
+            expires=at + self.session_seconds,
+        )
+        rows.end_old_sessions(connection, at)
+        rows.save_session(connection, row)
+        rows.end_oldest_sessions(connection, person.id, MAX_SESSIONS)
+        self.note(connection, person, "sign-in", **detail)
+        return token
+
+    def sign_out(self, person: Person, token: str) -> None:
+        """End a session."""
+        with self.database.change() as connection:
+            rows.end_session(connection, hash_secret(token))
+            self.note(connection, person, "sign-out")
+
+    def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
+        """Make a key of a person, who is made with the first one; only here is it seen whole.
+
+        Raises RoleError, RequestError.
+        """
+        require(person, Act.ADMINISTER)
+        for what, text in (("name", name), ("label", label)):
+            if len(text) > MAX_NAME or not text.isprintable() or text != text.strip():
+                raise RequestError(f"{what} {text[:60]!a}: up to {MAX_NAME} printable characters")
+        if not name or name == COMMAND_LINE.name:
+            raise RequestError(f"name {name!a}: give the name of a person")
+        at, key_id, secret = self._now(), self.random_bytes(8).hex(), make_secret(self.random_bytes)
+        with self.database.change() as connection:
+            owner = rows.person_named(connection, name)
+            if owner is None:
+                owner = self.random_bytes(8).hex()
+                rows.save_person(connection, owner, name, at)
+            row = KeyRow(key_id, owner, name, role.value, label, hash_secret(secret), at)
+            rows.save_key(connection, row)
+            self.note(connection, person, "create-key", key=key_id, name=name, role=role.value)
+        return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
+
+    def list_identities(self, person: Person) -> list[IdentityRow]:
+        """Who signs in through the provider. Raises RoleError."""
+        require(person, Act.ADMINISTER)
+        with self.database.read() as connection:
+            return load_identities(connection)
+
+    def keep_out(self, person: Person, person_id: str, out: bool) -> None:
+        """Keep a person of the provider out and end their sessions, or let them in again.
+
+        Keys of theirs stay: they are revoked by themselves.  Raises RoleError, NotFoundError.
+        """
+        require(person, Act.ADMINISTER)
+        with self.database.change() as connection:
+            if not keep_out(connection, person_id, self._now() if out else None):
+                raise NotFoundError(
+                    f"there is no person {person_id[:40]!a} to whom that applies; "
+                    "GET /v1/identities has all"
+                )
+            self.note(connection, person, "keep-out", kept=person_id, out=out)
+
+    def person_of_id(self, connection: Connection, person_id: str) -> Person | None:
+        """A person with the highest role that holds while they are away; None without one."""
+        return person_of_id(connection, person_id, self._now() - self.role_seconds)
+
+    def check_holds(self, connection: Connection, person: Person) -> None:
+        """That the key or identity of who asks still holds, in the transaction of an act.
+
+        Raises AuthenticationError where it was revoked since the request came.
+        """
+        if person == COMMAND_LINE:
+            return
+        if person.key_id:
+            key = rows.load_key(connection, person.key_id)
+            holds = key is not None and key.revoked is None
+        else:
+            known = load_identities(connection, identities.c.person_id == person.id)
+            holds = any(one.revoked is None for one in known)
+        if not holds:
+            raise AuthenticationError(_UNKNOWN)
+
+    def list_keys(self, person: Person) -> list[KeyRow]:
+        """All keys, without their secrets. Raises RoleError."""
+        require(person, Act.ADMINISTER)
+        with self.database.read() as connection:
+            return rows.load_keys(connection)
+
+    def revoke_key(self, person: Person, key_id: str) -> None:
+        """Make a key worthless, and end its sessions. Raises RoleError, NotFoundError."""
+        require(person, Act.ADMINISTER)
+        with self.database.change() as connection:
+            if not rows.revoke_key(connection, key_id, self._now()):
+                raise NotFoundError(
+                    f"there is no key {key_id[:40]!a} that holds; GET /v1/keys has all"
+                )
+            self.note(connection, person, "revoke-key", key=key_id)
+
+    def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:
+        """The latest acts, newest first. Raises RoleError, RequestError."""
+        require(person, Act.ADMINISTER)
+        if not 1 <= limit <= MAX_AUDIT:
+            raise RequestError(f"limit = {limit} is not from 1 to {MAX_AUDIT}")
+        with self.database.read() as connection:
+            return rows.read_audit(connection, limit)
+
+    def note(self, connection: Connection, person: Person, act: str, **detail: Any) -> None:
+        """Append to the audit log, in the transaction of the act."""
+        text = json.dumps(detail, sort_keys=True)
+        rows.write_audit(connection, AuditRow(self._now(), person.name, person.key_id, act, text))
+
+    def _now(self) -> float:
+        return self.clock().timestamp()
+
+
+def person_of_id(connection: Connection, person_id: str, since: float) -> Person | None:
+    """A person with the highest role of the keys that hold, and of a sign-in since a time.
+
+    None without one.
+    """
+    held = load_identities(connection, identities.c.person_id == person_id)
+    roles = {
+        row.role: Person(person_id, row.name, Role(row.role))
+        for row in held
+        if row.revoked is None and row.seen >= since
+    }
+    for key in rows.load_keys(connection, person_id):
+        if key.revoked is None:
+            roles[key.role] = Person(person_id, key.name, Role(key.role), key.key_id)
+    return next((roles[role] for role in reversed(Role) if role in roles), None)
+
+
+def shown_key(row: KeyRow) -> dict[str, Any]:
+    """A key as it may be listed."""
+    return {
+        "key_id": row.key_id,
+        "name": row.name,
+        "role": row.role,
+        "label": row.label,
+        "created": text_of(row.created),
+        "revoked": None if row.revoked is None else text_of(row.revoked),
+    }

@@ -1,0 +1,91 @@
+"""Keys, identities and the audit log, for admins."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+
+from decoder_service.jobs.api import Limit, Me
+from decoder_service.jobs.specs import Model
+from decoder_service.people.access import shown_key
+from decoder_service.people.identities import IdentityRow
+from decoder_service.people.permissions import Role
+from decoder_service.people.rows import AuditRow
+from decoder_service.shell.clock import text_of
+from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.requests import service_of
+
+router = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
+Name = Annotated[str, StringConstraints(max_length=200)]
+
+
+class NewKeySpec(Model):
+    """A key of a person, who is made with the first one."""
+
+    name: Name
+    role: Role
+    label: Name = ""
+
+
+class KeepOut(Model):
+    """Whether a person may not sign in."""
+
+    out: bool
+
+
+@router.get("/keys", operation_id="listKeys")
+def list_keys(request: Request, person: Me) -> dict[str, Any]:
+    """All keys, without their secrets."""
+    return {"keys": [shown_key(row) for row in service_of(request).access.list_keys(person)]}
+
+
+@router.post("/keys", operation_id="createKey", status_code=201)
+def create_key(request: Request, person: Me, body: NewKeySpec) -> dict[str, Any]:
+    """Make a key; only this answer shows it whole."""
+    made = service_of(request).access.create_key(person, body.name, body.role, body.label)
+    return {"key_id": made.key_id, "name": made.name, "role": made.role, "key": made.text}
+
+
+@router.post("/keys/{key_id}/revoke", operation_id="revokeKey")
+def revoke_key(request: Request, person: Me, key_id: str) -> dict[str, Any]:
+    """Make a key worthless, and end its sessions."""
+    service_of(request).access.revoke_key(person, key_id)
+    return {"revoked": key_id}
+
+
+@router.get("/identities", operation_id="listIdentities")
+def list_identities(request: Request, person: Me) -> dict[str, Any]:
+    """Who signs in through the identity provider."""
+    rows = service_of(request).access.list_identities(person)
+    return {"identities": [shown_identity(row) for row in rows]}
+
+
+@router.post("/identities/{person_id}/keep-out", operation_id="keepOut")
+def keep_out(request: Request, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
+    """Keep a person of the identity provider out and end their sessions, or let them in again."""
+    service_of(request).access.keep_out(person, person_id, body.out)
+    return {"person_id": person_id, "out": body.out}
+
+
+@router.get("/audit", operation_id="readAudit")
+def read_audit(
+    request: Request, person: Me, limit: Annotated[Limit, Query()] = 100
+) -> dict[str, Any]:
+    """The latest acts of people, newest first."""
+    rows = service_of(request).access.read_audit(person, limit)
+    return {"entries": [shown_entry(row) for row in rows]}
+
+
+def shown_identity(row: IdentityRow) -> dict[str, Any]:
+    """A person of the identity provider."""
+    times = {name: getattr(row, name) for name in ("created", "seen", "revoked")}
+    return asdict(row) | {name: None if at is None else text_of(at) for name, at in times.items()}
+
+
+def shown_entry(row: AuditRow) -> dict[str, Any]:
+    """An entry of the audit log."""
+    return asdict(row) | {"at": text_of(row.at), "detail": json.loads(row.detail)}

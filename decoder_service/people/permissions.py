@@ -1,0 +1,153 @@
+"""Who may do what, in one place: roles for acts, and filters for rows.
+
+A row that a person may not see is answered as one that is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, false, or_, select, true
+
+from decoder_service.lists.rows import SHARED
+from decoder_service.releases.models import releases
+from decoder_service.releases.rows import ReleaseState
+from decoder_service.shell.errors import RoleError
+from decoder_service.shell.models import (
+    aggregate_readers,
+    aggregates,
+    jobs,
+    lists,
+    result_readers,
+    results,
+    schedules,
+)
+
+
+class Role(StrEnum):
+    """Of a key or a session."""
+
+    VIEWER = "viewer"  # released results and the metrics
+    ANALYST = "analyst"  # also own jobs, results and lists, and shared lists
+    ADMIN = "admin"  # everything, and keys and the audit log
+
+
+class Act(StrEnum):
+    """What needs a role."""
+
+    READ = "read"  # metrics, and the results that one may see
+    ANALYSE = "analyse"  # jobs, lists, aggregates, releasing one's results, proposing releases
+    REVIEW = "review"  # approving what another person proposes to release
+    ADMINISTER = "administer"  # keys, the audit log
+
+
+ALLOWED: dict[Act, frozenset[Role]] = {
+    Act.READ: frozenset(Role),
+    Act.ANALYSE: frozenset({Role.ANALYST, Role.ADMIN}),
+    Act.REVIEW: frozenset({Role.ADMIN}),
+    Act.ADMINISTER: frozenset({Role.ADMIN}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who is asking. `key_id`: the key, or the one that the session was made from.
+
+    session: whether it is a browser's session.
+    """
+
+    id: str
+    name: str
+    role: Role
+    key_id: str = ""
+    session: bool = False
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether everything may be seen."""
+        return self.role is Role.ADMIN
+
+    def may(self, act: Act) -> bool:
+        """Whether the role allows it."""
+        return self.role in ALLOWED[act]
+
+
+def require(person: Person, act: Act) -> None:
+    """Raises RoleError unless the role allows it."""
+    if not person.may(act):
+        roles = " or ".join(role for role in Role if role in ALLOWED[act])
+        raise RoleError(
+            f"the role is {person.role}; this needs {roles}: an admin gives it, by another key or "
+            "by a group at the identity provider"
+        )
+
+
+def visible_jobs(person: Person) -> ColumnElement[bool]:
+    """Own jobs; all of an admin."""
+    return _own(person, jobs.c.owner)
+
+
+def visible_schedules(person: Person) -> ColumnElement[bool]:
+    """Own schedules; all of an admin."""
+    return _own(person, schedules.c.owner)
+
+
+def _own(person: Person, owner: ColumnElement[str]) -> ColumnElement[bool]:
+    if person.is_admin:
+        return true()
+    return owner == person.id if person.may(Act.ANALYSE) else false()
+
+
+def visible_results(person: Person) -> ColumnElement[bool]:
+    """Released results, and of analysts those that a job of theirs had."""
+    if person.is_admin:
+        return true()
+    if not person.may(Act.ANALYSE):
+        return results.c.released.is_(True)
+    readers = select(result_readers.c.result_id).where(result_readers.c.person_id == person.id)
+    return or_(results.c.released.is_(True), results.c.id.in_(readers))
+
+
+def own_results(person: Person) -> ColumnElement[bool]:
+    """Those that may be released and checked: what a job of one's own had, all of an admin."""
+    if person.is_admin:
+        return true()
+    if not person.may(Act.ANALYSE):
+        return false()
+    readers = select(result_readers.c.result_id).where(result_readers.c.person_id == person.id)
+    return results.c.id.in_(readers)
+
+
+def visible_releases(person: Person) -> ColumnElement[bool]:
+    """Approved releases, and of analysts what they proposed; all of who approves."""
+    if person.may(Act.REVIEW):
+        return true()
+    approved = releases.c.state == ReleaseState.APPROVED
+    if not person.may(Act.ANALYSE):
+        return approved
+    return or_(approved, releases.c.proposer == person.id)
+
+
+def visible_lists(person: Person) -> ColumnElement[bool]:
+    """Own and shared lists; all of an admin; none of a viewer: a list is sensitive."""
+    if person.is_admin:
+        return true()
+    if not person.may(Act.ANALYSE):
+        return false()
+    return or_(lists.c.owner == person.id, lists.c.visibility == SHARED)
+
+
+def own_lists(person: Person) -> ColumnElement[bool]:
+    """Lists that may be changed."""
+    return _own(person, lists.c.owner)
+
+
+def visible_aggregates(person: Person) -> ColumnElement[bool]:
+    """What one uploaded, or a job of one's own has read."""
+    if person.is_admin:
+        return true()
+    if not person.may(Act.ANALYSE):
+        return false()
+    own = select(aggregate_readers.c.sha256).where(aggregate_readers.c.person_id == person.id)
+    return aggregates.c.sha256.in_(own)

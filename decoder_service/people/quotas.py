@@ -1,0 +1,105 @@
+"""What people have stored, and how much their role allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from decoder_service.aggregates.rows import aggregate_bytes_of
+from decoder_service.jobs.rows import count_live
+from decoder_service.lists.rows import bytes_of_owner
+from decoder_service.people.permissions import Act, Person, Role, require
+from decoder_service.results.rows import hold_still, result_bytes_of
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import QuotaError
+from decoder_service.shell.settings import Settings
+
+_WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one person, by role. results: bytes.  jobs: that wait or run."""
+
+    results_of_analyst: int
+    results_of_admin: int
+    jobs_of_analyst: int
+    jobs_of_admin: int
+    list_bytes: int
+    aggregate_bytes: int
+
+    def results(self, role: Role) -> int:
+        """The most bytes of results."""
+        return self.results_of_admin if role is Role.ADMIN else self.results_of_analyst
+
+    def jobs(self, role: Role) -> int:
+        """The most jobs that wait or run."""
+        return self.jobs_of_admin if role is Role.ADMIN else self.jobs_of_analyst
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What one person may have."""
+    return Limits(
+        results_of_analyst=settings.max_result_bytes_of_analyst,
+        results_of_admin=settings.max_result_bytes_of_admin,
+        jobs_of_analyst=settings.max_jobs_of_analyst,
+        jobs_of_admin=settings.max_jobs_of_admin,
+        list_bytes=settings.max_stored_bytes_of_person,
+        aggregate_bytes=settings.max_stored_bytes_of_person,
+    )
+
+
+def check_room(connection: Connection, limits: Limits, person: str, role: Role) -> None:
+    """Raises QuotaError where a person's results fill what the role allows: no job may start."""
+    held, most = result_bytes_of(connection, person), limits.results(role)
+    if held >= most:
+        raise QuotaError(
+            f"your results hold {held:,} bytes; a role of {role} may hold {most:,}: {_WAY_OUT}"
+        )
+
+
+def check_held(connection: Connection, limits: Limits, person: str, role: Role) -> None:
+    """Raises QuotaError where a result that was just given to a person is too much.
+
+    Until the transaction ends no other one gives that person a result.
+    """
+    hold_still(connection, person)
+    held, most = result_bytes_of(connection, person), limits.results(role)
+    if held > most:
+        raise QuotaError(
+            f"with this result yours would hold {held:,} bytes; a role of {role} may hold "
+            f"{most:,}: {_WAY_OUT}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much there is, and how much there may be."""
+
+    held: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a person has stored."""
+
+    database: Database
+    limits: Limits
+
+    def of(self, person: Person) -> dict[str, Amount]:
+        """Bytes of results, lists and aggregates, and jobs that wait or run. Raises RoleError."""
+        require(person, Act.ANALYSE)
+        limits = self.limits
+        with self.database.read() as connection:
+            return {
+                "result_bytes": Amount(
+                    result_bytes_of(connection, person.id), limits.results(person.role)
+                ),
+                "list_bytes": Amount(bytes_of_owner(connection, person.id), limits.list_bytes),
+                "aggregate_bytes": Amount(
+                    aggregate_bytes_of(connection, person.id), limits.aggregate_bytes
+                ),
+                "jobs": Amount(count_live(connection, person.id), limits.jobs(person.role)),
+            }

@@ -1,0 +1,160 @@
+"""Rows about who may do what, and about what people did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from decoder_service.shell.models import audit, keys, people, sessions
+from rappor_server.rows import insert_record, revoke_row
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A key without its secret. `name`: of its person.  `secret_hash`: SHA-256."""
+
+    key_id: str
+    person_id: str
+    name: str
+    role: str
+    label: str
+    secret_hash: bytes
+    created: float
+    revoked: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session of a browser, with the name of its person."""
+
+    token_hash: bytes
+    person_id: str
+    name: str
+    role: str
+    key_id: str | None
+    created: float
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """`actor`: name of a person, or `command-line`.  `detail`: JSON."""
+
+    at: float
+    actor: str
+    key_id: str
+    act: str
+    detail: str
+
+
+_KEY = [
+    keys.c.key_id,
+    keys.c.person_id,
+    people.c.name,
+    keys.c.role,
+    keys.c.label,
+    keys.c.secret_hash,
+    keys.c.created,
+    keys.c.revoked,
+]
+
+
+def person_named(connection: Connection, name: str) -> str | None:
+    """The id of a person."""
+    return connection.execute(select(people.c.id).where(people.c.name == name)).scalar()
+
+
+def save_person(connection: Connection, person_id: str, name: str, created: float) -> None:
+    """Insert a person."""
+    connection.execute(insert(people).values(id=person_id, name=name, created=created))
+
+
+def load_key(connection: Connection, key_id: str) -> KeyRow | None:
+    """A key, revoked or not."""
+    row = connection.execute(select(*_KEY).join(people).where(keys.c.key_id == key_id)).first()
+    return None if row is None else KeyRow(*row)
+
+
+def load_keys(connection: Connection, person_id: str | None = None) -> list[KeyRow]:
+    """All keys, or those of a person, revoked ones too, oldest first."""
+    statement = select(*_KEY).join(people).order_by(keys.c.created, keys.c.key_id)
+    if person_id is not None:
+        statement = statement.where(keys.c.person_id == person_id)
+    return [KeyRow(*row) for row in connection.execute(statement)]
+
+
+def save_key(connection: Connection, row: KeyRow) -> None:
+    """Insert a key of a person that is there."""
+    insert_record(connection, keys, row, {"name"})
+
+
+def revoke_key(connection: Connection, key_id: str, at: float) -> bool:
+    """Revoke a key and end its sessions; False when there is no such key that still holds."""
+    if not revoke_row(connection, keys, key_id, at):
+        return False
+    connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
+    return True
+
+
+def save_session(connection: Connection, row: SessionRow) -> None:
+    """Insert a session."""
+    insert_record(connection, sessions, row, {"name"})
+
+
+def load_session(connection: Connection, token_hash: bytes, at: float) -> SessionRow | None:
+    """A session that is not over at a time."""
+    columns = [
+        sessions.c.token_hash,
+        sessions.c.person_id,
+        people.c.name,
+        sessions.c.role,
+        sessions.c.key_id,
+        sessions.c.created,
+        sessions.c.expires,
+    ]
+    holds = (sessions.c.token_hash == token_hash, sessions.c.expires > at)
+    row = connection.execute(select(*columns).join(people).where(*holds)).first()
+    return None if row is None else SessionRow(*row)
+
+
+def end_session(connection: Connection, token_hash: bytes) -> None:
+    """Delete a session."""
+    connection.execute(delete(sessions).where(sessions.c.token_hash == token_hash))
+
+
+def end_sessions_of_provider(
+    connection: Connection, person_id: str, but_of_role: str | None = None
+) -> None:
+    """Delete the sessions that a person has through the provider, but for those of a role."""
+    which = (sessions.c.person_id == person_id) & sessions.c.key_id.is_(None)
+    if but_of_role is not None:
+        which &= sessions.c.role != but_of_role
+    connection.execute(delete(sessions).where(which))
+
+
+def end_oldest_sessions(connection: Connection, person_id: str, most: int) -> None:
+    """Delete all sessions of a person but the latest."""
+    own = select(sessions.c.token_hash).where(sessions.c.person_id == person_id)
+    latest = own.order_by(sessions.c.created.desc(), sessions.c.token_hash).limit(most)
+    older = (sessions.c.person_id == person_id) & sessions.c.token_hash.not_in(latest)
+    connection.execute(delete(sessions).where(older))
+
+
+def end_old_sessions(connection: Connection, at: float) -> int:
+    """Delete the sessions that are over; how many."""
+    return connection.execute(delete(sessions).where(sessions.c.expires <= at)).rowcount
+
+
+def write_audit(connection: Connection, row: AuditRow) -> None:
+    """Append to the audit log."""
+    insert_record(connection, audit, row)
+
+
+def read_audit(connection: Connection, limit: int, before: int | None = None) -> list[AuditRow]:
+    """The latest entries, newest first."""
+    columns = [audit.c[name] for name in AuditRow.__slots__]
+    statement = select(*columns).order_by(audit.c.id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(audit.c.id < before)
+    return [AuditRow(*row) for row in connection.execute(statement)]

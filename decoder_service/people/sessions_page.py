@@ -1,0 +1,79 @@
+"""Sign in with a key, and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder_service.shell.errors import AuthenticationError
+from decoder_service.shell.guard import without_key
+from decoder_service.shell.requests import service_of, sign_in, sign_out
+from decoder_service.shell.web import Form, Reader, redirect, render
+from decoder_service.shell.web import router as new_router
+
+router = new_router()
+
+
+@router.get("/")
+@without_key
+def home() -> Response:
+    """The metrics are where everything starts."""
+    return redirect("/metrics")
+
+
+@router.get("/sign-in")
+@without_key
+def form(request: Request, next: str = "", left: bool = False) -> Response:
+    """Ask for a key. left: whether somebody just signed out, but not of their provider."""
+    return render(request, "sign_in.html.j2", **_context(request, local_address(next), left=left))
+
+
+@router.post("/sign-in")
+@without_key
+def enter(request: Request, form: Form) -> Response:
+    """Make a session, and go where the person wanted to."""
+    there = local_address(form.text("next"))
+    answer = redirect("/metrics") if not there else _to(there)
+    try:
+        sign_in(request, answer, form.text("key"))
+    except AuthenticationError as error:
+        context = _context(request, there, problem=str(error))
+        return render(request, "sign_in.html.j2", None, 401, **context)
+    return answer
+
+
+@router.post("/sign-out")
+def leave(request: Request, person: Reader, form: Form) -> Response:
+    """End the session."""
+    del form
+    of_provider = service_of(request).provider is not None and not person.key_id
+    answer = redirect("/sign-in", left="1" if of_provider else "")
+    sign_out(request, answer)
+    return answer
+
+
+def _to(there: str) -> Response:
+    answer = redirect("/metrics")
+    answer.headers["location"] = there
+    return answer
+
+
+def _context(
+    request: Request, there: str, *, problem: str = "", left: bool = False
+) -> dict[str, Any]:
+    """What the form is filled with."""
+    service = service_of(request)
+    provider, leave = service.provider, None
+    if provider is not None and left:
+        public = (service.settings.public_url or "").rstrip("/")
+        leave = provider.leave_url(f"{public}/sign-in")
+    name = "" if provider is None else provider.name
+    return {"next": there, "problem": problem, "provider": name, "leave": leave or ""}
+
+
+def local_address(address: str) -> str:
+    """An address of this service, or nothing: a link from elsewhere must not lead elsewhere."""
+    plain = address.isascii() and address.isprintable() and "\\" not in address
+    return address if plain and address.startswith("/") and not address.startswith("//") else ""

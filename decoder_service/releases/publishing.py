@@ -1,0 +1,177 @@
+"""Releases made of stored results: built, compared and signed by `publication.release`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from decoder_service.shell.errors import RequestError, SettingsError
+from disclosure_control.errors import PublicationError
+from publication.release import (
+    Release,
+    ReleasedTable,
+    build_release,
+    compare_releases,
+    key_id,
+    load_private_key,
+    policy_changes,
+    policy_of_text,
+    read_release,
+    read_source,
+    sign_manifest,
+    write_release,
+)
+from publication.release.files import MANIFEST, SIGNATURE
+
+Files = Mapping[str, bytes]  # by name
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTables:
+    """A stored result as `files` of its kind. strata: what its reports were filtered by."""
+
+    result_id: str
+    files: Files
+    strata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A release. owner, audience: of its policy. digest: SHA-256 of its manifest."""
+
+    files: Files
+    owner: str
+    audience: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How a release differs from another one, for whoever approves it.
+
+    policy: by key that differs, the old and the new value.  rows: of each change its kind
+    (`change`), its `table`, its `cell` ("" for a whole table), and the numbers `before` and
+    `after` as text.  symbols: what each of those means that stand for a number there.
+    """
+
+    policy: Mapping[str, tuple[Any, Any]]
+    rows: Sequence[Mapping[str, str]]
+    symbols: Mapping[str, str] = field(default_factory=dict)
+
+
+class ReleasePublisher:
+    """Builds, compares and signs releases.
+
+    key: file of the private key that approved releases are signed with; None: none is.  Raises
+    SettingsError for one that cannot be used.
+    """
+
+    def __init__(self, key: Path | None = None) -> None:
+        try:
+            self._key = None if key is None else load_private_key(key)
+        except PublicationError as error:
+            raise SettingsError(f"setting release_key: {error}") from error
+
+    @property
+    def key_id(self) -> str:
+        """SHA-256 of the public key, hexadecimal, which manifests name; "" without one."""
+        return "" if self._key is None else key_id(self._key.public_key())
+
+    def sign(self, manifest: bytes) -> Files:
+        """The signature, as `rappor release build --key` writes it; nothing without a key."""
+        return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
+
+    def build(
+        self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
+    ) -> Built:
+        """Apply a policy to tables.
+
+        Args:
+            sources: results, in the order in which their tables are to stand.
+            policy: text of a release.toml.
+            issued: day by which windows are judged to be sealed.
+            earlier: files of the releases that the numbers must be consistent with, oldest first.
+
+        Returns:
+            The release.
+
+        Raises:
+            RequestError: what the policy does not allow, or a source that cannot be used.
+        """
+        with _folder() as folder:
+            rules = policy_of_text(policy)
+            tables = [
+                table
+                for one in sources
+                for table in read_source(
+                    _written(one.files, folder / one.result_id), dict(one.strata)
+                )
+            ]
+            before = _read(earlier, folder)
+            made = build_release(tables, rules, issued, earlier=before)
+            write_release(made, folder / "made", key_id=self.key_id)
+            files = {path.name: path.read_bytes() for path in (folder / "made").iterdir()}
+        return Built(files, rules.owner, rules.audience, sha256(files[MANIFEST]).hexdigest())
+
+    def compare(self, old: Files | None, new: Files) -> Changes:
+        """What a release shows that an older one, or none, does not. Raises RequestError.
+
+        The rows of a new table are told one by one, too: they are what is approved.
+        """
+        with _folder() as folder:
+            releases = _read([new] if old is None else [old, new], folder)
+        later = releases[-1]
+        first = releases[0] if old is not None else Release(later.policy, later.issued, ())
+        return Changes(policy_changes(first, later), list(_rows(first, later)))
+
+
+def _rows(old: Release, new: Release) -> Iterator[dict[str, str]]:
+    tables = {table.name: table for table in new.tables}
+    for one in compare_releases(old, new):
+        yield asdict(one)
+        if one.change == "new table":
+            table = tables[one.table]
+            empty = replace(new, tables=(_without_rows(table),))
+            yield from map(asdict, compare_releases(empty, replace(new, tables=(table,))))
+
+
+def _without_rows(table: ReleasedTable) -> ReleasedTable:
+    none = np.zeros(0)
+    return replace(
+        table, cells=(), kinds=(), symbols=(), estimate=none, std_error=none, low=none, high=none
+    )
+
+
+def _read(releases: Sequence[Files], folder: Path) -> list[Release]:
+    """Each is verified against its manifest first."""
+    return [
+        read_release(_written(files, folder / f"release-{number}"))
+        for number, files in enumerate(releases)
+    ]
+
+
+def _written(files: Files, folder: Path) -> Path:
+    """A new folder with these files."""
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / Path(name).name).write_bytes(content)
+    return folder
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder that is gone at the end, and in no message."""
+    with TemporaryDirectory(prefix="rappor-release-") as name:
+        try:
+            yield Path(name)
+        except PublicationError as error:
+            raise RequestError(str(error).replace(f"{name}{os.sep}", "")) from error

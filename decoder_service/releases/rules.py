@@ -1,0 +1,293 @@
+"""Releases: proposed from results, approved by a second person, then seen by all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from sqlalchemy import ColumnElement, Connection
+from sqlalchemy.exc import IntegrityError
+
+from decoder_service.jobs.rules import check_page
+from decoder_service.jobs.specs import NewRelease
+from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.permissions import (
+    Act,
+    Person,
+    require,
+    visible_releases,
+)
+from decoder_service.releases import rows
+from decoder_service.releases.decisions import (
+    ACTS,
+    approval_of,
+    check_may_decide,
+    check_words,
+    sees_review,
+    stale,
+)
+from decoder_service.releases.models import releases as table
+from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
+from decoder_service.releases.rows import ReleaseRow, ReleaseState
+from decoder_service.releases.sources import (
+    SourceState,
+    approved_before,
+    is_stale,
+    load_sources,
+    offered_results,
+    source_states,
+)
+from decoder_service.results.rows import FileRow, ResultRow
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import (
+    ConflictError,
+    NotFoundError,
+    QuotaError,
+    RequestError,
+    UnavailableError,
+)
+from rappor_core.text import visible
+
+MAX_REASON = 1000
+MAX_WAITING = 20  # of a person
+_MAX_POLICY_WORDS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """What people may do with releases. Each call asks for the role, and sees what it may."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    access: Access
+    publisher: ReleasePublisher
+    max_bytes: int  # of a release
+    max_bytes_of_person: int  # of those that are not approved
+    building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
+
+    def all(
+        self,
+        person: Person,
+        *,
+        state: ReleaseState | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[ReleaseRow]:
+        """Releases that one may see, newest first. Raises RoleError, RequestError."""
+        require(person, Act.READ)
+        check_page(limit, offset)
+        which = visible_releases(person)
+        if state is not None:
+            which &= table.c.state == state
+        with self.database.read() as connection:
+            return rows.load_releases(connection, which, limit, offset)
+
+    def get(self, person: Person, release_id: str) -> ReleaseRow:
+        """A release. Raises RoleError, NotFoundError."""
+        require(person, Act.READ)
+        with self.database.read() as connection:
+            return self._one(connection, visible_releases(person), release_id)
+
+    def is_stale(self, row: ReleaseRow) -> bool:
+        """Whether another one was approved that a proposed release was not built on."""
+        if row.state != ReleaseState.PROPOSED:
+            return False
+        with self.database.read() as connection:
+            return is_stale(connection, row)
+
+    def sources(self, person: Person, row: ReleaseRow) -> list[SourceState]:
+        """The results that it is made of, as they are now; for who sees the review."""
+        asked = json.loads(row.sources) if sees_review(person, row) else []
+        with self.database.read() as connection:
+            return source_states(connection, person, asked)
+
+    def proposer_holds(self, row: ReleaseRow) -> bool:
+        """Whether who proposed it has a key that holds, or signed in lately."""
+        with self.database.read() as connection:
+            return self.access.person_of_id(connection, row.proposer) is not None
+
+    def files(self, person: Person, release_id: str) -> list[FileRow]:
+        """Its files, by name. Raises as `get`."""
+        self.get(person, release_id)
+        with self.database.read() as connection:
+            return rows.load_release_files(connection, release_id)
+
+    def file(self, person: Person, release_id: str, name: str) -> bytes:
+        """The bytes of a file; the read is audited. Raises as `get`."""
+        self.get(person, release_id)
+        with self.database.change() as connection:
+            content = rows.load_release_file(connection, release_id, name)
+            if content is None and rows.files_are_deleted(connection, release_id):
+                raise NotFoundError(
+                    f"the files of release {release_id} are deleted; propose the release again"
+                )
+            if content is None:
+                raise NotFoundError(
+                    f"release {release_id} has no file {name[:70]!a}; "
+                    f"GET /v1/releases/{release_id} names them"
+                )
+            self.access.note(connection, person, "read-release", release=release_id, file=name)
+        return content
+
+    def difference(self, person: Person, release_id: str) -> Changes:
+        """What is to be approved: how it differs from the last approved one of its name.
+
+        Raises as `get`; it is for the proposer and for who approves.
+        """
+        row = self.get(person, release_id)
+        if not sees_review(person, row):
+            raise NotFoundError(
+                f"there is no difference of release {release_id[:40]!a} for you; "
+                "who proposed it sees it, and admins"
+            )
+        with self.database.read() as connection:
+            told = json.loads(rows.load_difference(connection, release_id))
+            symbols = rows.load_symbols(connection, release_id)
+        policy = {name: (old, new) for name, (old, new) in told["policy"].items()}
+        return Changes(policy, told["changes"], symbols)
+
+    def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
+        """Results of one's own that a release can be made of, newest first. Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return offered_results(connection, person, limit)
+
+    def propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
+        """Build a release from results of one's own, for another person to approve.
+
+        Args:
+            person: an analyst or an admin.
+            asked: its name, policy and results.
+
+        Returns:
+            The release, proposed.
+
+        Raises:
+            RoleError, QuotaError.
+            RequestError: what cannot be read, or what the policy does not allow.
+            NotFoundError: a result that is not one's own.
+            UnavailableError: another one is being built.
+        """
+        require(person, Act.ANALYSE)
+        if not self.building.acquire(blocking=False):
+            raise UnavailableError("another release is being built; try again in a moment")
+        try:
+            return self._propose(person, asked)
+        finally:
+            self.building.release()
+
+    def _propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
+        check_words("name", asked.name, MAX_NAME)
+        check_words("note", asked.note, MAX_REASON)
+        with self.database.read() as connection:
+            self._check_room(connection, person, 0)
+            sources, metrics = load_sources(connection, person, asked.sources)
+            before = approved_before(connection, asked.name, metrics)
+        issued = self.clock().date()
+        built = self.publisher.build(sources, asked.policy, issued, before.earlier)
+        changes = self.publisher.compare(before.base_files, built.files)
+        told = {"policy": dict(changes.policy), "changes": list(changes.rows)}
+        text = json.dumps(told).encode()
+        size = sum(map(len, built.files.values())) + len(text)
+        if size > self.max_bytes:
+            raise QuotaError(f"the release would have {size:,} bytes, above {self.max_bytes:,}")
+        row = ReleaseRow(
+            id=self.random_bytes(8).hex(),
+            name=asked.name,
+            number=before.number,
+            state=ReleaseState.PROPOSED,
+            proposer=person.id,
+            owner=visible(built.owner)[:_MAX_POLICY_WORDS],
+            audience=visible(built.audience)[:_MAX_POLICY_WORDS],
+            issued=issued.isoformat(),
+            digest=built.digest,
+            policy=asked.policy,
+            sources=json.dumps([one.model_dump(mode="json") for one in asked.sources]),
+            note=asked.note,
+            base=before.base,
+            changes=len(changes.rows),
+            stored=0,
+            created=self.clock().timestamp(),
+        )
+        with self.database.change() as connection:
+            self._check_room(connection, person, size)
+            rows.save_release(connection, row, text, built.files, before.numbers)
+            results = [one.result for one in asked.sources]
+            detail = {"release": row.id, "name": row.name, "results": results}
+            self.access.note(connection, person, "propose-release", **detail, digest=row.digest)
+            return self._one(connection, table.c.id == row.id, row.id)
+
+    def approve(self, person: Person, release_id: str, reason: str) -> ReleaseRow:
+        """Publish what another person proposed.
+
+        Raises RoleError, NotFoundError, RequestError without a reason, and ConflictError where it
+        is settled, or another release was approved that it was not built on.
+        """
+        require(person, Act.REVIEW)
+        return self._decide(person, release_id, ReleaseState.APPROVED, reason)
+
+    def reject(self, person: Person, release_id: str, reason: str) -> ReleaseRow:
+        """Refuse what another person proposed. Raises as `approve`."""
+        require(person, Act.REVIEW)
+        return self._decide(person, release_id, ReleaseState.REJECTED, reason)
+
+    def withdraw(self, person: Person, release_id: str, reason: str = "") -> ReleaseRow:
+        """Take back what one proposed, before it is settled; its files are deleted.
+
+        Raises as `approve`.
+        """
+        require(person, Act.ANALYSE)
+        return self._decide(person, release_id, ReleaseState.WITHDRAWN, reason)
+
+    def _decide(
+        self, person: Person, release_id: str, state: ReleaseState, reason: str
+    ) -> ReleaseRow:
+        check_words("reason", reason, MAX_REASON)
+        if not reason and state != ReleaseState.WITHDRAWN:
+            raise RequestError("reason '': say why, for the proposer and the audit log")
+        with self.database.change() as connection:
+            self.access.check_holds(connection, person)
+            row = self._one(connection, visible_releases(person), release_id)
+            check_may_decide(person, row, state)
+            if state == ReleaseState.APPROVED and is_stale(connection, row):
+                raise stale(row)
+            signature: Files = {}
+            if state == ReleaseState.APPROVED:
+                signature = approval_of(connection, self.publisher, row)
+            settled, at = replace(row, reason=reason), self.clock().timestamp()
+            try:
+                is_done = rows.decide(connection, settled, state, person.id, at)
+            except IntegrityError as error:  # another one was approved at the same time
+                raise stale(row) from error
+            if not is_done:
+                raise ConflictError("somebody settled it just now", name=row.name)
+            rows.add_files(connection, release_id, signature)
+            detail = {"release": release_id, "reason": reason, "digest": row.digest}
+            self.access.note(connection, person, f"{ACTS[state]}-release", **detail)
+            return self._one(connection, table.c.id == release_id, release_id)
+
+    def _check_room(self, connection: Connection, person: Person, size: int) -> None:
+        waiting, held = rows.held_by(connection, person.id)
+        if waiting >= MAX_WAITING:
+            raise QuotaError(f"{waiting} releases of yours wait to be approved; withdraw one")
+        if held + size > self.max_bytes_of_person:
+            raise QuotaError(
+                f"your releases that are not approved would hold {held + size:,} bytes, above "
+                f"{self.max_bytes_of_person:,}; withdraw one (files of rejected ones are deleted "
+                "after keep_rejected_days)"
+            )
+
+    def _one(
+        self, connection: Connection, which: ColumnElement[bool], release_id: str
+    ) -> ReleaseRow:
+        found = rows.load_releases(connection, which & (table.c.id == release_id), 1)
+        if not found:
+            raise NotFoundError(
+                f"there is no release {release_id[:40]!a} that you may see; GET /v1/releases has "
+                "those that you may"
+            )
+        return found[0]

@@ -1,0 +1,150 @@
+"""What a release is made of: results of one's own, and the releases that were approved before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from decoder_service.jobs.specs import Kind, ReleaseSource
+from decoder_service.people.permissions import Person, own_results, visible_results
+from decoder_service.releases import rows
+from decoder_service.releases.publishing import Files, SourceTables
+from decoder_service.releases.rows import ReleaseRow
+from decoder_service.results.rows import ResultRow, load_file, load_result_files, load_results
+from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError
+from decoder_service.shell.models import results
+
+MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
+# What a release is made of, by kind of result.
+SOURCE_FILES: dict[str, tuple[str, ...]] = {
+    Kind.DECODE: ("results.json", "manifest.json", "candidates.csv"),
+    Kind.DENSITY: ("density.csv", "density.geojson"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """A result that a release is made of, as it is now.
+
+    strata: what its reports were filtered by.  is_there: whether one may see it; otherwise it was
+    deleted or given up.  superseded_by: a later decoder's result to the same question, if one may
+    see it.
+    """
+
+    result: str
+    strata: Mapping[str, str]
+    is_there: bool
+    superseded_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a release is built on. earlier: files of the approved ones of its metrics.
+
+    base: the last one of its name.  number, numbers: its place among those of its name, and of
+    each of its metrics.
+    """
+
+    earlier: list[Files]
+    base: str | None
+    base_files: Files | None
+    number: int
+    numbers: dict[str, int]
+
+
+def offered_results(connection: Connection, person: Person, limit: int) -> list[ResultRow]:
+    """Results of one's own that a release can be made of, newest first."""
+    which = own_results(person) & results.c.kind.in_(SOURCE_FILES)
+    return load_results(connection, which, limit)
+
+
+def load_sources(
+    connection: Connection, person: Person, asked: Sequence[ReleaseSource]
+) -> tuple[list[SourceTables], list[str]]:
+    """The files of results that are one's own, and the metrics that they are of.
+
+    Raises NotFoundError, RequestError, QuotaError.
+    """
+    found, metrics, left = [], set[str](), MAX_SOURCE_BYTES
+    if len({one.result for one in asked}) < len(asked):
+        raise RequestError("a result stands there twice")
+    for one in asked:
+        which = own_results(person) & (results.c.id == one.result)
+        known = load_results(connection, which, 1)
+        if not known:
+            raise NotFoundError(
+                f"there is no result {one.result!a} of yours; GET /v1/results has them"
+            )
+        if known[0].kind not in SOURCE_FILES:
+            raise RequestError(
+                f"result {one.result}: a {known[0].kind} is not released; a "
+                f"{' or a '.join(SOURCE_FILES)} is"
+            )
+        names = SOURCE_FILES[known[0].kind]
+        listed = [file for file in load_result_files(connection, one.result)
+                  if file.name in names]  # fmt: skip
+        left -= sum(file.size for file in listed)
+        if left < 0:
+            raise QuotaError(f"the results are larger than {MAX_SOURCE_BYTES:,} bytes together")
+        files = {file.name: load_file(connection, one.result, file.name) or b""
+                 for file in listed}  # fmt: skip
+        found.append(SourceTables(one.result, files, one.strata))
+        metrics.add(known[0].metric)
+    return found, sorted(metrics)
+
+
+def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -> Before:
+    """What is approved now. Of every name: whatever was published stays known.
+
+    A release is built on all that its earlier ones were built on, too.
+    """
+    base, count = rows.last_approved(connection, name)
+    numbers = rows.approved_numbers(connection, metrics)
+    return Before(
+        [files_of(connection, one) for one in _chain_of(connection, metrics)],
+        base,
+        None if base is None else files_of(connection, base),
+        count + 1,
+        {metric: number + 1 for metric, number in numbers.items()},
+    )
+
+
+def _chain_of(connection: Connection, metrics: Sequence[str]) -> list[str]:
+    """Approved releases that share a metric with these, or with one that does; oldest first."""
+    known = set(metrics)
+    while True:
+        found = rows.approved_of(connection, known)
+        linked = known.union(*(rows.numbers_of(connection, one) for one in found))
+        if linked == known:
+            return found
+        known = linked
+
+
+def files_of(connection: Connection, release_id: str) -> Files:
+    """The stored files of a release; of one that is deleted no bytes."""
+    names = [file.name for file in rows.load_release_files(connection, release_id)]
+    return {name: rows.load_release_file(connection, release_id, name) or b"" for name in names}
+
+
+def source_states(
+    connection: Connection, person: Person, asked: Sequence[Mapping[str, Any]]
+) -> list[SourceState]:
+    """The results of a release, as its proposal names them, and what became of them since."""
+    seen, found = visible_results(person), []
+    for one in asked:
+        there = load_results(connection, seen & (results.c.id == one["result"]), 1)
+        later = load_results(connection, seen & (results.c.supersedes == one["result"]), 1)
+        newer = later[0].id if later else None
+        found.append(SourceState(one["result"], one["strata"], bool(there), newer))
+    return found
+
+
+def is_stale(connection: Connection, row: ReleaseRow) -> bool:
+    """Whether another one was approved that a release was not built on."""
+    _, count = rows.last_approved(connection, row.name)
+    own = rows.numbers_of(connection, row.id)
+    now = rows.approved_numbers(connection, own)
+    return row.number <= count or any(own[metric] <= now[metric] for metric in own)

@@ -1,0 +1,1 @@
+"""Stored results: who sees them, their pages, comparisons and downloads."""

@@ -1,0 +1,1 @@
+"""Schedules: the windows that they decode, and what they found over them."""

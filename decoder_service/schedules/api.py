@@ -1,0 +1,209 @@
+"""Schedules and their alarms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import date
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+
+from decoder_service.alarms.events import Rules, shown_event
+from decoder_service.alarms.rows import AlarmRow
+from decoder_service.alarms.rules import Channel
+from decoder_service.jobs.api import Limit, Me
+from decoder_service.jobs.specs import CandidateSpec, Choices, MetricName, Model, WeightSpec
+from decoder_service.schedules.multiplicity import Family
+from decoder_service.schedules.periods import Every
+from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.schedules.rules import shown_schedule
+from decoder_service.schedules.status import Standing, shown_standing
+from decoder_service.schedules.window_rows import WindowRow
+from decoder_service.shell.clock import text_of
+from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.requests import service_of
+
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
+Name = Annotated[str, StringConstraints(max_length=200)]
+
+
+class ScheduleChoices(Model):
+    """What may be changed of a schedule."""
+
+    name: Name
+    candidates: CandidateSpec = CandidateSpec()
+    weights: WeightSpec | None = None
+    options: Choices = Choices()
+    family: Family = Family.WINDOW
+    first_day: date | None = None
+
+
+class NewSchedule(ScheduleChoices):
+    """What is decoded in every sealed window."""
+
+    metric: MetricName
+    every: Every
+
+
+class Enabled(Model):
+    """Whether a schedule is switched on."""
+
+    enabled: bool
+
+
+class NewAlarm(Model):
+    """What is told of the windows of a schedule, and where."""
+
+    name: Name
+    channel: Channel
+    target: Annotated[str, StringConstraints(max_length=1000)]
+    rules: Rules = Rules()
+    show_values: bool = False
+
+
+@router.post("", operation_id="createSchedule", status_code=201)
+def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
+    """Decode every sealed day, week or month of a metric.
+
+    `standing` says whether anything is in its way, such as a collector that cannot be reached.
+    """
+    row = service_of(request).schedules.create(
+        person,
+        body.name,
+        body.metric,
+        body.every,
+        body.candidates,
+        body.options,
+        body.family,
+        body.first_day,
+        body.weights,
+    )
+    return _checked(request, row)
+
+
+@router.get("", operation_id="listSchedules")
+def list_schedules(request: Request, person: Me) -> dict[str, Any]:
+    """Your schedules, all of them for an admin, with why each stands if it does: `standing`."""
+    rows = service_of(request).schedules.all(person)
+    standings = service_of(request).standings.of_rows(rows)
+    pairs = zip(rows, standings, strict=True)
+    return {"schedules": [shown_schedule(row) | _told(one) for row, one in pairs]}
+
+
+@router.get("/{schedule_id}", operation_id="getSchedule")
+def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+    """A schedule, its windows, and why it stands if it does: `standing`."""
+    schedules = service_of(request).schedules
+    row = schedules.get(person, schedule_id)
+    windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
+    told = _told(service_of(request).standings.of_row(row))
+    return shown_schedule(row) | told | {"windows": windows}
+
+
+@router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
+def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+    """What was found over the windows, by the level of the schedule, which is told in words."""
+    found = service_of(request).schedules.series(person, schedule_id)
+    shown = [
+        {
+            "params_id": one.windows[0].params_id,
+            "level": one.level,
+            "windows": [shown_window(window) for window in one.windows],
+            "rows": one.rows,
+            "values_left_out": one.left_out,
+        }
+        for one in found
+    ]
+    return {"series": shown}
+
+
+@router.put("/{schedule_id}", operation_id="editSchedule")
+def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
+    """Change a schedule; metric and length of a window stay.
+
+    With other options or other lists all windows are decoded again.
+    """
+    row = service_of(request).schedules.edit(
+        person,
+        schedule_id,
+        body.name,
+        body.candidates,
+        body.options,
+        body.family,
+        body.first_day,
+        body.weights,
+    )
+    return _checked(request, row)
+
+
+@router.post("/{schedule_id}/enable", operation_id="enableSchedule")
+def enable(request: Request, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
+    """Switch a schedule on or off."""
+    row = service_of(request).schedules.enable(person, schedule_id, body.enabled)
+    return _checked(request, row)
+
+
+@router.delete("/{schedule_id}", operation_id="deleteSchedule")
+def delete(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+    """Delete a schedule with its alarms; its results stay."""
+    service_of(request).schedules.delete(person, schedule_id)
+    return {"deleted": schedule_id}
+
+
+@router.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
+def create_alarm(request: Request, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
+    """Set an alarm; only this answer shows the secret that signs its webhooks."""
+    row = service_of(request).alarms.create(
+        person, schedule_id, body.name, body.channel, body.target, body.rules, body.show_values
+    )
+    return shown_alarm(row) | {"secret": row.secret}
+
+
+@router.get("/{schedule_id}/alarms", operation_id="listAlarms")
+def list_alarms(
+    request: Request, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
+) -> dict[str, Any]:
+    """The alarms of a schedule, and what they told, newest first."""
+    alarms = service_of(request).alarms
+    return {
+        "alarms": [shown_alarm(row) for row in alarms.all(person, schedule_id)],
+        "events": [shown_event(row) for row in alarms.events(person, schedule_id, limit)],
+    }
+
+
+@router.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
+def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
+    """Delete an alarm and what it told."""
+    service_of(request).alarms.delete(person, schedule_id, alarm_id)
+    return {"deleted": alarm_id}
+
+
+def _checked(request: Request, row: ScheduleRow) -> dict[str, Any]:
+    """A schedule that was made or changed, which is checked at once."""
+    return shown_schedule(row) | _told(service_of(request).standings.check(row))
+
+
+def _told(standing: Standing) -> dict[str, Any]:
+    return {"standing": shown_standing(standing)}
+
+
+def shown_window(row: WindowRow) -> dict[str, Any]:
+    """A window of a schedule."""
+    shown = asdict(row)
+    del shown["schedule_id"]
+    return shown
+
+
+def shown_alarm(row: AlarmRow) -> dict[str, Any]:
+    """An alarm without its secret."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "channel": row.channel,
+        "target": row.target,
+        "rules": json.loads(row.rules),
+        "show_values": row.show_values,
+        "created": text_of(row.created),
+    }

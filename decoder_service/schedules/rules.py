@@ -1,0 +1,272 @@
+"""Schedules as people see them: what is decoded in every window, and what was found so far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from sqlalchemy import Connection, true
+
+from decoder_service.jobs.checks import Known, check_job, metric_versions
+from decoder_service.jobs.known_counts import counts_of_version
+from decoder_service.jobs.list_versions import Pinned
+from decoder_service.jobs.rules import Jobs
+from decoder_service.jobs.specs import (
+    CandidateSpec,
+    Choices,
+    JobSpec,
+    Kind,
+    Source,
+    WeightSpec,
+    Window,
+    digest,
+)
+from decoder_service.metrics.rules import Metrics
+from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.permissions import Act, Person, require, visible_schedules
+from decoder_service.schedules import rows
+from decoder_service.schedules.multiplicity import Family
+from decoder_service.schedules.periods import Every
+from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.schedules.series import SeriesView, groups_of, view_of
+from decoder_service.schedules.window_rows import WindowRow, load_windows
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError
+from decoder_service.shell.models import schedules as table
+
+MAX_SCHEDULES = 200  # of a person
+
+
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """What people may do with schedules. Each call asks for the role, and sees what it may."""
+
+    database: Database
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    access: Access
+    jobs: Jobs
+    metrics: Metrics
+
+    def create(
+        self,
+        person: Person,
+        name: str,
+        metric: str,
+        every: Every,
+        candidates: CandidateSpec,
+        options: Choices,
+        family: Family = Family.WINDOW,
+        first_day: date | None = None,
+        weights: WeightSpec | None = None,
+    ) -> ScheduleRow:
+        """Decode every sealed window of a metric from now on, and those that are sealed already.
+
+        Args:
+            person: its owner.
+            name: of the schedule, its own among the owner's.
+            metric: as the collector names it.
+            every: length of a window.
+            candidates: with a list and no version, each new version decodes all windows again.
+            options: of each decoding; `alpha` is the level of the family.
+            family: over what the level holds.
+            first_day: nothing before it is decoded.
+            weights: how the level is divided among the candidates; versions as of `candidates`.
+
+        Raises:
+            RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
+        """
+        require(person, Act.ANALYSE)
+        spec = self._spec(name, metric, candidates, options, weights)
+        counts = self._known(metric)  # asks the collector, which no transaction waits for
+        row = ScheduleRow(
+            id=self.random_bytes(8).hex(),
+            name=name,
+            owner=person.id,
+            metric=metric,
+            every=every,
+            spec=spec.to_json(),
+            enabled=True,
+            created=self.clock().timestamp(),
+            family=family,
+            first_day=None if first_day is None else first_day.isoformat(),
+        )
+        with self.database.change() as connection:
+            self._check(connection, person, row, counts)
+            if len(rows.load_schedules(connection, table.c.owner == person.id)) >= MAX_SCHEDULES:
+                raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
+            rows.save_schedule(connection, row)
+            self.access.note(connection, person, "create-schedule", schedule=row.id)
+        return row
+
+    def edit(
+        self,
+        person: Person,
+        schedule_id: str,
+        name: str,
+        candidates: CandidateSpec,
+        options: Choices,
+        family: Family = Family.WINDOW,
+        first_day: date | None = None,
+        weights: WeightSpec | None = None,
+    ) -> ScheduleRow:
+        """Change a schedule; metric and length of a window stay.
+
+        With other options or other lists all windows are decoded again; what was found with those
+        of before stays, beside. Raises as `create`, and NotFoundError.
+        """
+        counts = self._known(self.get(person, schedule_id).metric)
+        with self.database.change() as connection:
+            before = self.one(connection, person, schedule_id)
+            row = replace(
+                before,
+                name=name,
+                spec=self._spec(name, before.metric, candidates, options, weights).to_json(),
+                family=family,
+                first_day=None if first_day is None else first_day.isoformat(),
+            )
+            self._check(connection, person, row, counts)
+            rows.change_schedule(connection, row)
+            self.access.note(connection, person, "edit-schedule", schedule=schedule_id)
+        return row
+
+    def _spec(
+        self,
+        name: str,
+        metric: str,
+        candidates: CandidateSpec,
+        options: Choices,
+        weights: WeightSpec | None,
+    ) -> JobSpec:
+        """What is decoded in each window. Raises RequestError."""
+        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
+            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
+        if not self.jobs.limits.has_collector:
+            raise RequestError("no collector is set up here; an operator sets `collector`")
+        return JobSpec(
+            kind=Kind.DECODE,
+            source=Source(collector=Window(metric=metric)),
+            candidates=candidates,
+            weights=weights,
+            options=options,
+        )
+
+    def _known(self, metric: str) -> Known | None:
+        """What is known of the latest version of a metric. Raises RequestError for an unknown one.
+
+        The days that are served do not count: a schedule waits for others.
+        """
+        versions = metric_versions(self.metrics, metric, Kind.DECODE)
+        return None if versions is None else [counts_of_version(versions[-1])]
+
+    def _check(
+        self, connection: Connection, person: Person, row: ScheduleRow, counts: Known | None
+    ) -> None:
+        """That its jobs can succeed, its list is there, and its name is no other's of the owner."""
+        spec = spec_of_schedule(row)
+        check_job(spec, [counts], scheduled=True)
+        self.jobs.pinned(connection, person, spec)
+        same = (table.c.owner == row.owner) & (table.c.name == row.name) & (table.c.id != row.id)
+        if rows.load_schedules(connection, same):
+            raise RequestError(f"there is a schedule {row.name!a} of this person already")
+
+    def all(self, person: Person) -> list[ScheduleRow]:
+        """Own schedules, all of an admin, by name. Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return rows.load_schedules(connection, visible_schedules(person))
+
+    def get(self, person: Person, schedule_id: str) -> ScheduleRow:
+        """A schedule. Raises RoleError, NotFoundError."""
+        require(person, Act.ANALYSE)
+        with self.database.read() as connection:
+            return self.one(connection, person, schedule_id)
+
+    def windows(self, person: Person, schedule_id: str) -> list[WindowRow]:
+        """Its windows, oldest first. Raises as `get`."""
+        self.get(person, schedule_id)
+        with self.database.read() as connection:
+            return load_windows(connection, schedule_id)
+
+    def enable(self, person: Person, schedule_id: str, enabled: bool) -> ScheduleRow:
+        """Switch a schedule on or off. Raises as `get`."""
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            self.one(connection, person, schedule_id)
+            rows.enable_schedule(connection, schedule_id, enabled)
+            self.access.note(
+                connection, person, "enable-schedule", schedule=schedule_id, enabled=enabled
+            )
+            return self.one(connection, person, schedule_id)
+
+    def delete(self, person: Person, schedule_id: str) -> None:
+        """Delete a schedule with its alarms; its results stay. Raises as `get`."""
+        require(person, Act.ANALYSE)
+        with self.database.change() as connection:
+            self.one(connection, person, schedule_id)
+            rows.delete_schedule(connection, schedule_id)
+            self.access.note(connection, person, "delete-schedule", schedule=schedule_id)
+
+    def one(self, connection: Connection, person: Person, schedule_id: str) -> ScheduleRow:
+        """A schedule, in a transaction that does more. Raises NotFoundError."""
+        which = visible_schedules(person) & (table.c.id == schedule_id)
+        found = rows.load_schedules(connection, which)
+        if not found:
+            raise NotFoundError(
+                f"there is no schedule {schedule_id[:40]!a} that you may see; "
+                "GET /v1/schedules has yours"
+            )
+        return found[0]
+
+    def series(self, person: Person, schedule_id: str) -> list[SeriesView]:
+        """What was found, by version of the metric and of the list; the read is audited.
+
+        Raises as `get`, and QuotaError for more tests than can be corrected together.
+        """
+        row = self.get(person, schedule_id)
+        with self.database.read() as connection:
+            groups = groups_of(load_windows(connection, schedule_id))
+            family, options = Family(row.family), spec_of_schedule(row).options
+            found = [view_of(connection, family, options, windows) for windows in groups]
+        with self.database.change() as connection:
+            self.access.note(connection, person, "read-schedule", schedule=schedule_id)
+        return found
+
+    def every_enabled(self) -> list[ScheduleRow]:
+        """All schedules that are switched on, of everybody."""
+        with self.database.read() as connection:
+            return rows.load_schedules(connection, true() & table.c.enabled.is_(True))
+
+
+def spec_of_schedule(row: ScheduleRow) -> JobSpec:
+    """What it decodes; the window is of the collector's whole metric."""
+    return JobSpec.model_validate_json(row.spec)
+
+
+def question_of(pinned: Pinned) -> str:
+    """Digest of what is asked of every window: the options, and the content of the lists."""
+    spec = pinned.spec
+    shown = spec.model_dump(mode="json", include={"options"})
+    given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
+    return digest(shown, given, *pinned.digests)
+
+
+def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
+    """A schedule as its owner sees it."""
+    spec = json.loads(row.spec)
+    return {
+        "id": row.id,
+        "name": row.name,
+        "metric": row.metric,
+        "every": row.every,
+        "family": row.family,
+        "first_day": row.first_day,
+        "enabled": row.enabled,
+        "candidates": spec["candidates"],
+        "weights": spec.get("weights"),
+        "options": spec["options"],
+    }

@@ -1,0 +1,119 @@
+"""Which windows of a schedule are sealed: asked of the collector, period by period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Protocol
+
+from decoder.errors import RemoteError
+from decoder_service.schedules.periods import DAY, Every, period_end, period_start
+from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.schedules.window_rows import WindowRow, WindowState
+from rappor_core.aggregate import Aggregate
+
+_WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
+
+
+class AskCollector(Protocol):
+    """What a tick asks; `decoder_service.metrics.collector.Collector` over HTTP."""
+
+    def metrics(self) -> list[dict[str, object]]:
+        """Every version of every metric."""
+
+    def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
+        """The counts of a window."""
+
+    def counters(self) -> tuple[float, float]:
+        """Reports accepted and refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Longer:
+    """A window cuts days that the collector merged: ask from `first`, and at least to `last`."""
+
+    first: date
+    last: date
+
+
+class _Waits:
+    """A window is not sealed yet, or holds too little to be served."""
+
+
+def sealed_windows(
+    collector: AskCollector,
+    schedule: ScheduleRow,
+    row: dict[str, object],
+    question: str,
+    known: dict[str, WindowRow],
+) -> Iterator[tuple[WindowRow, Aggregate | None]]:
+    """The windows that are sealed and not there yet, oldest first; None: without reports.
+
+    Days that the collector merged stay together: the window before their end is made longer.
+    """
+    served = row["served"]
+    assert isinstance(served, dict)  # noqa: S101 (checked by the caller)
+    every, params_id = Every(schedule.every), str(row["params_id"])
+    through, first = _day(served["last_day"]), period_start(every, _day(served["first_day"]))
+    if schedule.first_day is not None:
+        first = max(first, _day(schedule.first_day))
+    last = period_end(every, first)
+    while last <= through:
+        there = known.get(first.isoformat())
+        if there is not None:
+            last = _day(there.last_day)
+        else:
+            asked = _asked(collector, schedule.metric, params_id, first, last)
+            if isinstance(asked, _Waits):
+                return
+            if isinstance(asked, _Longer):
+                first, last = asked.first, max(last, period_end(every, asked.last))
+                continue
+            yield _window(schedule, question, params_id, (first, last), asked), asked
+        first = last + DAY
+        last = period_end(every, first)
+
+
+def _asked(
+    collector: AskCollector, metric: str, params_id: str, first: date, last: date
+) -> Aggregate | _Longer | _Waits | None:
+    """The counts of a window; None without reports. Raises RemoteError."""
+    try:
+        return collector.aggregate(metric, params_id, first, last)
+    except RemoteError as refusal:
+        reason, blocks = refusal.problem.get("reason"), _blocks(refusal)
+        if blocks and blocks[0][0] < first:  # the days before belong to no window
+            after = blocks[0][1] + DAY
+            return _Longer(after, after)
+        if blocks and blocks[-1][1] > last:
+            return _Longer(first, blocks[-1][1])
+        if reason in _WAIT:
+            return _Waits()
+        if reason != "no_reports":
+            raise
+        return None
+
+
+def _window(
+    schedule: ScheduleRow,
+    question: str,
+    params_id: str,
+    days: tuple[date, date],
+    aggregate: Aggregate | None,
+) -> WindowRow:
+    first, last = (day.isoformat() for day in days)
+    reports = 0 if aggregate is None else aggregate.num_reports
+    state = WindowState.EMPTY if aggregate is None else WindowState.WAITING
+    return WindowRow(schedule.id, question, params_id, first, last, reports, state)
+
+
+def _day(text: object) -> date:
+    return date.fromisoformat(str(text))
+
+
+def _blocks(refusal: RemoteError) -> list[tuple[date, date]]:
+    """First and last day of the merged days that a window would cut, oldest first."""
+    if refusal.problem.get("reason") != "window_cuts_block":
+        return []
+    return [(_day(first), _day(last)) for first, last in refusal.problem.get("blocks", [])]

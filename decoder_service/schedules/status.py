@@ -1,0 +1,221 @@
+"""Whether a schedule goes on, and if not, why and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, true
+
+from decoder.errors import RemoteError
+from decoder_service.jobs.checks import unknown_metric
+from decoder_service.jobs.known_counts import days_held
+from decoder_service.jobs.list_versions import pinned_lists
+from decoder_service.metrics.rules import Metrics
+from decoder_service.people.permissions import Person
+from decoder_service.schedules.periods import DAY, Every, period_end, period_start
+from decoder_service.schedules.rows import ScheduleRow, load_schedules
+from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
+from decoder_service.schedules.status_rows import (
+    StandingRow,
+    load_standing,
+    load_standings,
+    save_standing,
+)
+from decoder_service.schedules.window_rows import WindowRow, load_windows
+from decoder_service.shell.clock import Clock, text_of
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import ConflictError, ServiceError
+from rappor_core.errors import RapporError
+
+NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
+NO_OWNER = (
+    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
+    "or the owner signs in"
+)
+UNCHECKED = "no process has checked it yet; rappor decoder serve does"
+FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
+Listed = Sequence[Mapping[str, Any]]  # versions of metrics, as the collector lists them
+
+
+class State(StrEnum):
+    """Of a schedule. blocked: somebody has to act.  waiting: for days that are not closed."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of a schedule, with the reason and the way out in words.
+
+    since: when it began to be in this state.  checked: when a process last found so.  None where
+    that is not known.
+    """
+
+    state: State
+    reason: str
+    since: float | None = None
+    checked: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Why schedules stand: stored by each check of any process, and read by all.
+
+    has_collector, has_key: whether the settings of this process have a collector, and a key for
+    it.
+    """
+
+    database: Database
+    clock: Clock
+    schedules: Schedules
+    metrics: Metrics
+    has_collector: bool
+    has_key: bool
+
+    def of(self, person: Person, schedule_id: str) -> Standing:
+        """That of a schedule that one may see. Raises as `Schedules.get`."""
+        return self.of_row(self.schedules.get(person, schedule_id))
+
+    def of_row(self, row: ScheduleRow) -> Standing:
+        """That of a schedule: as it was stored, but for what the database itself tells now."""
+        with self.database.read() as connection:
+            stored = load_standing(connection, row.id)
+            return self._told(connection, row, stored)
+
+    def of_rows(self, rows: Sequence[ScheduleRow]) -> list[Standing]:
+        """Those of several schedules, in their order."""
+        with self.database.read() as connection:
+            stored = load_standings(connection)
+            return [self._told(connection, row, stored.get(row.id)) for row in rows]
+
+    def _told(
+        self, connection: Connection, row: ScheduleRow, stored: StandingRow | None
+    ) -> Standing:
+        since, checked = (stored.since, stored.checked) if stored else (None, None)
+        if not row.enabled:
+            why = "a person paused it: no window is queued until it goes on"
+            return Standing(State.PAUSED, why, None, checked)
+        asked = self._asked(connection, row)
+        if isinstance(asked, Standing):
+            return replace(asked, checked=checked)
+        if stored is None:
+            return Standing(State.WAITING, UNCHECKED)
+        if self.clock().timestamp() - stored.checked > FORGOTTEN_SECONDS:
+            why = (
+                f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
+                "starts rappor decoder serve, or runs rappor decoder schedules tick; then it was "
+                f"{stored.state}: {stored.reason}"
+            )
+            return Standing(State.BLOCKED, why, stored.checked, checked)
+        return Standing(State(stored.state), stored.reason, since, checked)
+
+    def check(self, row: ScheduleRow) -> Standing:
+        """How it stands by what the collector says now or said just now; it is stored."""
+        if row.enabled:
+            self.store([(row, self._checked(row))])
+        return self.of_row(row)
+
+    def _checked(self, row: ScheduleRow) -> Standing:
+        if not self.has_collector:
+            return Standing(State.BLOCKED, NO_COLLECTOR)
+        versions, others, unreached = self.metrics.versions_of(row.metric)
+        if unreached:
+            return self.failed(RemoteError(unreached))
+        return self._by(row, versions, others)
+
+    def by_list(self, row: ScheduleRow, listed: Listed) -> Standing:
+        """How a schedule stands by what the collector lists."""
+        versions = [one for one in listed if one["name"] == row.metric]
+        return self._by(row, versions, sorted({str(one["name"]) for one in listed}))
+
+    def failed(self, error: RapporError) -> Standing:
+        """How a schedule stands whose check met an error."""
+        about_key = ""
+        if isinstance(error, RemoteError) and self.has_collector and not self.has_key:
+            about_key = (
+                "; this service has no key for the collector: an operator sets "
+                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
+            )
+        return Standing(State.BLOCKED, f"{error}{about_key}")
+
+    def store(self, found: Sequence[tuple[ScheduleRow, Standing]]) -> None:
+        """Store what a check found, of schedules that are still what was checked."""
+        at = self.clock().timestamp()
+        try:
+            with self.database.change() as connection:
+                known = load_schedules(connection, true())
+                for row, one in found:
+                    if row in known:
+                        save_standing(connection, row.id, one.state, one.reason, at)
+        except ConflictError:  # another process stored them just now, or deleted one
+            return
+
+    def _by(self, row: ScheduleRow, versions: Listed, others: list[str]) -> Standing:
+        if not versions:
+            way_out = "; an operator declares it there, or delete this schedule"
+            return Standing(State.BLOCKED, unknown_metric(row.metric, others) + way_out)
+        with self.database.read() as connection:
+            asked = self._asked(connection, row)
+            windows = load_windows(connection, row.id)
+        return asked if isinstance(asked, Standing) else _waits(row, versions, windows, asked)
+
+    def _asked(self, connection: Connection, row: ScheduleRow) -> str | Standing:
+        """The digest of what is asked of a window; or that its owner or a list is gone."""
+        owner = self.schedules.access.person_of_id(connection, row.owner)
+        if owner is None:
+            return Standing(State.BLOCKED, NO_OWNER)
+        try:
+            spec = spec_of_schedule(row)
+            return question_of(pinned_lists(connection, owner, spec))
+        except ServiceError as error:
+            return Standing(State.BLOCKED, f"{error}; change the schedule")
+
+
+def _waits(
+    row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], question: str
+) -> Standing:
+    """Whether the next window of the version that reports are taken of is closed."""
+    version = next((one for one in versions if one["state"] == "current"), None)
+    if version is None:
+        ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
+        return Standing(State.WAITING, f"{ended}: what it serves is decoded, and no more comes")
+    served = version["served"]
+    if not served:
+        return Standing(
+            State.WAITING, f"the collector serves no day of it yet{days_held(version, None)}"
+        )
+    key = (question, version["params_id"])
+    mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
+    first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
+    if last.isoformat() <= str(served["last_day"]):
+        return Standing(State.READY, "the next check queues a window")
+    return Standing(
+        State.WAITING,
+        f"the next window is {first} to {last}, and the collector serves days up to "
+        f"{served['last_day']}{days_held(version, last)}",
+    )
+
+
+def shown_standing(standing: Standing) -> dict[str, str | None]:
+    """As the API and the command line tell it."""
+    times = {"since": standing.since, "checked": standing.checked}
+    told = {name: None if at is None else text_of(at) for name, at in times.items()}
+    return {"state": standing.state.value, "reason": standing.reason, **told}
+
+
+def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[date, date]:
+    """The window after those that are known, or the first one."""
+    every = Every(row.every)
+    if known_to:
+        first = date.fromisoformat(known_to) + DAY
+    else:
+        first = period_start(every, date.fromisoformat(served_from))
+        first = max(first, date.fromisoformat(row.first_day)) if row.first_day else first
+    return first, period_end(every, first)

@@ -1,0 +1,18 @@
+"""The table of standings, beside those of `models`."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Double, ForeignKey, String, Table, Text
+
+from decoder_service.shell.models import metadata
+
+# How a schedule stood when some process last checked it; `paused` is in `schedules.enabled`.
+schedule_standings = Table(
+    "schedule_standings",
+    metadata,
+    Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
+    Column("state", String(16), nullable=False),  # ready, waiting, blocked
+    Column("reason", Text, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("checked", Double, nullable=False),
+)

@@ -1,0 +1,49 @@
+"""Rows of standings: how each schedule stood when a process last checked it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from decoder_service.schedules.status_models import schedule_standings as table
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRow:
+    """since: when it began to stand like this.  checked: when that was last found."""
+
+    schedule_id: str
+    state: str
+    reason: str
+    since: float
+    checked: float
+
+
+_COLUMNS = [table.c[name] for name in StandingRow.__slots__]
+
+
+def load_standings(connection: Connection) -> dict[str, StandingRow]:
+    """Those of all schedules that were ever checked, by id of the schedule."""
+    return {row[0]: StandingRow(*row) for row in connection.execute(select(*_COLUMNS))}
+
+
+def load_standing(connection: Connection, schedule_id: str) -> StandingRow | None:
+    """That of a schedule; None where no process has checked it yet."""
+    statement = select(*_COLUMNS).where(table.c.schedule_id == schedule_id)
+    row = connection.execute(statement).first()
+    return None if row is None else StandingRow(*row)
+
+
+def save_standing(
+    connection: Connection, schedule_id: str, state: str, reason: str, at: float
+) -> None:
+    """Store what a check found at a time. While the state is the same, so is `since`."""
+    before = load_standing(connection, schedule_id)
+    if before is None:
+        values = {"schedule_id": schedule_id, "state": state, "reason": reason}
+        connection.execute(insert(table).values(**values, since=at, checked=at))
+        return
+    since = before.since if before.state == state else at
+    own = update(table).where(table.c.schedule_id == schedule_id)
+    connection.execute(own.values(state=state, reason=reason, since=since, checked=at))

@@ -1,0 +1,240 @@
+"""A tick of the schedules: queue what is sealed, and settle what is decoded.
+
+Any number of processes may tick at once. A window is inserted with its job in one transaction,
+and its key is unique; a window is settled by one guarded UPDATE, with the events of its alarms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from decoder.errors import RemoteError
+from decoder_service.aggregates.rows import save_aggregate
+from decoder_service.aggregates.rules import described
+from decoder_service.alarms.events import Causes
+from decoder_service.jobs.checks import unknown_metric
+from decoder_service.jobs.rows import LIVE, JobRow, State, load_jobs
+from decoder_service.jobs.rules import Jobs
+from decoder_service.jobs.specs import JobSpec, Source
+from decoder_service.people.permissions import Person
+from decoder_service.schedules.rows import ScheduleRow, load_schedules
+from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
+from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows
+from decoder_service.schedules.series import groups_of
+from decoder_service.schedules.status import NO_COLLECTOR, NO_OWNER, Standing, Standings
+from decoder_service.schedules.window_rows import (
+    WindowRow,
+    WindowState,
+    load_windows,
+    save_window,
+    settle_window,
+    try_again,
+)
+from decoder_service.shell.clock import Clock
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
+from decoder_service.shell.models import jobs as job_table
+from decoder_service.shell.models import schedules as schedule_table
+from rappor_core.aggregate import Aggregate
+
+MOST_WINDOWS = 20  # of one schedule that are queued by one tick
+TRIES = 3  # of a window whose job failed
+PAUSE_SECONDS = 600.0  # before another try, times the tries
+
+
+@dataclass(slots=True)
+class Ticked:
+    """What a tick did. problems: why a schedule stands still, in words, without values."""
+
+    queued: int = 0
+    settled: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """Ticks over the schedules of one database; how each stands then is stored."""
+
+    database: Database
+    clock: Clock
+    schedules: Schedules
+    jobs: Jobs
+    causes: Causes
+    collector: AskCollector | None
+    standings: Standings
+
+    def tick(self) -> Ticked:
+        """Look after every schedule that is switched on. Raises StorageError."""
+        ticked = Ticked()
+        listed: list[dict[str, object]] | None = None
+        found: list[tuple[ScheduleRow, Standing]] = []
+        for schedule in self.schedules.every_enabled():
+            try:
+                listed = self._listed() if listed is None else listed
+                self._queue(schedule, listed, ticked)
+                found.append((schedule, self.standings.by_list(schedule, listed)))
+            except (RemoteError, ServiceError) as error:
+                if isinstance(error, StorageError) and not isinstance(error, ConflictError):
+                    raise
+                ticked.problems[schedule.id] = str(error)
+                found.append((schedule, self.standings.failed(error)))
+            ticked.settled += self._settle(schedule)
+        self.standings.store(found)
+        self._look_at_refusals(ticked)
+        return ticked
+
+    def _listed(self) -> list[dict[str, object]]:
+        if self.collector is None:
+            raise RemoteError(NO_COLLECTOR)
+        return self.collector.metrics()
+
+    def _owner(self, connection: Connection, schedule: ScheduleRow) -> Person:
+        person = self.schedules.access.person_of_id(connection, schedule.owner)
+        if person is None:
+            raise ServiceError(NO_OWNER)
+        return person
+
+    def _queue(
+        self, schedule: ScheduleRow, listed: list[dict[str, object]], ticked: Ticked
+    ) -> None:
+        assert self.collector is not None  # noqa: S101 (its list was read)
+        spec = spec_of_schedule(schedule)
+        with self.database.read() as connection:
+            person = self._owner(connection, schedule)
+            pinned = self.jobs.pinned(connection, person, spec)
+            known = load_windows(connection, schedule.id)
+        question, room = question_of(pinned), MOST_WINDOWS
+        names = {str(row["name"]) for row in listed}
+        if schedule.metric not in names:
+            raise RequestError(unknown_metric(schedule.metric, sorted(names)))
+        for row in listed:
+            if row["name"] != schedule.metric or not isinstance(row.get("served"), dict):
+                continue
+            done = {
+                one.first_day: one
+                for one in known
+                if (one.digest, one.params_id) == (question, row["params_id"])
+            }
+            for window, aggregate in sealed_windows(self.collector, schedule, row, question, done):
+                ticked.queued += self._insert(schedule, person, pinned.spec, window, aggregate)
+                room -= 1
+                if not room:
+                    return
+
+    def _insert(
+        self,
+        schedule: ScheduleRow,
+        person: Person,
+        spec: JobSpec,
+        window: WindowRow,
+        aggregate: Aggregate | None,
+    ) -> int:
+        """Insert a window with its job; 0 where another process was first, or a person.
+
+        schedule: as it was when its windows were looked for; it may be paused, changed or gone.
+        """
+        try:
+            with self.database.change() as connection:
+                own = schedule_table.c.id == schedule.id
+                if load_schedules(connection, own) != [schedule]:
+                    return 0
+                if any(_same(window, one) for one in load_windows(connection, window.schedule_id)):
+                    return 0
+                job = None
+                if aggregate is not None:
+                    row, text = described(aggregate.to_json(), self.clock().timestamp())
+                    save_aggregate(connection, row, text, person.id)
+                    source = {"source": Source(aggregates=[row.sha256])}
+                    pinned = spec.model_copy(update=source)
+                    job = self.jobs.submit_in(connection, person, pinned).id
+                names = window.__slots__
+                values = {name: getattr(window, name) for name in names} | {"job_id": job}
+                save_window(connection, WindowRow(**values))
+        except ConflictError:
+            return 0
+        return 0 if aggregate is None else 1
+
+    def _settle(self, schedule: ScheduleRow) -> int:
+        """Settle the windows whose jobs are over, the oldest first; how many."""
+        with self.database.read() as connection:
+            groups = groups_of(load_windows(connection, schedule.id))
+        return sum(self._settle_group(schedule, windows) for windows in groups)
+
+    def _settle_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
+        """Settle the windows of one question; those after one that is decoded are compared later.
+
+        One whose job failed and is tried again after a pause does not hold up those after it.
+        """
+        before: list[WindowRow] = []
+        settled, waits = 0, False
+        for window in windows:
+            if window.state == WindowState.WAITING:
+                job = self._job(window)
+                if job is not None and job.state in LIVE:
+                    waits = True
+                elif not waits and not (job is not None and self._again(schedule, window, job)):
+                    window = self._settle_one(schedule, before, window, job)
+                    settled += 1
+            before.append(window)
+        return settled
+
+    def _job(self, window: WindowRow) -> JobRow | None:
+        with self.database.read() as connection:
+            found = load_jobs(connection, job_table.c.id == (window.job_id or ""), 1)
+        return found[0] if found else None
+
+    def _settle_one(
+        self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
+    ) -> WindowRow:
+        """Settle a window whose job is over; the window as it is then."""
+        if job is not None and job.state == State.DONE and job.result_id is not None:
+            return self.causes.settle_done(schedule, before, window, job.result_id)
+        state = WindowState.FAILED
+        if job is not None and job.state == State.CANCELLED:
+            state = WindowState.CANCELLED
+        with self.database.change() as connection:
+            if settle_window(connection, window, state):
+                self.causes.tell_failed(connection, schedule, window, state)
+        return replace(window, state=state)
+
+    def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
+        """Queue a job that failed again, after a pause; False for one that is over for good."""
+        if job.state in (State.DONE, State.CANCELLED) or window.tries + 1 >= TRIES:
+            return False
+        due = (job.ended or 0.0) + PAUSE_SECONDS * (window.tries + 1)
+        if self.clock().timestamp() < due:
+            return True
+        try:
+            with self.database.change() as connection:
+                person = self._owner(connection, schedule)
+                spec = JobSpec.model_validate_json(job.spec)
+                again = self.jobs.submit_in(connection, person, spec)
+                if not try_again(connection, window, again.id):
+                    raise ConflictError("another process was first")
+        except ConflictError:
+            return True
+        except StorageError:
+            raise
+        except ServiceError:
+            return True  # a list that is gone, or a quota: it is tried again by a later tick
+        return True
+
+    def _look_at_refusals(self, ticked: Ticked) -> None:
+        if self.collector is None or not self.causes.wants_refusals():
+            return
+        try:
+            accepted, refused = self.collector.counters()
+        except RemoteError as error:
+            ticked.problems["refusals"] = str(error)
+            return
+        self.causes.tell_refusals(accepted, refused)
+
+
+def _series(window: WindowRow) -> tuple[str, str]:
+    return window.digest, window.params_id
+
+
+def _same(one: WindowRow, other: WindowRow) -> bool:
+    return (_series(one), one.first_day) == (_series(other), other.first_day)

@@ -1,0 +1,48 @@
+"""What a schedule found, and the rules of its alarms, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from decoder_service.schedules.series import SeriesView
+
+MOST_FOUND = 100  # values of a series on the page
+RULES = {
+    "new_value": "a value that no earlier window detected",
+    "change": "a share that moved by more than",
+    "fewer_reports": "fewer reports than this share of the usual",
+    "cohort": "a cohort that does not follow the model",
+    "refused": "more than this share of a day's reports refused",
+    "failed": "a window that could not be decoded",
+}
+
+
+@dataclass(frozen=True)
+class FoundValue:
+    """A value that was detected: in how many windows, and in which last, with its share there."""
+
+    value: str
+    windows: int
+    last: dict[str, Any]
+
+
+def found_values(series: SeriesView) -> list[FoundValue]:
+    """The values that were detected, those of the most windows first."""
+    by_value: dict[str, list[dict[str, Any]]] = {}
+    for row in series.rows:
+        if row["detected"]:
+            by_value.setdefault(row["value"], []).append(row)
+    found = [FoundValue(value, len(rows), max(rows, key=lambda one: one["first_day"]))
+             for value, rows in by_value.items()]  # fmt: skip
+    found.sort(key=lambda one: (-one.windows, -(one.last["estimate"] or 0.0)))
+    return found[:MOST_FOUND]
+
+
+def rules_in_words(rules: dict[str, Any]) -> list[str]:
+    """Those of an alarm that are on."""
+    return [
+        f"{RULES[name]} ({value:g})" if isinstance(value, float) else RULES[name]
+        for name, value in rules.items()
+        if value not in (None, False)
+    ]

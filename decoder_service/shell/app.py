@@ -1,0 +1,193 @@
+"""`create_app`: the service as an ASGI application. All is made here, nothing at import."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache, partial
+from typing import Any, cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from decoder_service.dictionary.page import Dictionary
+from decoder_service.releases.publishing import ReleasePublisher
+from decoder_service.shell.clock import Clock, utc_now
+from decoder_service.shell.errors import RequestError, StorageError
+from decoder_service.shell.features import add_features, open_operations
+from decoder_service.shell.guard import UPLOADS
+from decoder_service.shell.openapi import document
+from decoder_service.shell.problems import answer
+from decoder_service.shell.requests import origin_of
+from decoder_service.shell.service import Service, make_service
+from decoder_service.shell.settings import Settings
+from rappor_core.errors import RapporError
+from rappor_server.connections import Connections
+from rappor_server.http_protocol import connection_state
+from rappor_server.logs import Log, make_log, redirect_libraries
+from rappor_server.problems import problem, routing_detail
+from rappor_server.readiness import Readiness
+from rappor_server.schema import prepare
+from rappor_server.unsent import Unsent
+from rappor_server.validation import first_problem
+
+API_VERSION = "1"
+_HOUSE_SECONDS = 1.0
+State = dict[str, Any]
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[State]]
+HEADERS = {  # of every answer that does not set its own
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cache-control": b"no-store",
+}
+
+
+def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+    """The service for these settings. The database is opened when the app starts.
+
+    clock: the current time, UTC. Raises SettingsError.
+    """
+    log = make_log(settings.log_level)
+    redirect_libraries(log)
+    publisher = ReleasePublisher(settings.release_key)
+    service = make_service(settings, clock=clock, publisher=publisher)
+    app = FastAPI(
+        title="rappor-telemetry decoder service",
+        version=API_VERSION,
+        lifespan=_lifespan(service, log),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,  # to an address made of the Host that the client sent
+    )
+    app.state.service = service
+    app.state.uploads = asyncio.Semaphore(UPLOADS)
+    app.state.readiness = Readiness(
+        service.try_to_read, service.try_to_write, lambda: service.database.is_failing
+    )
+    app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
+    app.state.dictionary = Dictionary()
+    made_once = cache(partial(document, app, open_operations()))  # anyone may ask for it
+    app.openapi = made_once  # type: ignore[method-assign]
+    add_features(app)
+    _add_error_handlers(app, log)
+    app.add_middleware(SafeHeaders)
+    return app
+
+
+def _lifespan(
+    service: Service, log: Log
+) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
+        await run_in_threadpool(prepare, service.database)
+        chores = [asyncio.create_task(_keep_house(service, log))]
+        if service.settings.tick_seconds:
+            chores.append(asyncio.create_task(_keep_ticking(service, log)))
+        log.info("started", database=service.database.engine.dialect.name)
+        try:
+            yield connection_state(Unsent(), Connections())
+        finally:
+            for chore in chores:
+                chore.cancel()
+            await run_in_threadpool(service.close)
+            log.info("stopped")
+
+    return lifespan
+
+
+async def _keep_house(service: Service, log: Log) -> None:
+    """Settle jobs of dead workers, so that no state is untrue where no worker lives."""
+    while True:
+        await asyncio.sleep(_HOUSE_SECONDS)
+        try:
+            await run_in_threadpool(service.keep_house)
+        except StorageError as error:
+            log.warning("housekeeping_failed", reason=str(error))
+        except Exception as error:  # a defect must not leave jobs of dead workers for good
+            log.crash(error)
+
+
+async def _keep_ticking(service: Service, log: Log) -> None:
+    """Look after schedules and alarms, and delete what nothing needs."""
+    while True:
+        try:
+            ticked = await run_in_threadpool(service.tick)
+            await run_in_threadpool(service.delete_unneeded_results)
+            await run_in_threadpool(service.delete_unused_aggregates)
+            if ticked.queued or ticked.settled:
+                log.info("ticked", queued=ticked.queued, settled=ticked.settled)
+            for schedule, why in ticked.problems.items():
+                log.warning("schedule_stands", schedule=schedule, reason=why)
+        except StorageError as error:
+            log.warning("tick_failed", reason=str(error))
+        except Exception as error:  # a defect must not end the schedules for good
+            log.crash(error)
+        await asyncio.sleep(service.settings.tick_seconds)
+
+
+def _add_error_handlers(app: FastAPI, log: Log) -> None:
+    async def ours(_request: Request, error: Exception) -> Response:
+        return answer(error, log)
+
+    async def http(request: Request, error: Exception) -> Response:
+        if isinstance(error.__cause__, RapporError):  # of a body that could not be read
+            return answer(error.__cause__, log)
+        known = cast(HTTPException, error)
+        allow = (known.headers or {}).get("Allow", "")
+        asked = (request.method, request.url.path, allow)
+        detail = routing_detail(known.status_code, str(known.detail), *asked)
+        return problem(known.status_code, "http", detail, headers=known.headers)
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        known = cast(RequestValidationError, error)
+        name, message = first_problem(cast(ValidationError, _Found(known)), {})
+        text = f"{name}: {message}" if name else message
+        return answer(RequestError(text.encode("ascii", "backslashreplace").decode()), log)
+
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(RapporError, ours)
+    app.add_exception_handler(Exception, ours)
+
+
+class _Found:
+    """The errors of a request in the form of pydantic's own."""
+
+    def __init__(self, error: RequestValidationError) -> None:
+        self._error = error
+
+    def errors(self, **_options: object) -> list[dict[str, object]]:
+        return [dict(one) for one in self._error.errors()]
+
+
+class SafeHeaders:
+    """Adds HEADERS to every answer that has not set them itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = list(message.get("headers", []))
+                names = {name.lower() for name, _ in given}
+                given += [(name, value) for name, value in HEADERS.items() if name not in names]
+                message = {**message, "headers": given}
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+if __name__ == "__main__":
+    print(json.dumps(create_app(Settings()).openapi(), indent=1, sort_keys=True))

@@ -1,0 +1,183 @@
+"""Running the service: the web and a worker in one command, or workers alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import connection as pipes
+from multiprocessing.process import BaseProcess
+
+import uvicorn
+from fastapi import FastAPI
+
+from decoder_service.shell.app import create_app
+from decoder_service.shell.database import Database, check_is_there, make_engine
+from decoder_service.shell.errors import ServiceError, SettingsError
+from decoder_service.shell.settings import Settings
+from decoder_service.worker.platform import check_platform
+from decoder_service.worker.process_limits import die_with_parent
+from decoder_service.worker.worker import Worker
+from rappor_server.logs import Log, make_log
+from rappor_server.schema import check_connections, prepare
+from rappor_server.serving import Server, bind, listening_problem, running, server_config
+
+_STOP_SECONDS = 10.0
+_DRAIN_SECONDS = 20
+_OF_WORKER = 2  # its connections to PostgreSQL
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal comes, with a worker beside unless job_slots = 0.
+
+    Raises ServiceError when it does not start; the log says why.
+    """
+    log = make_log(settings.log_level)
+    _prepare_to_serve(settings)  # what is wrong is said before a port is taken
+    _warn_of_key(settings, log)
+    with _listening(settings) as listener, _with_worker(settings):
+        host, port = listener.getsockname()[:2]
+        announce = partial(log.info, "listening", host=host, port=port)
+        app = create_app(settings)
+        server = Server(_config(app, settings), announce)
+        server.run(sockets=[listener])
+    if not server.started:
+        raise ServiceError("the service did not start; the reason is in the log above")
+
+
+def work(settings: Settings) -> None:
+    """Do jobs until a signal comes.
+
+    Raises ServiceError where the database is not ready, UnavailableError on Windows.
+    """
+    check_platform("no worker starts here")
+    check_is_there(settings.database)
+    log = make_log(settings.log_level)
+    prepare_database(settings, _OF_WORKER)
+    if multiprocessing.parent_process() is None:  # the web has said it of a worker beside it
+        _warn_of_key(settings, log)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    database = _database(settings)
+    try:
+        Worker(database, settings, log).run(stopping.is_set)
+    finally:
+        database.close()
+
+
+def _warn_of_key(settings: Settings, log: Log) -> None:
+    """Say that a collector is set and no key for it; one that runs with --open takes none."""
+    if settings.collector is not None and settings.collector_key is None:
+        way_out = (
+            "set RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate, which "
+            "rappor keys create --scope aggregate makes at the collector"
+        )
+        log.warning("no_collector_key", collector=settings.collector, way_out=way_out)
+
+
+def _prepare_to_serve(settings: Settings) -> None:
+    if settings.job_slots:
+        check_platform(f"job_slots = {settings.job_slots}, and no worker starts here (0: none)")
+    of_worker = _OF_WORKER if settings.job_slots else 0
+    prepare_database(settings, settings.database_connections + of_worker)
+
+
+def prepare_database(settings: Settings, connections: int) -> None:
+    """Bring an empty database up, check any other.
+
+    connections: how many of PostgreSQL are taken at once.
+
+    Raises SettingsError, SchemaError, StorageError.
+    """
+    database = _database(settings)
+    try:
+        who = "the service and its worker take"
+        check_connections(database, connections, who, "database_connections")
+        prepare(database)
+    finally:
+        database.close()
+
+
+def _database(settings: Settings) -> Database:
+    engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
+    return Database(engine)
+
+
+def _work_beside(settings: Settings) -> None:
+    """The process of a worker that the web started; it ends with the web."""
+    die_with_parent()
+    work(settings)
+
+
+@contextmanager
+def _with_worker(settings: Settings) -> Iterator[None]:
+    """A worker in a process of its own; one that dies is started again."""
+    if not settings.job_slots:
+        yield
+        return
+    stopping = threading.Event()
+    keeper = threading.Thread(target=_keep_worker, args=(settings, stopping), name="keeper")
+    keeper.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        keeper.join()
+
+
+def _keep_worker(settings: Settings, stopping: threading.Event) -> None:
+    context = multiprocessing.get_context("spawn")
+    while not stopping.is_set():
+        process = context.Process(target=_work_beside, args=(settings,), name="worker")
+        process.start()
+        while not stopping.is_set() and not pipes.wait([process.sentinel], timeout=0.2):
+            pass
+        _stop(process)
+        stopping.wait(1.0)  # before another: one that dies at once must not take the processor
+
+
+def _stop(process: BaseProcess) -> None:
+    process.terminate()
+    process.join(_STOP_SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join()
+    process.close()
+
+
+@contextmanager
+def running_service(settings: Settings) -> Iterator[tuple[str, FastAPI]]:
+    """The service on a thread, with a worker unless job_slots = 0; yields its URL and the app.
+
+    Raises ServiceError when it does not start.
+    """
+    _prepare_to_serve(settings)
+    app = create_app(settings)
+    server = Server(_config(app, settings))
+    with (
+        _listening(settings) as listener,
+        _with_worker(settings),
+        running(server, listener, settings.host, "service") as url,
+    ):
+        yield url, app
+
+
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    return server_config(app, host=settings.host, port=settings.port, drain_seconds=_DRAIN_SECONDS)
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """The socket to listen on. Raises SettingsError."""
+    try:
+        listener = bind(settings.host, settings.port)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        raise SettingsError(listening_problem(where, error)) from error
+    with listener:
+        yield listener

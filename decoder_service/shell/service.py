@@ -1,0 +1,255 @@
+"""`Service`: all that the API, the pages and the command line work with, made once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from sqlalchemy import text
+
+from decoder_service.aggregates.rows import delete_unused_aggregates
+from decoder_service.aggregates.rules import Aggregates
+from decoder_service.alarms.events import Causes
+from decoder_service.alarms.mail import MailServer
+from decoder_service.alarms.rules import Alarms, Sending
+from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
+from decoder_service.jobs.rows import count_states, delete_old_jobs
+from decoder_service.jobs.rules import JobLimits, Jobs
+from decoder_service.lists.rules import Lists
+from decoder_service.metrics.collector import Collector
+from decoder_service.metrics.rules import Metrics
+from decoder_service.people.access import Access
+from decoder_service.people.permissions import Role
+from decoder_service.people.provider_roles import ProviderRoles
+from decoder_service.people.quotas import Usage, limits_of
+from decoder_service.people.rows import end_old_sessions
+from decoder_service.releases.publishing import ReleasePublisher
+from decoder_service.releases.rows import delete_rejected
+from decoder_service.releases.rules import Releases
+from decoder_service.results.rows import delete_old_results, delete_superseded, delete_unheld
+from decoder_service.results.rules import Results
+from decoder_service.schedules.rules import Schedules
+from decoder_service.schedules.status import Standings
+from decoder_service.schedules.tick import Ticked, Ticker
+from decoder_service.shell.clock import Clock, utc_now
+from decoder_service.shell.database import Database, make_engine
+from decoder_service.shell.errors import SettingsError, UnavailableError
+from decoder_service.shell.models import list_contents
+from decoder_service.shell.settings import Settings
+from decoder_service.shell.versions import decoder_version
+from decoder_service.worker.uploads import Reader
+
+if TYPE_CHECKING:
+    from decoder_service.people.oidc import Provider
+
+_DAY = 86_400.0
+BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The operations on one database."""
+
+    settings: Settings
+    database: Database
+    clock: Clock
+    access: Access
+    jobs: Jobs
+    results: Results
+    releases: Releases
+    lists: Lists
+    aggregates: Aggregates
+    metrics: Metrics
+    schedules: Schedules
+    standings: Standings
+    alarms: Alarms
+    ticker: Ticker
+    usage: Usage
+    provider: Provider | None
+
+    def check_ready(self) -> list[WorkerRow]:
+        """The workers that live. Raises StorageError, and UnavailableError where there is none."""
+        with self.database.change() as connection:
+            connection.execute(text("SELECT 1"))
+            found = live_workers(connection, 2 * self.settings.lease_seconds)
+        if not found:
+            raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
+        return found
+
+    def try_to_read(self) -> None:
+        """Raises StorageError where the database cannot be read."""
+        with self.database.read() as connection:
+            connection.execute(text("SELECT 1"))
+
+    def try_to_write(self) -> None:
+        """A trial write, as large as a result. Raises StorageError, as on a full disk."""
+        self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
+
+    def tick(self) -> Ticked:
+        """Queue and settle the windows of schedules, and send what is due. Raises StorageError."""
+        ticked = self.ticker.tick()
+        self.alarms.send_due()
+        return ticked
+
+    def job_states(self) -> dict[str, int]:
+        """How many jobs there are in each state."""
+        with self.database.read() as connection:
+            return count_states(connection)
+
+    def keep_house(self) -> None:
+        """Settle jobs of dead workers, and delete what is out of time. Raises StorageError."""
+        at = self.clock().timestamp()
+        with self.database.change() as connection:
+            take_over(connection)
+            end_old_sessions(connection, at)
+            delete_old_jobs(connection, at - self.settings.keep_jobs_days * _DAY)
+            delete_rejected(connection, at - self.settings.keep_rejected_days * _DAY)
+            if self.settings.keep_results_days is not None:
+                delete_old_results(connection, at - self.settings.keep_results_days * _DAY)
+
+    def delete_unneeded_results(self) -> int:
+        """Delete results that nobody holds, and old superseded ones; how many.
+
+        Raises StorageError.
+        """
+        days = self.settings.keep_superseded_days
+        with self.database.change() as connection:
+            deleted = delete_unheld(connection)
+            if days is not None:
+                before = self.clock().timestamp() - days * _DAY
+                deleted += delete_superseded(connection, before)
+        return deleted
+
+    def delete_unused_aggregates(self) -> int:
+        """Delete old aggregates that no live job and no result needs. Raises StorageError."""
+        before = self.clock().timestamp() - self.settings.keep_aggregates_days * _DAY
+        with self.database.change() as connection:
+            return delete_unused_aggregates(connection, before)
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.database.close()
+
+
+def make_service(
+    settings: Settings,
+    *,
+    clock: Clock = utc_now,
+    random_bytes: Callable[[int], bytes] = os.urandom,
+    publisher: ReleasePublisher | None = None,
+) -> Service:
+    """The operations on the database of the settings; no connection is made yet.
+
+    publisher: makes and signs releases; None: one that signs nothing.
+
+    Raises SettingsError for a database that is none.
+    """
+    engine = make_engine(
+        settings.database,
+        pool_size=settings.database_connections,
+        timeout=settings.database_seconds,
+    )
+    database = Database(engine)
+    role_seconds = settings.oidc_role_days * _DAY
+    access = Access(database, clock, random_bytes, settings.session_seconds, role_seconds)
+    of_person = limits_of(settings)
+    limits = JobLimits(
+        attempts=settings.job_attempts,
+        of_person=of_person,
+        has_collector=settings.collector is not None,
+        folder=settings.aggregate_folder,
+        version=decoder_version(),
+    )
+    most = settings.max_stored_bytes_of_person
+    reader = Reader(settings.job_memory_bytes)
+    collector = _collector(settings)
+    asked = (collector.metrics, collector.associations) if collector else (None, None)
+    metrics = Metrics(database, *asked)
+    jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
+    schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
+    causes = Causes(database, clock, random_bytes, schedules)
+    has = collector is not None, settings.collector_key is not None
+    standings = Standings(database, clock, schedules, metrics, *has)
+    ticker = Ticker(database, clock, schedules, jobs, causes, collector, standings)
+    sending = _sending(settings)
+    return Service(
+        settings=settings,
+        database=database,
+        clock=clock,
+        access=access,
+        jobs=jobs,
+        results=Results(database, access),
+        releases=Releases(
+            database,
+            clock,
+            random_bytes,
+            access,
+            publisher or ReleasePublisher(),
+            settings.max_result_bytes,
+            most,
+        ),
+        lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most, reader),
+        aggregates=Aggregates(database, clock, access, most, reader),
+        metrics=metrics,
+        schedules=schedules,
+        standings=standings,
+        alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
+        ticker=ticker,
+        usage=Usage(database, of_person),
+        provider=_provider(settings, clock),
+    )
+
+
+def _collector(settings: Settings) -> Collector | None:
+    """The collector of the settings."""
+    if settings.collector is None:
+        return None
+    key = settings.collector_key
+    return Collector(settings.collector, key.get_secret_value() if key else "")
+
+
+def _provider(settings: Settings, clock: Clock) -> Provider | None:
+    """Where people sign in, beside keys. Raises SettingsError where Authlib is not installed."""
+    if settings.oidc_issuer is None:
+        return None
+    try:
+        oidc = import_module("decoder_service.people.oidc")
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"oidc_issuer needs {error.name}: pip install 'rappor-telemetry[oidc]'"
+        ) from error
+    secret, public = settings.oidc_client_secret, (settings.public_url or "").rstrip("/")
+    client = oidc.Client(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        secret=None if secret is None else secret.get_secret_value(),
+        scopes=settings.oidc_scopes,
+        back=f"{public}{BACK}",
+    )
+    groups = {
+        Role.VIEWER: frozenset(settings.oidc_viewers),
+        Role.ANALYST: frozenset(settings.oidc_analysts),
+        Role.ADMIN: frozenset(settings.oidc_admins),
+    }
+    default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
+    roles = ProviderRoles(settings.oidc_role_claim, groups, default)
+    provider: Provider = oidc.Provider(client, roles, clock)
+    return provider
+
+
+def _sending(settings: Settings) -> Sending:
+    """How alarms leave."""
+    server = None
+    if settings.smtp_host is not None:
+        server = MailServer(
+            host=settings.smtp_host,
+            port=settings.smtp_port,
+            sender=settings.smtp_from,
+            user=settings.smtp_user,
+            password=settings.smtp_password.get_secret_value(),
+            security=settings.smtp_security,
+        )
+    return Sending(settings.webhook_loopback, server, (settings.public_url or "").rstrip("/"))

@@ -1,0 +1,159 @@
+"""Settings: arguments, then environment (`RAPPOR_DECODER_...`), then a TOML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from decoder_service.shell.database import parse_url
+from decoder_service.shell.environment import PARENT_VARIABLE, PREFIX
+from rappor_server.logs import LEVELS
+from rappor_server.settings import (
+    Environment,
+    ServerSettings,
+    is_loopback,
+    read_settings,
+    refuse_placeholder_password,
+)
+
+FILE_VARIABLE = f"{PREFIX}SETTINGS"
+KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
+_ENVIRONMENT = Environment(
+    prefix=PREFIX,
+    others=(FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE),
+    choices={
+        "log_level": ", ".join(LEVELS),
+        "smtp_security": "starttls, tls, none",
+        "oidc_everyone": "viewer, analyst",
+    },
+    help="docs/service.md",
+)
+
+
+class Settings(ServerSettings):
+    """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
+
+    FILE_VARIABLE: ClassVar[str] = FILE_VARIABLE
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    database: str = "sqlite:///rappor-decoder.sqlite"
+    host: str = "127.0.0.1"
+    port: int = Field(default=8100, ge=0, le=65535)
+    public_url: str | None = None  # as browsers see it, where a proxy is in front: https://...
+    allow_placeholder_password: bool = False
+
+    collector: str | None = None  # its URL
+    collector_key: SecretStr | None = None  # of scope aggregate
+    aggregate_folder: Path | None = None  # aggregate files that jobs may name
+    work_folder: Path | None = None  # of jobs that run; the system's folder for such by default
+
+    job_slots: int = Field(default=2, ge=0, le=64)  # jobs at once of a worker; 0 with serve: none
+    job_seconds: float = Field(default=3600.0, gt=0)
+    job_memory_bytes: int = Field(default=2 << 30, ge=64 << 20)  # beyond what the decoder needs
+    job_attempts: int = Field(default=3, ge=1, le=20)
+    lease_seconds: float = Field(default=15.0, gt=0)
+    poll_seconds: float = Field(default=0.25, gt=0, le=1)
+    max_jobs_of_analyst: int = Field(default=100, ge=1)  # queued or running
+    max_jobs_of_admin: int = Field(default=1000, ge=1)
+    max_running_of_person: int = Field(default=64, ge=1)
+
+    max_body_bytes: int = Field(default=256 << 10, ge=1024)
+    max_upload_bytes: int = Field(default=64 << 20, ge=1024)  # of a list or an aggregate
+    max_list_entries: int = Field(default=2_000_000, ge=1)
+    max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)
+    max_result_bytes: int = Field(default=512 << 20, ge=1 << 20)  # all files of a result
+    max_result_bytes_of_analyst: int = Field(default=10 << 30, ge=1 << 20)  # of all one's results
+    max_result_bytes_of_admin: int = Field(default=50 << 30, ge=1 << 20)
+    keep_aggregates_days: int = Field(default=30, ge=1)  # that no live job or result needs
+    body_seconds: float = Field(default=30.0, gt=0)
+    session_seconds: int = Field(default=12 * 3600, ge=60)
+
+    oidc_issuer: str | None = None  # an OpenID Connect provider, for people to sign in
+    oidc_client_id: str = ""
+    oidc_client_secret: SecretStr | None = None
+    oidc_scopes: str = "openid profile email"
+    oidc_role_claim: str = "groups"  # where it lists groups; a.b is b within a
+    oidc_viewers: tuple[str, ...] = ()  # groups that have the role
+    oidc_analysts: tuple[str, ...] = ()
+    oidc_admins: tuple[str, ...] = ()
+    oidc_everyone: str = Field(default="", pattern="^(|viewer|analyst)$")  # in none of them
+    oidc_role_days: int = Field(default=30, ge=1)  # that schedules run on after a sign-in
+
+    keep_jobs_days: int = Field(default=90, ge=1)  # that are over; results are kept apart
+    keep_rejected_days: int = Field(default=90, ge=1)  # files of rejected releases
+    release_key: Path | None = None  # private, PEM: approved releases are signed with it
+    keep_results_days: int | None = Field(default=None, ge=1)  # not released; None: for ever
+    keep_superseded_days: int | None = Field(default=None, ge=1)  # the same, of an older version
+
+    tick_seconds: float = Field(default=60.0, ge=0)  # between looks at schedules; 0: not here
+    webhook_loopback: bool = False  # whether alarms may go to this machine
+    smtp_host: str | None = None  # for alarms by e-mail
+    smtp_port: int = Field(default=587, ge=1, le=65535)
+    smtp_from: str = ""
+    smtp_user: str = ""
+    smtp_password: SecretStr = SecretStr("")
+    smtp_security: str = Field(default="starttls", pattern="^(starttls|tls|none)$")
+    protect_metrics: bool = False  # /telemetry for admins only
+
+    database_connections: int = Field(default=5, ge=2)
+    database_seconds: float = Field(default=5.0, gt=0)
+    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+
+    @model_validator(mode="after")
+    def _safe_together(self) -> Settings:
+        """Refuse what is dangerous unless it is asked for by name."""
+        url = parse_url(self.database)
+        refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
+        if self.smtp_host is not None and "@" not in self.smtp_from:
+            raise ValueError("smtp_host needs smtp_from, the address that alarms come from")
+        if self.smtp_security == "none" and not is_loopback(self.smtp_host or "localhost"):
+            raise ValueError("smtp_security = 'none' is for a mail server on this machine only")
+        self._check_provider()
+        if self.aggregate_folder is not None and not self.aggregate_folder.is_dir():
+            raise ValueError(
+                f"aggregate_folder = {str(self.aggregate_folder)!r} is not a folder; make it, or "
+                "leave the setting out"
+            )
+        for name in ("collector", "public_url"):
+            value = getattr(self, name)
+            if value is not None and not value.startswith(("http://", "https://")):
+                raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
+        return self
+
+    def _check_provider(self) -> None:
+        """Refuse half of a provider."""
+        if self.oidc_issuer is None:
+            return
+        if not is_safe_url(self.oidc_issuer):
+            raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
+        if not self.oidc_client_id or not self.public_url:
+            raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
+        groups = (*self.oidc_viewers, *self.oidc_analysts, *self.oidc_admins)
+        if not groups and not self.oidc_everyone:
+            raise ValueError(
+                "oidc_issuer: nobody would get a role; give oidc_admins, oidc_analysts or "
+                "oidc_viewers groups, or oidc_everyone a role"
+            )
+        if "openid" not in self.oidc_scopes.split():
+            raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
+
+
+def is_safe_url(text: str) -> bool:
+    """Whether it is https, or http to this machine."""
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    )
+
+
+def load_settings(**chosen: Any) -> Settings:
+    """Read the settings. Raises SettingsError with one line that names what is wrong."""
+    return read_settings(Settings, _ENVIRONMENT, chosen)

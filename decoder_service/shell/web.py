@@ -1,0 +1,208 @@
+"""What every page needs: templates, the policy, forms, and errors as pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
+from jinja2 import Environment
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from decoder.output.jinja import page_environment
+from decoder_service.people.permissions import Act, Person
+from decoder_service.shell.clock import text_of
+from decoder_service.shell.errors import (
+    AuthenticationError,
+    ConflictError,
+    DiskFullError,
+    RequestError,
+    StorageError,
+)
+from decoder_service.shell.guard import GuardedRoute, Handler
+from decoder_service.shell.problems import DISK_FULL, status_of
+from decoder_service.shell.requests import current_person
+from rappor_core.errors import RapporError
+from rappor_core.text import visible
+from rappor_server.validation import first_problem
+
+ASSETS = "/static/"
+_FEATURES = "dictionary jobs lists metrics people releases results schedules shell"
+_TEMPLATES = tuple(f"decoder_service.{feature}" for feature in _FEATURES.split())
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; object-src 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",  # a browser sends no Origin with a form under no-referrer
+}
+_RETRY = "The service cannot reach its database. Try again in a moment."
+
+Known = TypeVar("Known", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A form: texts by name, and the bytes of files that were chosen."""
+
+    texts: dict[str, list[str]]
+    files: dict[str, tuple[str, bytes]]
+
+    def text(self, name: str, default: str = "") -> str:
+        """The first text of a field, without blanks around it."""
+        return (self.texts.get(name) or [default])[0].strip()
+
+    def all(self, name: str) -> list[str]:
+        """Every text of a field that is not empty."""
+        return [one.strip() for one in self.texts.get(name, []) if one.strip()]
+
+
+async def posted(request: Request) -> Posted:
+    """Read the form of a request. Raises RequestError for one in an encoding that is none."""
+    try:
+        return await _read_form(request)
+    except UnicodeError:  # the sender names the encoding
+        raise RequestError("the form cannot be read; send it as UTF-8") from None
+
+
+async def _read_form(request: Request) -> Posted:
+    texts: dict[str, list[str]] = {}
+    files: dict[str, tuple[str, bytes]] = {}
+    async with request.form(max_files=4, max_fields=3000) as form:
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                content = await value.read()
+                if value.filename or content:
+                    files[name] = (value.filename or "", content)
+            else:
+                texts.setdefault(name, []).append(value)
+    return Posted(texts, files)
+
+
+Reader = Annotated[Person, Depends(current_person)]
+PageNumber = Annotated[int, Query(le=10_000_000)]
+
+
+Form = Annotated[Posted, Depends(posted)]
+
+
+class PageRoute(GuardedRoute):
+    """A route whose errors are pages; who is not signed in is asked to."""
+
+    def get_route_handler(self) -> Handler:
+        """The handler, with its errors caught."""
+        handler = super().get_route_handler()
+
+        async def caught(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except AuthenticationError:
+                return redirect("/sign-in", next=back_to(request))
+            except RequestValidationError as error:
+                told: Exception = RequestError(_told(error))
+            except (RapporError, HTTPException) as error:
+                told = error
+            return error_page(request, told, await run_in_threadpool(_whoever, request, told))
+
+        return caught
+
+
+def router() -> APIRouter:
+    """A router of pages, none of which is in the API's description."""
+    return APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def render(
+    request: Request, name: str, person: Person | None = None, status: int = 200, **context: Any
+) -> HTMLResponse:
+    """A page of `templates/`. person: who is signed in."""
+    text = (
+        environment()
+        .get_template(name)
+        .render(path=request.url.path, person=person, may=_may(person), **context)
+    )
+    return HTMLResponse(text, status, headers=HEADERS)
+
+
+def environment() -> Environment:
+    """The templates of the pages and of the reports, style and scripts as files."""
+    found = page_environment(ASSETS, *_TEMPLATES)
+    found.filters |= {"visible": visible, "moment": moment, "size": size_text}
+    found.globals |= {"address": address}
+    return found
+
+
+def _may(person: Person | None) -> dict[str, bool]:
+    return {act.value: person is not None and person.may(act) for act in Act}
+
+
+def moment(seconds: float | None) -> str:
+    """A time for people, UTC."""
+    return "" if seconds is None else text_of(seconds)[:16].replace("T", " ")
+
+
+def size_text(size: int) -> str:
+    """Bytes for people, in the largest unit of 1,000s that leaves 1 or more."""
+    units = ("bytes", "kB", "MB", "GB", "TB")
+    power = min(len(units) - 1, (len(str(max(size, 0))) - 1) // 3)
+    return f"{size / 1000**power:.3g} {units[power]}" if power else f"{size} bytes"
+
+
+def address(path: str, **query: Any) -> str:
+    """A path of the service with the members of its query that are not empty."""
+    given = {name: value for name, value in query.items() if value not in (None, "", False)}
+    return quote(path) + ("?" + urlencode(given, doseq=True) if given else "")
+
+
+def redirect(path: str, **query: Any) -> RedirectResponse:
+    """See another page."""
+    return RedirectResponse(address(path, **query), 303, headers=HEADERS)
+
+
+def back_to(request: Request) -> str:
+    """The address that was asked for, if it can be asked for again."""
+    query = request.url.query
+    return request.url.path + (f"?{query}" if query else "") if request.method == "GET" else ""
+
+
+def _whoever(request: Request, error: Exception) -> Person | None:
+    """Who asks, for the menu of an error's page; None where that cannot be known."""
+    try:
+        return None if _is_unreachable(error) else current_person(request)
+    except RapporError:
+        return None
+
+
+def error_page(request: Request, error: Exception, person: Person | None = None) -> Response:
+    """What went wrong, and what to do. person: who is signed in."""
+    if isinstance(error, HTTPException):
+        status, text = error.status_code, str(error.detail)
+    else:
+        status, _ = status_of(error)
+        own = str(error).partition("; GET /v1/")[0]  # what follows is a way for programs
+        full = isinstance(error, DiskFullError)
+        text = DISK_FULL if full else _RETRY if _is_unreachable(error) else own
+    return render(request, "error.html.j2", person, status, text=text, number=status)
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Whether it is the database that failed."""
+    return isinstance(error, StorageError) and not isinstance(error, ConflictError)
+
+
+def _told(error: RequestValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}"
+
+
+def parsed(model: type[Known], given: dict[str, Any]) -> Known:
+    """A form as one of the service's models. Raises RequestError in words."""
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        name, message = first_problem(error, {})
+        raise RequestError(f"{name}: {message}" if name else message) from None

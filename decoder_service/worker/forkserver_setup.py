@@ -1,0 +1,23 @@
+"""Imported once by the process that forks the jobs of a worker: it holds the decoder ready.
+
+That process must not outlive its worker: its own death then ends the jobs (`process_limits`).
+This comes before the imports that take long, during which the worker may die. The worker names
+itself in an environment variable, so that an import elsewhere does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from decoder_service.shell.environment import PARENT_VARIABLE
+from decoder_service.worker.process_limits import die_with_parent
+
+if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
+    die_with_parent()
+    os.register_at_fork(after_in_child=die_with_parent)  # jobs, too, from their first moment
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all at once: the worker decides
+
+import decoder.workflows.decoding
+import decoder.workflows.maps  # noqa: F401
+import decoder_service.worker.child  # noqa: F401

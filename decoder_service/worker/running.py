@@ -1,0 +1,149 @@
+"""One job that runs: its process and its pipes."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING, Any
+
+from decoder_service.jobs.claims import Hold
+from decoder_service.jobs.rows import JobRow
+from decoder_service.worker.child import run
+from decoder_service.worker.folders import JobFolder
+from decoder_service.worker.task import Failed, Finished, Keyed, Task, Told
+from rappor_core.errors import RapporError
+from rappor_server.logs import Log
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext  # not on Windows
+
+_LOST = {  # by the exit code
+    255: "the process that starts jobs died each time",  # multiprocessing says so
+    -9: "its process was killed each time, most likely by the system as memory ran out; use a "
+    "shorter list, coarser cells or full_fit = false",
+}
+End = Finished | Failed | None
+
+
+class ForkingError(Exception):
+    """The process that forks jobs died while it started one."""
+
+
+@dataclass(slots=True)
+class Running:
+    """What a worker keeps of a job. Times are by the worker's own clock.
+
+    strikes: how often the database refused to store it.  not_before: time of the next try.
+    """
+
+    job: JobRow
+    hold: Hold
+    folder: JobFolder
+    process: BaseProcess
+    pipe: Connection
+    life: Connection
+    started: float
+    renewed: float
+    told: Told | None = None  # to be stored
+    keyed: Keyed | None = None
+    answered: bool = False  # to `keyed`
+    strikes: int = 0
+    not_before: float = 0.0
+    end: list[End] = field(default_factory=list)  # one, when it has ended by itself
+
+    def listen(self) -> None:
+        """Take the messages that have come."""
+        with suppress(EOFError, OSError):
+            while self.pipe.poll():
+                message: Any = self.pipe.recv()
+                if isinstance(message, Told):
+                    self.told = message
+                elif isinstance(message, Keyed):
+                    self.keyed = message
+                else:
+                    self.end = [message]
+
+    def proceed(self, wanted: bool) -> None:
+        """Answer that the result is to be computed, or is there already."""
+        self.answered = True
+        with suppress(OSError):
+            self.pipe.send(wanted)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process sent its end, or is gone."""
+        return bool(self.end) or not self.process.is_alive()
+
+    @property
+    def lost(self) -> str:
+        """Why it ended without an end of its own, by no proven fault of its own; "" otherwise."""
+        if self.end or self.process.is_alive():
+            return ""
+        return _LOST.get(self.process.exitcode or 0, "")
+
+    @property
+    def outcome(self) -> End:
+        """What became of a job that is over."""
+        if self.end:
+            return self.end[0]
+        code = self.process.exitcode
+        return Failed(
+            f"its process ended without a result (exit code {code}), most likely as it could not "
+            "get more memory; use a shorter list, coarser cells or full_fit = false"
+        )
+
+    def close(self) -> None:
+        """End the process if it still runs, and delete the folder."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.pipe.close()
+        self.life.close()
+        self.folder.delete()
+
+
+def prepare(context: ForkServerContext) -> None:
+    """Wait until the process that forks jobs is there and has imported what they need.
+
+    That takes seconds, on a busy machine more than a lease: no job may be held meanwhile. Where it
+    dies, the start of a job will tell.
+    """
+    process = context.Process(target=int, name="ready")
+    with suppress(EOFError, ConnectionError):
+        process.start()
+        process.join()
+        process.close()
+
+
+def start(
+    context: ForkServerContext, job: JobRow, hold: Hold, folder: JobFolder, task: Task
+) -> Running:
+    """Start the process of a job. Raises ForkingError; the next start has another to fork it."""
+    pipe, its_pipe = context.Pipe()
+    its_life, life = context.Pipe(duplex=False)
+    process = context.Process(target=run, args=(task, its_pipe, its_life), name=f"job-{job.id}")
+    try:
+        process.start()
+    except (EOFError, ConnectionError) as error:
+        pipe.close()
+        life.close()
+        raise ForkingError(_LOST[255]) from error
+    finally:
+        its_pipe.close()
+        its_life.close()
+    now = time.monotonic()
+    return Running(job, hold, folder, process, pipe, life, now, now)
+
+
+def why(error: Exception, log: Log) -> str:
+    """Why a job failed in its worker, in words without paths; the log is told of a defect."""
+    if isinstance(error, RapporError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"a file could not be read or written: {error.strerror or 'unknown reason'}"
+    log.crash(error)
+    return f"the worker failed ({type(error).__name__}); this is a defect"

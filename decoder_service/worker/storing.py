@@ -1,0 +1,172 @@
+"""Between the database and the folder of a job: what it reads, and the result that it leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from decoder.errors import DecodeError
+from decoder_service.aggregates.rows import load_aggregate_content, save_aggregate
+from decoder_service.aggregates.rules import described
+from decoder_service.jobs.rows import JobRow
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec, canonical
+from decoder_service.lists.rows import load_content, load_versions
+from decoder_service.people.access import person_of_id
+from decoder_service.people.permissions import Role
+from decoder_service.people.quotas import check_held, limits_of
+from decoder_service.results.rows import (
+    ResultRow,
+    latest_of_question,
+    let_read,
+    load_result_files,
+    result_of_id,
+    save_result,
+)
+from decoder_service.shell.database import now
+from decoder_service.shell.settings import Settings
+from decoder_service.shell.versions import decoder_version
+from decoder_service.worker.task import Finished, Keyed, Task
+
+_GONE = "a list of this job was deleted; start it again with another"
+
+
+def make_task(connection: Connection, job: JobRow, folder: Path, settings: Settings) -> Task:
+    """Write what a job reads into its folder.
+
+    Raises DecodeError where a list or an aggregate is not there any more.
+    """
+    spec = JobSpec.model_validate_json(job.spec)
+    checked = None if job.checks is None else result_of_id(connection, job.checks)
+    if checked is not None:  # from the very bytes that the result was made from
+        inputs = json.loads(checked.manifest)["inputs"]
+        counts: list[tuple[Path, ...] | None] = [
+            _write_counts(connection, shas, folder) for shas in inputs["aggregates"]
+        ]
+        candidates, weights = inputs["candidates"], inputs.get("weights")
+    else:
+        counts = [_counts(connection, spec, number, folder, settings) for number in _numbers(spec)]
+        candidates = _list_digest(connection, spec.candidates)
+        weights = _list_digest(connection, spec.weights)
+    key = settings.collector_key
+    return Task(
+        spec=job.spec,
+        counts=tuple(counts),
+        candidates=_write_list(connection, candidates, folder / "candidates.txt"),
+        candidates_sha256=candidates,
+        weights=_write_list(connection, weights, folder / "weights.csv"),
+        weights_sha256=weights,
+        folder=folder,
+        version=decoder_version(),
+        collector=settings.collector,
+        collector_key=key.get_secret_value() if key else None,
+        memory=settings.job_memory_bytes,
+        file_size=settings.max_result_bytes,
+    )
+
+
+def _numbers(spec: JobSpec) -> range:
+    return range(len(spec.sources))
+
+
+def _counts(
+    connection: Connection, spec: JobSpec, number: int, folder: Path, settings: Settings
+) -> tuple[Path, ...] | None:
+    source = spec.sources[number]
+    if source.collector is not None:
+        return None
+    if source.aggregates:
+        return _write_counts(connection, source.aggregates, folder)
+    if settings.aggregate_folder is None:
+        raise DecodeError("this worker has no folder of aggregates; set aggregate_folder")
+    return tuple(settings.aggregate_folder / name for name in source.files)
+
+
+def _write_counts(connection: Connection, shas: list[str], folder: Path) -> tuple[Path, ...]:
+    paths = []
+    for sha in shas:
+        content = load_aggregate_content(connection, sha)
+        if content is None:
+            raise DecodeError(f"aggregate {sha} was deleted")
+        paths.append(folder / f"{sha}.json")
+        paths[-1].write_bytes(content)
+    return tuple(paths)
+
+
+def _list_digest(connection: Connection, wanted: CandidateSpec | WeightSpec | None) -> str | None:
+    if wanted is None or wanted.list is None:
+        return None
+    for version in load_versions(connection, wanted.list):
+        if version.number == wanted.version:
+            return version.sha256
+    raise DecodeError(_GONE)
+
+
+def _write_list(connection: Connection, sha: str | None, path: Path) -> Path | None:
+    if sha is None:
+        return None
+    content = load_content(connection, sha)
+    if content is None:
+        raise DecodeError(_GONE)
+    path.write_bytes(content)
+    return path
+
+
+def store_result(
+    connection: Connection,
+    job: JobRow,
+    folder: Path,
+    keyed: Keyed,
+    finished: Finished,
+    random_bytes: Callable[[int], bytes],
+    at: float,
+) -> str:
+    """Insert a result with its files and aggregates, in the transaction that ends its job.
+
+    Returns its id. Raises ConflictError where another job was first.
+    """
+    files = {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
+    version = decoder_version()
+    row = ResultRow(
+        id=random_bytes(8).hex(),
+        key=keyed.key,
+        question=keyed.question,
+        supersedes=latest_of_question(connection, keyed.question),
+        kind=job.kind,
+        metric=keyed.metric,
+        params_id=finished.params_id,
+        first_day=finished.first_day,
+        last_day=finished.last_day,
+        version=version,
+        manifest=canonical(finished.manifest | {"version": version}),
+        summary=json.dumps(finished.summary, allow_nan=False),
+        released=False,
+        created=at,
+    )
+    save_result(connection, row, files)
+    let_read(connection, row.id, job.owner)
+    for path in sorted((folder / "aggregates").iterdir()):
+        aggregate, content = described(path.read_bytes(), at)
+        save_aggregate(connection, aggregate, content, job.owner)
+    return row.id
+
+
+def give(connection: Connection, job: JobRow, result_id: str, settings: Settings) -> str:
+    """Let the owner of a job hold a result; its id. Raises QuotaError where it is too much."""
+    let_read(connection, result_id, job.owner)
+    since = now(connection) - settings.oidc_role_days * 86_400.0
+    owner = person_of_id(connection, job.owner, since)
+    role = Role.ANALYST if owner is None else owner.role
+    check_held(connection, limits_of(settings), job.owner, role)
+    return result_id
+
+
+def differences(connection: Connection, result_id: str, folder: Path) -> tuple[list[str], int]:
+    """Names of the files whose bytes are not those of a stored result, and how many there are."""
+    stored = {row.name: row.sha256 for row in load_result_files(connection, result_id)}
+    made = {path.name: sha256(path.read_bytes()).hexdigest() for path in (folder / "out").iterdir()}
+    names = sorted(stored.keys() | made.keys())
+    return [name for name in names if stored.get(name) != made.get(name)], len(names)

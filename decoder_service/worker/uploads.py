@@ -1,0 +1,126 @@
+"""Reading what people upload: a large file in a process of its own, bounded as those of jobs are.
+
+Python reads JSON and CSV under its one lock, so that a large file would hold up everybody else. One
+processor is left to the service, and those that read give way to it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import BoundedSemaphore
+from typing import Any, TypeVar
+
+from decoder_service.shell.errors import RequestError, ServiceError, UnavailableError
+from decoder_service.worker.platform import check_platform
+from decoder_service.worker.process_limits import (
+    die_with_parent,
+    limit_processor,
+    limit_resources,
+)
+from rappor_core.errors import RapporError
+
+SMALL_BYTES = 256 << 10  # read in the process of the service
+SECONDS = 60  # of processor time
+_FILE_BYTES = 1 << 30
+_WALL_SECONDS = 600
+_NICE = 5  # less of the processor for those that read, where there is too little
+MOST_WAITING = 16  # large files that are read or wait: each has a thread of the service's 40
+Read = TypeVar("Read")
+
+
+def _at_once() -> BoundedSemaphore:
+    return BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
+
+
+def _places() -> BoundedSemaphore:
+    return BoundedSemaphore(MOST_WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads files within bounds.
+
+    memory: bytes that a process may take.  seconds: of processor.  at_once: the processes that
+    read at the same time.  places: those and the files that wait for their turn.
+    """
+
+    memory: int = 2 << 30
+    seconds: int = SECONDS
+    at_once: BoundedSemaphore = field(default_factory=_at_once)
+    places: BoundedSemaphore = field(default_factory=_places)
+
+    def read(self, function: Callable[..., Read], content: bytes, *given: Any) -> Read:
+        """What a function of a module gives for a file and more arguments.
+
+        Raises what it raises of the product's errors, RequestError of a file over the bounds, and
+        UnavailableError where too many wait.
+        """
+        if len(content) <= SMALL_BYTES:
+            return function(content, *given)
+        check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB is not read here")
+        with self._turn():
+            done = self._run(pickle.dumps((self.memory, self.seconds, function, (content, *given))))
+        if done.returncode == -signal.SIGXCPU:
+            raise RequestError(
+                f"the file takes more than {self.seconds} seconds to read; send it in parts"
+            )
+        if done.returncode:
+            raise ServiceError(f"the process that reads a file ended with {done.returncode}")
+        answer: Read | RapporError = pickle.loads(done.stdout)  # noqa: S301 (of our own process)
+        if isinstance(answer, RapporError):
+            raise answer
+        return answer
+
+    def _run(self, asked: bytes) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "decoder_service.worker.uploads"]
+        try:
+            return subprocess.run(  # noqa: S603 (this module)
+                command, input=asked, stdout=subprocess.PIPE, check=False, timeout=_WALL_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise RequestError("the file could not be read in time; send it again later") from None
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until a process may read. Raises UnavailableError where too many wait."""
+        if not self.places.acquire(blocking=False):
+            raise UnavailableError(
+                f"{MOST_WAITING} large files are read or wait to be read; send it again in a minute"
+            )
+        try:
+            with self.at_once:
+                yield
+        finally:
+            self.places.release()
+
+
+def _answer(memory: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    try:
+        return function(*given)
+    except MemoryError:
+        return RequestError(
+            f"the file takes more than {memory >> 20:,} MiB of memory to read; send it in parts"
+        )
+    except RapporError as error:
+        return error
+
+
+def main() -> None:
+    """Read one file, which comes through standard input, and write what it gives."""
+    die_with_parent()
+    os.nice(_NICE)
+    memory, seconds, function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 (our parent's)
+    limit_resources(memory, _FILE_BYTES)
+    limit_processor(seconds)
+    sys.stdout.buffer.write(pickle.dumps(_answer(memory, function, given)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""A worker: takes jobs, watches their processes, and ends them in the database.
+
+One loop on one thread. Whatever it changes of a job names its hold, so that nothing goes wrong
+where the worker comes late: after a pause longer than a lease another one has the job.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing import connection as pipes
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from decoder_service.jobs import claims
+from decoder_service.jobs.claims import Hold, WorkerRow
+from decoder_service.jobs.rows import State
+from decoder_service.results.rows import result_of_key
+from decoder_service.shell.clock import utc_now
+from decoder_service.shell.database import Database
+from decoder_service.shell.environment import PARENT_VARIABLE
+from decoder_service.shell.errors import ConflictError, StorageError
+from decoder_service.shell.settings import Settings
+from decoder_service.worker import running
+from decoder_service.worker.folders import delete_left_folders, make_folder
+from decoder_service.worker.running import Running
+from decoder_service.worker.storing import differences, give, make_task, store_result
+from decoder_service.worker.task import Failed, Finished
+from rappor_server.logs import Log
+
+_CHORES_SECONDS = 1.0
+_STRIKES = 5  # failures of the database with one job, after which that job ends
+
+
+class _LostError(StorageError):
+    """The job is not held any more: nothing is stored."""
+
+
+class Worker:
+    """Takes and does jobs until it is told to stop."""
+
+    def __init__(self, database: Database, settings: Settings, log: Log) -> None:
+        self._database = database
+        self._settings = settings
+        self._log = log
+        self._row = WorkerRow(
+            id=os.urandom(16).hex(),
+            host=socket.gethostname()[:200],
+            pid=os.getpid(),
+            slots=settings.job_slots,
+            started=0.0,
+            seen=0.0,
+        )
+        self._work = Path(settings.work_folder or tempfile.gettempdir())
+        self._jobs: list[Running] = []
+        self._next_chores = 0.0
+        os.environ[PARENT_VARIABLE] = str(os.getpid())
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["decoder_service.worker.forkserver_setup"])
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Work until `stopped` says so; then jobs that run are queued again."""
+        delete_left_folders(self._work)
+        self._log.info("worker_started", slots=self._settings.job_slots)
+        try:
+            self._guarded(self._chores)
+            running.prepare(self._context)
+            while not stopped():
+                self._guarded(self._step)
+        finally:
+            self._guarded(self._give_back)
+            self._log.info("worker_stopped")
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """A failure of the database stops no worker; its jobs end when their leases do."""
+        try:
+            step()
+        except StorageError as error:
+            self._log.warning("worker_database", reason=str(error))
+            self._drop_lapsed()
+            time.sleep(self._settings.poll_seconds)
+
+    def _step(self) -> None:
+        """Wait a moment for messages, then look after every job, and take another."""
+        ready = [job for job in self._jobs if not job.strikes]  # others wait for their pause
+        waited = [end for job in ready for end in (job.pipe, job.process.sentinel)]
+        if waited:
+            pipes.wait(waited, timeout=self._settings.poll_seconds)
+        else:
+            time.sleep(self._settings.poll_seconds)
+        self._chores()
+        self._follow()
+        while len(self._jobs) < self._settings.job_slots and self._take():
+            pass
+
+    def _chores(self) -> None:
+        now = time.monotonic()
+        if now < self._next_chores:
+            return
+        self._next_chores = now + min(_CHORES_SECONDS, self._settings.lease_seconds / 4)
+        with self._database.change() as connection:
+            claims.see_worker(connection, self._row)
+            for job in self._jobs:  # first: a lease of its own that is over is no dead worker's
+                if claims.renew(connection, job.hold, self._settings.lease_seconds):
+                    job.renewed = now
+            claims.take_over(connection)
+            claims.forget_silent_workers(connection, 10 * self._settings.lease_seconds)
+
+    def _follow(self) -> None:
+        """Store progress, end what is over, stop what is cancelled, too long or lost."""
+        if not self._jobs:
+            return
+        with self._database.read() as connection:
+            states = claims.states_of(connection, [job.hold for job in self._jobs])
+        for job in list(self._jobs):
+            try:
+                self._look_after(job, states.get(job.hold))
+            except StorageError as error:  # of this job alone: the others are looked after
+                self._strike(job, error)
+
+    def _look_after(self, job: Running, state: State | None) -> None:
+        job.listen()
+        if state is State.CANCELLING:
+            self._close(job)
+            self._end(job.hold, State.CANCELLED, "cancelled while it ran")
+        elif state is not State.RUNNING:
+            self._close(job)  # another worker has it
+        elif time.monotonic() < job.not_before:
+            return
+        elif job.is_over:
+            job.listen()  # what came before the process was gone
+            if why := job.lost:
+                self._close(job)
+                self._try_again(job.hold, why)
+            else:
+                self._settle(job)
+        elif time.monotonic() - job.started > self._settings.job_seconds:
+            self._close(job)
+            most = f"{self._settings.job_seconds:g} seconds"
+            self._end(job.hold, State.FAILED, f"it took longer than {most}, as jobs may take")
+        else:
+            self._hear(job)
+
+    def _strike(self, job: Running, error: StorageError) -> None:
+        """Try again after a pause what the database refused; end a job that it refuses always."""
+        self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
+        job.strikes += 1
+        job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
+        if job.strikes >= _STRIKES and job in self._jobs:
+            self._end(job.hold, State.FAILED, f"it could not be stored: {error}")
+            self._close(job)
+
+    def _hear(self, job: Running) -> None:
+        """Store progress, and answer whether the result is still to be computed."""
+        keyed = job.keyed
+        if job.told is None and (keyed is None or job.answered):
+            return
+        known = False
+        with self._database.change() as connection:
+            if job.told is not None:
+                told = job.told
+                claims.tell(connection, job.hold, told.stage, told.done, told.total)
+            if keyed is not None and not job.answered:
+                claims.name_metric(connection, job.hold, keyed.metric)
+                known = result_of_key(connection, keyed.key) is not None
+        job.told = None
+        if keyed is not None and not job.answered:
+            job.proceed(job.job.checks is not None or not known)
+
+    def _settle(self, job: Running) -> None:
+        """End a job whose process is over, and store its result in the same transaction."""
+        outcome = job.outcome
+        try:
+            if isinstance(outcome, Failed):
+                self._end(job.hold, State.FAILED, outcome.reason)
+            else:
+                self._finish(job, outcome)
+        except _LostError:
+            self._log.warning("job_lost", job=job.job.id)
+        except StorageError:
+            raise  # it is tried again
+        except Exception as error:  # no result may stop a worker, and the jobs of all others
+            self._end(job.hold, State.FAILED, running.why(error, self._log))
+        self._close(job)
+
+    def _finish(self, job: Running, outcome: Finished | None) -> None:
+        with self._database.change() as connection:  # a lease that lasts while files are stored
+            claims.renew(connection, job.hold, self._settings.lease_seconds)
+        try:
+            with self._database.change() as connection:
+                state, reason, result = self._stored(connection, job, outcome)
+                if not claims.end(connection, job.hold, state, reason, result):
+                    raise _LostError("the job is not held any more")
+        except ConflictError:  # another job with the same key was first
+            with self._database.change() as connection:
+                state, reason, result = self._stored(connection, job, None)
+                claims.end(connection, job.hold, state, reason, result)
+
+    def _stored(
+        self, connection: Connection, job: Running, outcome: Finished | None
+    ) -> tuple[State, str, str | None]:
+        """State, reason and result of a job that is done."""
+        keyed = job.keyed
+        if keyed is None:
+            return State.FAILED, "its process ended too early; this is a defect", None
+        if outcome is not None and job.job.checks is not None:
+            return self._compared(connection, job, job.job.checks)
+        known = result_of_key(connection, keyed.key)
+        if known is not None:
+            given = give(connection, job.job, known.id, self._settings)
+            return State.DONE, "computed before: this is the stored result", given
+        if outcome is None:
+            return State.FAILED, "the stored result was deleted meanwhile; start it again", None
+        out = job.folder.path / "out"
+        size = sum(path.stat().st_size for path in out.iterdir())
+        if size > self._settings.max_result_bytes:
+            most = self._settings.max_result_bytes
+            return State.FAILED, f"the result has {size:,} bytes, above {most:,}", None
+        at = utc_now().timestamp()
+        result = store_result(connection, job.job, job.folder.path, keyed, outcome, os.urandom, at)
+        return State.DONE, "", give(connection, job.job, result, self._settings)
+
+    def _compared(
+        self, connection: Connection, job: Running, result: str
+    ) -> tuple[State, str, str | None]:
+        names, total = differences(connection, result, job.folder.path)
+        if names:
+            text = f"{len(names)} of {total} files differ: {', '.join(names)}"
+            return State.FAILED, text, result
+        return State.DONE, f"decoded again: all {total} files have the same bytes", result
+
+    def _end(self, hold: Hold, state: State, reason: str) -> None:
+        """End a job without a result; one that is being cancelled meanwhile is cancelled."""
+        with self._database.change() as connection:
+            if not claims.end(connection, hold, state, reason):
+                claims.end(connection, hold, State.CANCELLED, "cancelled while it ran")
+
+    def _try_again(self, hold: Hold, why: str) -> None:
+        """Queue a job again, as long as it has attempts, whose process was lost."""
+        self._log.warning("job_process_lost", job=hold.job_id, reason=why)
+        with self._database.change() as connection:
+            claims.try_again(connection, hold, why)
+        running.prepare(self._context)  # it may be the process that forks them that died
+
+    def _take(self) -> bool:
+        """Claim a job and start its process; False where there is none."""
+        with self._database.change() as connection:
+            hold = claims.claim(
+                connection,
+                self._row.id,
+                os.urandom(16).hex(),
+                self._settings.lease_seconds,
+                self._settings.max_running_of_person,
+            )
+        if hold is None:
+            return False
+        try:
+            self._start(hold)
+        except running.ForkingError as error:
+            self._try_again(hold, str(error))
+            return False  # not now
+        except StorageError:
+            raise
+        except Exception as error:
+            self._end(hold, State.FAILED, running.why(error, self._log))
+        return True
+
+    def _start(self, hold: Hold) -> None:
+        with self._database.read() as connection:
+            job = claims.load_held(connection, hold)
+            if job is None:
+                return
+            folder = make_folder(self._work, job.id)
+            try:
+                task = make_task(connection, job, folder.path, self._settings)
+                self._jobs.append(running.start(self._context, job, hold, folder, task))
+            except BaseException:
+                folder.delete()
+                raise
+
+    def _close(self, job: Running) -> None:
+        self._jobs.remove(job)
+        job.close()
+
+    def _drop_lapsed(self) -> None:
+        """Stop jobs whose leases may be over: another worker may have them by now."""
+        for job in list(self._jobs):
+            if time.monotonic() - job.renewed > self._settings.lease_seconds:
+                self._close(job)
+
+    def _give_back(self) -> None:
+        """Stop every job, and queue it again for another worker."""
+        for job in list(self._jobs):
+            self._close(job)
+            with self._database.change() as connection:
+                if not claims.give_back(connection, job.hold):
+                    claims.end(connection, job.hold, State.CANCELLED, "cancelled while it ran")
+        with self._database.change() as connection:
+            claims.forget_worker(connection, self._row.id)

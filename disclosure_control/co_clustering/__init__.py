@@ -1,0 +1,46 @@
+"""Co-clustering of rows and values, and what is published by it: trees, classes, synthetic rows.
+
+None of it carries an epsilon. `docs/publication.md` says what each protects against.
+"""
+
+from disclosure_control.co_clustering.classes import (
+    ClusterClasses,
+    generalise_clusters,
+    micro_aggregate,
+)
+from disclosure_control.co_clustering.engine import (
+    co_cluster,
+    from_partition,
+    merge_small_clusters,
+    merge_until_diverse,
+)
+from disclosure_control.co_clustering.grid import CoClustering, Grid
+from disclosure_control.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
+from disclosure_control.co_clustering.khiops import co_cluster_by_khiops
+from disclosure_control.co_clustering.merges import Merge, Partition
+from disclosure_control.co_clustering.recoding import Intervals, Recoded, Values, recode
+from disclosure_control.co_clustering.synthesis import draw_numbers, synthesise, value_shares
+
+__all__ = [
+    "ClusterClasses",
+    "CoClustering",
+    "Grid",
+    "Intervals",
+    "LearntHierarchies",
+    "Merge",
+    "Partition",
+    "Recoded",
+    "Values",
+    "co_cluster",
+    "co_cluster_by_khiops",
+    "draw_numbers",
+    "from_partition",
+    "generalise_clusters",
+    "learn_hierarchies",
+    "merge_small_clusters",
+    "merge_until_diverse",
+    "micro_aggregate",
+    "recode",
+    "synthesise",
+    "value_shares",
+]

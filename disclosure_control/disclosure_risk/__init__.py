@@ -1,0 +1,22 @@
+"""How rare the keys of a table are, where some of their values are missing."""
+
+from disclosure_control.disclosure_risk.domain import Domain, load_domain
+from disclosure_control.disclosure_risk.missing_values import (
+    METHODS,
+    Method,
+    RiskReport,
+    assess_risk,
+    encode_columns,
+)
+from disclosure_control.disclosure_risk.tables import read_columns
+
+__all__ = [
+    "METHODS",
+    "Domain",
+    "Method",
+    "RiskReport",
+    "assess_risk",
+    "encode_columns",
+    "load_domain",
+    "read_columns",
+]

@@ -1,0 +1,100 @@
+"""What the rows of a class have in common: l-diversity and t-closeness."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from disclosure_control.errors import TableError
+from disclosure_control.typing import Floats, Integers
+
+
+@dataclass(frozen=True)
+class ClassDiversity:
+    """Of each class: (classes,) each, in the order of `np.unique(classes)`.
+
+    sizes: rows. distinct: values of the sensitive column. entropy: nats; its exp is the entropy l.
+    closeness: total variation distance to the law of the whole table.
+    ordered_closeness: earth mover's distance to it, values at equal steps in their sorted order.
+    counts: (classes, values).
+    """
+
+    sizes: Integers
+    distinct: Integers
+    entropy: Floats
+    closeness: Floats
+    ordered_closeness: Floats
+    counts: Integers
+
+    def is_recursive(self, c: float, l: int) -> bool:  # noqa: E741  the literature's names
+        """True if r_1 < c (r_l + ... + r_m) in each class, r_i the counts in falling order.
+
+        The thesis prints this garbled; the usual definition is built.
+        """
+        falling = -np.sort(-self.counts, axis=1)
+        return bool((falling[:, 0] < c * falling[:, l - 1 :].sum(axis=1)).all())
+
+
+@dataclass(frozen=True)
+class DiversityRule:
+    """What the rows of every class say of a sensitive column.
+
+    distinct: least number of its values (l-diversity). closeness: most total variation distance,
+    in [0, 1], of its law within a class to that of the whole table (t-closeness); 1 asks nothing.
+    """
+
+    distinct: int = 1
+    closeness: float = 1.0
+
+    def check(self, sensitive: Sequence[str]) -> None:
+        """Raises TableError for a rule that no table meets, or not this column."""
+        found = len(set(sensitive))
+        if not 1 <= self.distinct <= found or not 0 <= self.closeness <= 1:
+            raise TableError(
+                f"a class needs 1 to {found} values (those of the column) and a closeness in "
+                f"[0, 1], not {self.distinct} and {self.closeness:g}"
+            )
+
+    def is_met(self, counts: Integers, law: Floats) -> bool:
+        """counts: (values,) of a class.  law: (values,) shares of the whole table."""
+        if np.count_nonzero(counts) < self.distinct:
+            return False
+        apart = np.abs(counts / counts.sum() - law).sum() / 2
+        return bool(apart <= self.closeness + 1e-12)
+
+
+def value_counts(of_class: Integers, sensitive: Sequence[str]) -> Integers:
+    """(classes, values) how often a class has a value. of_class: (N,) from 0, each class there."""
+    of_value = np.unique(np.array(sensitive), return_inverse=True)[1].ravel()
+    counts = np.zeros((of_class.max() + 1, of_value.max() + 1), dtype=np.int64)
+    np.add.at(counts, (of_class, of_value), 1)
+    return counts
+
+
+def class_diversity(
+    classes: Sequence[Hashable] | Integers, sensitive: Sequence[str]
+) -> ClassDiversity:
+    """Measure how a sensitive column is spread within each class of published rows.
+
+    classes: (N,) what tells the class of a row, e.g. `Anonymised.of_row` of the published rows.
+    sensitive: (N,). Raises TableError for other lengths, or no rows.
+    """
+    if len(classes) != len(sensitive) or not len(sensitive):
+        raise TableError(f"{len(classes)} classes, {len(sensitive)} sensitive values")
+    of_class = np.unique(np.array(classes), return_inverse=True)[1].ravel()
+    counts = value_counts(of_class, sensitive)
+    sizes = counts.sum(axis=1)
+    shares = counts / sizes[:, None]
+    apart = shares - counts.sum(axis=0) / len(sensitive)
+    steps = max(counts.shape[1] - 1, 1)
+    logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+    return ClassDiversity(
+        sizes=sizes,
+        distinct=(counts > 0).sum(axis=1),
+        entropy=-(shares * logs).sum(axis=1),
+        closeness=np.abs(apart).sum(axis=1) / 2,
+        ordered_closeness=np.abs(np.cumsum(apart, axis=1)).sum(axis=1) / steps,
+        counts=counts,
+    )

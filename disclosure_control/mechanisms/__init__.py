@@ -1,0 +1,51 @@
+"""Differential privacy for counters that their holder has in clear: server metrics, reports a slot.
+
+Not for what was decoded from reports: that is private already.
+"""
+
+from disclosure_control.mechanisms.budget import BudgetLedger, Charge
+from disclosure_control.mechanisms.grouped_series import Visits, release_grouped_series, rescale
+from disclosure_control.mechanisms.ledger_file import make_ledger, open_ledger, read_ledger
+from disclosure_control.mechanisms.noise import (
+    add_gaussian,
+    add_geometric,
+    add_laplace,
+    choose_exponential,
+    gaussian_delta,
+    gaussian_sigma,
+    geometric_probability,
+    geometric_variance,
+)
+from disclosure_control.mechanisms.series import (
+    bound_contributions,
+    denoise_series,
+    gaussian_error,
+    laplace_error,
+    perturb_by_dct_gaussian,
+    perturb_by_fourier_laplace,
+)
+
+__all__ = [
+    "BudgetLedger",
+    "Charge",
+    "Visits",
+    "add_gaussian",
+    "add_geometric",
+    "add_laplace",
+    "bound_contributions",
+    "choose_exponential",
+    "denoise_series",
+    "gaussian_delta",
+    "gaussian_error",
+    "gaussian_sigma",
+    "geometric_probability",
+    "geometric_variance",
+    "laplace_error",
+    "make_ledger",
+    "open_ledger",
+    "perturb_by_dct_gaussian",
+    "perturb_by_fourier_laplace",
+    "read_ledger",
+    "release_grouped_series",
+    "rescale",
+]

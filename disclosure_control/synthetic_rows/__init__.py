@@ -1,0 +1,63 @@
+"""Synthetic rows: of a table in clear with an epsilon, and of decoded estimates at no cost."""
+
+from disclosure_control.synthetic_rows.combining import Combined, combine, combine_shares
+from disclosure_control.synthetic_rows.decoded import synthesise_decoded
+from disclosure_control.synthetic_rows.domain import (
+    Categories,
+    EqualBins,
+    RowDomain,
+    load_row_domain,
+)
+from disclosure_control.synthetic_rows.estimates import (
+    CellEstimates,
+    SlotMap,
+    draw_shares,
+    pair_estimates,
+    slot_estimates,
+)
+from disclosure_control.synthetic_rows.kd_tree import KdTree
+from disclosure_control.synthetic_rows.partitioning import (
+    Partitioner,
+    partitioner_named,
+    partitioner_names,
+)
+from disclosure_control.synthetic_rows.perturbation import (
+    perturb,
+    project_to_total,
+    without_negatives,
+)
+from disclosure_control.synthetic_rows.private_histogram import (
+    Baseline,
+    DPCocGen,
+    NoisyHistogram,
+    draw_rows,
+    estimate_histogram,
+)
+
+__all__ = [
+    "Baseline",
+    "Categories",
+    "CellEstimates",
+    "Combined",
+    "DPCocGen",
+    "EqualBins",
+    "KdTree",
+    "NoisyHistogram",
+    "Partitioner",
+    "RowDomain",
+    "SlotMap",
+    "combine",
+    "combine_shares",
+    "draw_rows",
+    "draw_shares",
+    "estimate_histogram",
+    "load_row_domain",
+    "pair_estimates",
+    "partitioner_named",
+    "partitioner_names",
+    "perturb",
+    "project_to_total",
+    "slot_estimates",
+    "synthesise_decoded",
+    "without_negatives",
+]

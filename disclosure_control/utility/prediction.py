@@ -1,0 +1,72 @@
+"""What a model learns from published rows, tested on real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import CategoricalNB
+
+from disclosure_control.errors import TableError
+from disclosure_control.typing import Booleans, Floats, Integers
+from disclosure_control.utility.tables import Table, encode_alike
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """accuracy: share predicted right. auc: area under the ROC curve, weighted over the values."""
+
+    accuracy: float
+    auc: float
+
+
+def predict_column(train: Table, test: Table, target: str) -> Prediction:
+    """Train a naive Bayes of all other columns on `train`, and test it on `test`.
+
+    Give it published rows to train on and real rows that were not used for them to test on; compare
+    with the same trained on the original rows. Columns are taken as categories: bin numbers first.
+
+    Raises TableError where the training rows, or the test rows, show one value of the target only.
+    """
+    codes, tested = encode_alike(train, test)
+    index = list(train).index(target)
+    y, y_test = codes[:, index], tested[:, index]
+    if len(np.unique(y)) < 2 or len(np.unique(y_test)) < 2:
+        raise TableError(f"column {target!r} shows one value only: there is nothing to predict")
+    X, X_test = np.delete(codes, index, axis=1), np.delete(tested, index, axis=1)
+    sizes = np.maximum(X.max(axis=0), X_test.max(axis=0)) + 1
+    model = CategoricalNB(min_categories=sizes).fit(X, y)
+    scores = np.zeros((len(X_test), int(max(y.max(), y_test.max())) + 1))
+    scores[:, model.classes_] = model.predict_proba(X_test)
+    right = float((scores.argmax(axis=1) == y_test).mean())
+    return Prediction(right, _weighted_auc(y_test, scores))
+
+
+def _weighted_auc(y: Integers, scores: Floats) -> float:
+    """One value against the rest, weighted by how often it occurs among the tested."""
+    values, counts = np.unique(y, return_counts=True)
+    areas = [roc_auc_score(y == value, scores[:, value]) for value in values]
+    return float(np.average(areas, weights=counts))
+
+
+def classification_metric(
+    classes: Sequence[Hashable] | Integers,
+    labels: Sequence[str],
+    published: Booleans | None = None,
+) -> float:
+    """CM: the share of rows that are suppressed, or whose label is not their class's most frequent.
+
+    classes, labels: (N,) each. published: (N,) False where a row is suppressed.
+    """
+    if len(classes) != len(labels) or not len(labels):
+        raise TableError(f"{len(classes)} classes, {len(labels)} labels")
+    kept = np.ones(len(labels), dtype=bool) if published is None else published
+    if not kept.any():
+        return 1.0
+    of_class = np.unique(np.array(classes)[kept], return_inverse=True)[1].ravel()
+    of_label = np.unique(np.array(labels)[kept], return_inverse=True)[1].ravel()
+    counts = np.zeros((of_class.max() + 1, of_label.max() + 1), dtype=np.int64)
+    np.add.at(counts, (of_class, of_label), 1)
+    return float(1 - counts.max(axis=1).sum() / len(labels))

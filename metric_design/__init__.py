@@ -1,0 +1,1 @@
+"""Before a metric ships: plan, review, predicted errors, trained codes, typed accessors."""

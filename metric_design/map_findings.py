@@ -1,0 +1,106 @@
+"""What `rappor metrics check` says of maps: how far they will be off, and by which mode least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from decoder.density.modes import Predicted, modes, predict
+from decoder.density.predicted_error import MapError, predicted_error
+from metric_design.review import Finding
+from rappor_core.calendar import MEAN_DAYS
+from rappor_core.grid.grid import MAX_CELLS
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.groups import CROWD, cohorts_affordable
+from rappor_core.metrics.location import reserved_values
+from rappor_core.metrics.metric import Metric
+
+USUAL_PLACES = 3  # of a device in its life, where nothing else is said
+AS_GOOD = 1.1  # times as far off
+
+
+def map_findings(
+    file: MetricsFile,
+    population: int,
+    today: date,
+    periods: int | None = None,
+    places: int | None = None,
+) -> Iterator[Finding]:
+    """Predict the maps of each location metric, and name the mode that makes the best ones.
+
+    population: devices expected to report.  periods: that are to be mapped with the budget; until
+    the metric expires where None.  places: distinct cells of a device in its life; as many as the
+    metric's cap holds, or 3, where None.
+    """
+    for metric in file.declared:
+        if metric.location is None or metric.location.pairs:
+            continue
+        cells = metric.location.grid.num_cells(metric.location.grid.finest)
+        if 2 <= cells <= MAX_CELLS and math.isfinite(metric.lifetime_epsilon):
+            left = (metric.expires - today).days / MEAN_DAYS[metric.period]
+            asked = periods or max(1, round(left))
+            yield Finding("note", metric.base_name,
+                          _said(metric, cells, population, asked, places))  # fmt: skip
+
+
+def _said(metric: Metric, cells: int, population: int, periods: int, places: int | None) -> str:
+    location = metric.location
+    assert location is not None  # noqa: S101 (of location metrics alone)
+    slots, levels = len(location.slots), len(location.grid.levels)
+    devices, held = max(1, population // levels), _places_of(metric)
+    if location.mode == "once":
+        periods = 1
+    own = predicted_error(metric.params, devices / location.num_turns, cells)
+    wanted = places or held or USUAL_PLACES
+    cohorts = cohorts_affordable(CROWD * levels, population)
+    budget = round_down(metric.lifetime_epsilon)
+    choices = modes(budget, periods, cohorts, metric.no_data is not None)
+    order = predict(choices, devices, cells, wanted, slots)
+    what = f"slot and {metric.period}" if slots > 1 else metric.period
+    each = f"{devices:,} devices" + (f" at each of {levels} levels" if levels > 1 else "")
+    said = (
+        f"a map of one {what} from {each}, {cells:,} cells, is expected to be "
+        f"{own.total_variation:.2f} off in total variation ({own.even:.2f}: as if all cells were "
+        "alike), where the crowd is as uneven as the reference map of docs/method.md"
+    )
+    if held is not None and held < wanted:
+        said += f"; its cap holds {held} of {wanted} places, and the others become `other`"
+    memoises = metric.params.mechanism.has_permanent_round
+    about = f"for maps of {_number(periods, metric.period)}" if periods > 1 else "for one map"
+    about += f" with epsilon {budget:.2f} for life"
+    about += f" and {_number(wanted, 'place')} a device"
+    return f"{said}; {about}, {_best(own, memoises, order, cohorts)}"
+
+
+def _best(own: MapError, memoises: bool, order: Sequence[Predicted], cohorts: int) -> str:
+    """Name the best mode, and the others with their errors."""
+    if not order:
+        return "no mode spends that budget"
+    named = [one for one in order if not one.mode.memoises]
+    if not named:
+        return "no mode that hides when, too, spends that budget"
+    best = named[0]
+    text = ", ".join(f"{one.mode.name} {one.error.total_variation:.2f}" for one in order)
+    listed = f"with {_number(cohorts, 'cohort')}: {text}"
+    if not memoises and own.total_variation <= AS_GOOD * best.error.total_variation:
+        return f"no mode that hides when, too, is better by more than a tenth ({listed})"
+    keys = ", ".join(best.mode.keys.strip().split("\n"))
+    return f"the best mode that hides when, too, is {best.mode.name} ({listed}): {keys}"
+
+
+def _places_of(metric: Metric) -> int | None:
+    """How many distinct cells a device can tell in its life; None for any number."""
+    location = metric.location
+    if location is None or location.mode != "memo" or metric.params.scheme.symbols:
+        return None
+    return max(0, metric.max_memoized_values - len(reserved_values(metric.no_data)))
+
+
+def round_down(epsilon: float) -> float:
+    """To four decimals where that leaves three digits: what is declared anew must fit a budget."""
+    return math.floor(epsilon * 1e4) / 1e4 if epsilon >= 0.01 else epsilon
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

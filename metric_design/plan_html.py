@@ -1,0 +1,104 @@
+"""The page of a plan, for a privacy officer to read and sign: one file, printable, no script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from decoder.output.jinja import page_template
+from decoder.results.warnings import percent
+from metric_design.plan import FACTORS, POWERS, Plan, curve
+from rappor_core.risk import believed, percent_up
+
+WIDTH, HEIGHT, LEFT, BOTTOM = 640, 260, 70, 40
+RIGHT = 50  # half of the widest number below the plot
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A preview's rows: value, true share, estimate, low, high; and what was missed."""
+
+    rows: Sequence[tuple[str, float, float, float, float]]
+    found: int
+    false: int
+    missed: tuple[str, float] | None
+
+
+def render_plan(plan: Plan, sampled: Sampled | None = None, findings: Sequence[str] = ()) -> str:
+    """The page as text.
+
+    Args:
+        plan: what is shown.
+        sampled: a fake window that was decoded, if one was.
+        findings: of the whole metrics file, about trackability and cohorts.
+    """
+    page = page_template(
+        "plan.html.j2", "metric_design", number=number, percent_up=percent_up, at_most=at_most
+    )
+    return page.render(_context(plan) | {"sampled": sampled, "findings": findings})
+
+
+def number(value: float) -> str:
+    """A number as people write it."""
+    if value >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def at_most(bound: float) -> str:
+    """A bound to two significant digits, rounded up."""
+    if not 0 < bound < math.inf:
+        return f"{bound:g}"
+    step = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return f"{math.ceil(bound / step - 1e-9) * step:.10g}"
+
+
+def _context(plan: Plan) -> dict[str, Any]:
+    params, risk = plan.metric.params, plan.risk
+    epsilons = [
+        ("one report", risk.report),
+        (f"a year of reports of one value (one a {plan.request.period})", plan.epsilon_year),
+        (f"a life, all {plan.request.held} values", risk.life),
+    ]
+    return {
+        "plan": plan,
+        "metric": plan.metric,
+        "params": params,
+        "powers": list(zip(POWERS, plan.visible, strict=True)),
+        "epsilons": [
+            (what, value, believed(value), believed(value, 0.5)) for what, value in epsilons
+        ],
+        "picture": _picture(plan),
+        "width": WIDTH,
+        "height": HEIGHT,
+        "mechanism": f"f = {params.prob_f:.4f}, p = {params.prob_p:.4f}, q = {params.prob_q:.4f}",
+    }
+
+
+def _picture(plan: Plan) -> dict[str, Any]:
+    """Smallest share against devices, both logarithmic, as SVG coordinates."""
+    points = [(n, share) for n, share in curve(plan, FACTORS) if share is not None and n >= 1]
+    shares = [share for _, share in points] or [1.0]
+    low = math.floor(math.log10(min(shares)))
+    devices = plan.design.setting.devices
+    first, last = math.log10(devices) - 2, math.log10(devices) + 2
+
+    def x(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(value) - first) / (last - first)
+
+    def y(value: float) -> float:
+        return 12 + (HEIGHT - BOTTOM - 12) * -math.log10(value) / -min(low, -1)
+
+    path = " ".join(f"{x(n):.1f},{y(share):.1f}" for n, share in points)
+    ticks = [10.0**e for e in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1) if e >= 0]
+    return {
+        "path": path,
+        "x_ticks": [(x(n), number(n)) for n in ticks],
+        "y_ticks": [(y(10.0**e), percent(10.0**e)) for e in range(min(low, -1), 1)],
+        "here": None if plan.visible[1] is None else (x(devices), y(plan.design.share or 1)),
+        "left": LEFT,
+        "right": WIDTH - RIGHT,
+        "bottom": HEIGHT - BOTTOM,
+    }

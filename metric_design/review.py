@@ -1,0 +1,320 @@
+"""What a reviewer should know before a `metrics.toml` ships. Not needed on a device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from importlib import import_module
+from typing import Literal
+
+from metric_design import review_association, review_texts
+from rappor_core.calendar import PERIOD_DAYS
+from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.groups import (
+    CROWD,
+    cohorts_affordable,
+    groups_together,
+    linked_by_groups,
+    public_groups,
+)
+from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.metrics.validation import WEB
+from rappor_core.text import counted
+
+HALF_TURN = 180.0  # degrees
+MOST_DAYS_TO_WAIT = 7  # for the reports of a block, before `check` says so
+SAFARI_DAYS = 7  # of use without a visit, after which Safari deletes what scripts stored
+LINKED = 0.05  # of devices, by the cohorts of several metrics
+CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than a flat one
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that `rappor metrics check` has to say about one metric."""
+
+    level: Literal["error", "warning", "note"]
+    metric: str
+    message: str
+
+
+def check_metrics(
+    file: MetricsFile, *, today: date, population: int | None = None
+) -> Iterator[Finding]:
+    """What a reviewer should know before the file ships.
+
+    population: number of devices expected to report, for the warnings about tracking.
+    """
+    if file.budget is None:
+        yield Finding(
+            "warning", "", "no `budget` at the top: no bound over all metrics of a device"
+        )
+    for metric in file.declared:
+        if metric.expires < today:
+            yield Finding("error", metric.base_name, f"expired on {metric.expires}")
+        if math.isinf(metric.params.epsilon_infinity):
+            yield Finding(
+                "warning",
+                metric.base_name,
+                f"no permanent response: {counted(metric.max_reports or 0, 'report')} may cost "
+                f"epsilon {metric.lifetime_epsilon:.2f}; the bound is the count of reports alone",
+            )
+        yield from _web(metric, today)
+        yield from _idle_days(metric)
+        yield from _domain(metric, population)
+        yield from _rank(metric, population)
+        if 0 < metric.keep_raw_days <= metric.accept_days:
+            yield Finding(
+                "warning",
+                metric.base_name,
+                f"raw reports go after keep_raw_days = {metric.keep_raw_days} days, before their "
+                f"day closes by itself (accept_days = {metric.accept_days}), so none could be "
+                f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
+            )
+        yield from _cohort_floor(metric, population)
+        yield from _own_findings(metric, population)
+        if population is not None:
+            yield from _tracking(metric, population)
+    for one in file.associations:
+        for level, message in review_association.findings(one, population):
+            yield Finding(level, one.name, message)
+    if population is not None:
+        yield from _together(file, population)
+
+
+def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """What is to be said of the metric's texts, and what its kind alone knows to say."""
+    told = [*review_texts.findings(metric)]
+    if metric.rules.review:
+        review = import_module(f"metric_design.{metric.rules.review}")
+        told += review.findings(metric, population)
+    for level, message in told:
+        yield Finding(level, metric.base_name, message)
+
+
+def _web(metric: Metric, today: date) -> Iterator[Finding]:
+    """Say what a browser that deletes its storage costs, and whether `lives` are enough."""
+    if WEB not in metric.platforms:
+        return
+    lives = metric.lives or 1
+    message = (
+        f"in a browser up to epsilon {metric.lifetime_epsilon:.3f} in each life of its storage: "
+        f"{metric.lifetime_epsilon_on(WEB):.3f} over the declared lives = {lives:,}; nothing on "
+        "the device can count the lives, so past them the bound does not hold"
+    )
+    yield Finding("note", metric.base_name, message)
+    most = max(0, (metric.expires - today).days) // SAFARI_DAYS + 1
+    if lives < most:
+        message = (
+            f"lives = {lives:,}, and Safari, which deletes storage after {SAFARI_DAYS} days "
+            f"without a visit, may begin {most:,} until {metric.expires}: declare so many, or an "
+            "earlier expires"
+        )
+        yield Finding("warning", metric.base_name, message)
+
+
+def equations(metric: Metric) -> int:
+    """How many free numbers the counters of a metric hold: what a map can be made of at most."""
+    params = metric.params
+    symbols = params.scheme.symbols
+    return params.num_cohorts * (params.num_bits - 1 if symbols else params.num_bits)
+
+
+def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """Warn of maps that counters of so few numbers cannot hold, whatever the number of devices."""
+    if metric.location is None or metric.location.pairs or metric.params.scheme.own_bits:
+        return
+    grid, params, free = metric.location.grid, metric.params, equations(metric)
+    cells = grid.num_cells(grid.finest)
+    if cells <= free:
+        return
+    most = cohorts_affordable(CROWD * len(grid.levels), population or 0)
+    each = free // params.num_cohorts
+    kind = "symbols" if params.scheme.symbols else "bits"
+    said = (
+        f"{params.num_cohorts} cohorts of {params.num_bits} {kind} are {free:,} equations for "
+        f"{cells:,} cells"
+    )
+    if population is not None and most > params.num_cohorts:
+        message = (
+            f"{said}: more devices do not make a finer map than that; {population:,} devices fill "
+            f"{most} cohorts ({most * each:,} equations) with {CROWD:,} each: use num_cohorts = "
+            f"{most}"
+        )
+        yield Finding("warning", metric.base_name, message)
+    if cells > CELLS_AN_EQUATION * max(free, most * each):
+        coarse = max(free, most * each) * CELLS_AN_EQUATION
+        message = (
+            f"{said}, {cells / free:.0f} for each: such a map is hardly better than a flat one; "
+            f"use {coarse:,} cells or fewer (a coarser level), more cohorts or {kind}, or mode = "
+            "'window' or 'once' with num_bits = 32"
+        )
+        yield Finding("warning", metric.base_name, message)
+
+
+def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
+    """Warn where the cohorts of several metrics, which are public, single devices out together."""
+    telling = [metric for metric in file.declared if public_groups(metric) > 1]
+    groups = groups_together(telling)
+    linked = linked_by_groups(groups, population)
+    if len(telling) < 2 or linked <= LINKED:
+        return
+    turns = groups // math.prod(metric.params.num_cohorts for metric in telling)
+    each = cohorts_affordable(CROWD * turns, population, len(telling))
+    cohorts = "1 cohort" if each == 1 else f"{each} cohorts or fewer"
+    message = (
+        f"the cohorts of {len(telling)} metrics, with levels and turns, are {groups:,} groups, and "
+        f"alone link {linked:.1%} of {population:,} devices for an observer who knows which "
+        f"batches are of one device; use {cohorts} in each, ask each device for fewer metrics, or "
+        "see that nobody can know: leave isolate_metrics on, and send through a relay"
+    )
+    yield Finding("warning", "", message)
+
+
+def reports_to_serve(metric: Metric) -> int:
+    """About how many reports a block needs until each cohort holds `cohort_floor`.
+
+    The least of m Poisson counts of mean x is near x - sqrt(2 x ln m); x is solved for.
+    """
+    spread = math.sqrt(2 * math.log(metric.params.num_cohorts))
+    mean = (spread / 2 + math.sqrt(spread**2 / 4 + metric.cohort_floor)) ** 2
+    return max(metric.min_reports, math.ceil(metric.params.num_cohorts * mean))
+
+
+def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """Warn of cohorts of few reports, and of days that would wait long for their cohorts."""
+    floor = metric.cohort_floor
+    if floor < DEFAULT_MIN_REPORTS_PER_COHORT:
+        message = (
+            f"an aggregate may hold a cohort of {counted(floor, 'report')}, in which little but "
+            "the device's own noise hides one; use min_reports_per_cohort = "
+            f"{DEFAULT_MIN_REPORTS_PER_COHORT}"
+        )
+        yield Finding("warning", metric.base_name, message)
+    if population is None:
+        return
+    levels = 1 if metric.location is None else len(metric.location.grid.levels)
+    days = PERIOD_DAYS[metric.period]
+    a_day = population * metric.max_reports_per_period / (levels * days)
+    needed = reports_to_serve(metric)
+    if needed > MOST_DAYS_TO_WAIT * a_day:
+        message = (
+            f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
+            f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "
+            f"{a_day:,.0f} a day at most: days are served {needed / a_day:,.0f} at a time; use "
+            f"{_fewer_cohorts(metric)}"
+        )
+        yield Finding("warning", metric.base_name, message)
+
+
+def _fewer_cohorts(metric: Metric) -> str:
+    """What is to be done where a metric has too many cohorts."""
+    if metric.params.num_cohorts > metric.rules.cohort_step(metric):
+        return "fewer cohorts"
+    return metric.rules.fewer_cohorts(metric)
+
+
+def _idle_days(metric: Metric) -> Iterator[Finding]:
+    """Warn of slots that some periods do not have: a report is due all the same."""
+    if metric.location is None or metric.period != "day":
+        return
+    for slot in metric.location.slots:
+        if slot.days != "all":
+            yield Finding(
+                "warning",
+                metric.base_name,
+                f"slot '{slot}' has no hours on other days, and a report of every day is due: it "
+                f"is `{metric.no_data or metric.fallback}` then, and costs as much; use "
+                "period = 'week'",
+            )
+
+
+def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
+    """Find cells that no map could hold, or nobody is in, and a box that may be another one."""
+    if metric.location is None:
+        return
+    grid, pairs = metric.location.grid, metric.location.pairs
+    cells = grid.num_cells(grid.finest)
+    values, most = (cells**2, MAX_PAIRS) if pairs else (cells, MAX_CELLS)
+    kind = "pairs of cells" if pairs else "cells"
+    coarser = f"at level {grid.finest}; use a coarser level or a smaller box"
+    if values > most:
+        message = f"about {values:,} {kind}, of which {most:,} at most can be mapped, {coarser}"
+        yield Finding("error", metric.base_name, message)
+    elif cells < 2:
+        message = f"one cell at level {grid.finest}, so every place is the same; use a finer level"
+        yield Finding("warning", metric.base_name, message)
+    elif population is not None and values > population:
+        message = f"about {values:,} {kind} for {population:,} devices, {coarser}"
+        yield Finding("warning", metric.base_name, message)
+    if grid.box.west > grid.box.east and grid.box.width > HALF_TURN:
+        message = (
+            f"the box runs {grid.box.width:g} degrees to the east, over the antimeridian, from "
+            f"west = {grid.box.west:g} to east = {grid.box.east:g}; are they swapped?"
+        )
+        yield Finding("warning", metric.base_name, message)
+
+
+def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
+    """Warn where a device's permanent response would single it out in its cohort.
+
+    The instantaneous noise averages out over reports, so in the end an observer who can link some
+    reports knows the permanent bits: k bits of entropy H(q1) each, against the crowd of a cohort.
+    """
+    levels = 1 if metric.location is None else len(metric.location.grid.levels)
+    groups = metric.params.num_cohorts * levels
+    crowd = population / groups
+    if crowd < CROWD and groups > 1:
+        yield Finding("warning", metric.base_name, _small_crowd(metric, levels, population))
+    if metric.location is not None:
+        return  # `rappor metrics check` runs the attack itself
+    if metric.max_reports == 1:
+        return  # one report in a life: there is no second one to link it to
+    lie = metric.params.mechanism.q1 / (1 << 16)
+    entropy = -lie * math.log2(lie) - (1 - lie) * math.log2(1 - lie) if 0 < lie < 1 else 0.0
+    pattern = metric.params.num_bits * entropy
+    enough = math.log2(max(crowd, 2))
+    if pattern > enough:
+        yield Finding(
+            "warning",
+            metric.base_name,
+            f"a permanent response of {metric.params.num_bits} bits carries about {pattern:.0f} "
+            f"bits that tell devices apart, and a cohort of {crowd:.0f} needs only "
+            f"{enough:.0f}: long series of reports could be linked; use num_bits = "
+            f"{max(1, int(enough / entropy))} or less, or {_fewer_cohorts(metric)}",
+        )
+
+
+def crowd_of(metric: Metric, population: int | None) -> int:
+    """Devices that share what is public of each: those of a population, else as many as should."""
+    if population is None:
+        return CROWD
+    levels = 1 if metric.location is None else len(metric.location.grid.levels)
+    return max(1, population // (metric.params.num_cohorts * levels))
+
+
+def _small_crowd(metric: Metric, levels: int, population: int) -> str:
+    """What a small crowd costs, and how many cohorts a population can afford."""
+    cohorts, groups = metric.params.num_cohorts, metric.params.num_cohorts * levels
+    linked = groups * (1 - (1 - 1 / groups) ** population) / population
+    step = metric.rules.cohort_step(metric)
+    wanted = cohorts_affordable(CROWD * levels, population) // step * step
+    use = "1 cohort" if wanted == 1 else f"{wanted} cohorts or fewer"
+    if wanted == 0:
+        use = metric.rules.fewer_cohorts(metric)
+    elif step > 1:
+        use = f"{use}, a multiple of {step}" if wanted > step else f"{step} cohorts"
+    if wanted and cohorts <= wanted:
+        use = "fewer levels"
+    elif levels > 1:
+        use += ", or fewer levels"
+    each = f" at each of {levels} levels" if levels > 1 else ""
+    what = "the cohort, which is public, narrows"
+    what = "cohort and level, which are public, narrow" if levels > 1 else what
+    return (
+        f"about {population / groups:.0f} devices in each of {cohorts} cohorts{each}: {what} the "
+        f"crowd, and alone link{'' if levels > 1 else 's'} {linked:.1%} of devices from one batch "
+        f"to the next; use {use}"
+    )

@@ -1,0 +1,1 @@
+"""Synthetic rows of decoded estimates: their sources, and what a policy lets into them."""

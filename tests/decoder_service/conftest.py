@@ -1,0 +1,66 @@
+"""Databases of both kinds, for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from decoder_service.shell.database import Database, make_engine
+from decoder_service.shell.settings import Settings
+from publication.release import make_keys
+from rappor_server.schema import prepare
+from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
+from tests.decoder_service.live_collector import MONDAY, LiveCollector, live_collector
+from tests.decoder_service.support import Running, running
+
+__all__ = ["databases", "new_postgresql", "postgresql", "postgresql_server"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/decoder.sqlite"
+    make: Callable[[], str] = request.getfixturevalue("new_postgresql")
+    return make()
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """One with the tables."""
+    made = Database(make_engine(database_url, pool_size=8))
+    prepare(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service on SQLite without a worker, for all tests of a module."""
+    folder = tmp_path_factory.mktemp("service")
+    with running(f"sqlite:///{folder}/decoder.sqlite") as one:
+        yield one
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings on an empty SQLite database."""
+    return Settings(database=f"sqlite:///{tmp_path}/decoder.sqlite")
+
+
+@pytest.fixture(scope="module")
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
+    """A collector that serves two days."""
+    days = {MONDAY: {"word-0": 600}, MONDAY + timedelta(days=1): {"word-0": 300}}
+    with live_collector(tmp_path_factory.mktemp("collector"), days) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Files of the private and the public key that sign releases."""
+    private, public, _ = make_keys(tmp_path_factory.mktemp("keys") / "one")
+    return private, public

@@ -1,0 +1,93 @@
+"""Doing queued jobs in the process of a test: all that a worker does, but for its processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from decoder.errors import DecodeError
+from decoder.progress import silent
+from decoder.sources.collector_client import KEY_VARIABLE
+from decoder_service.jobs import claims
+from decoder_service.jobs.rows import State
+from decoder_service.results.rows import let_read, result_of_key
+from decoder_service.shell.service import Service
+from decoder_service.worker.execution import execute
+from decoder_service.worker.storing import make_task, store_result
+from decoder_service.worker.task import Keyed
+from rappor_core.errors import RapporError
+from tests.decoder_service.support import Running
+
+
+def do_jobs(service: Service, folder: Path) -> int:
+    """Do every queued job; how many."""
+    done = 0
+    while do_job(service, folder / f"job-{os.urandom(4).hex()}"):
+        done += 1
+    return done
+
+
+@contextmanager
+def working(served: Running, folder: Path) -> Iterator[None]:
+    """A worker on a thread of this process."""
+    over, failed = threading.Event(), []
+
+    def work() -> None:
+        try:
+            while not over.wait(0.05):
+                do_jobs(served.service, folder)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert failed == []
+
+
+def do_job(service: Service, folder: Path) -> bool:
+    """Do the next job; False where there is none."""
+    folder.mkdir()
+    database, keyed = service.database, []
+    with database.change() as connection:
+        hold = claims.claim(connection, "test", os.urandom(8).hex(), 600.0, 9)
+    if hold is None:
+        return False
+    with database.read() as connection:
+        job = claims.load_held(connection, hold)
+        assert job is not None
+        task = make_task(connection, job, folder, service.settings)
+
+    def proceed(one: Keyed) -> bool:
+        keyed.append(one)
+        with database.read() as connection:
+            return result_of_key(connection, one.key) is None
+
+    key = {KEY_VARIABLE: task.collector_key or ""}  # as the process of a job sets it
+    try:
+        with patch.dict(os.environ, key):
+            finished = execute(task, silent, proceed)
+    except RapporError as error:
+        with database.change() as connection:
+            claims.end(connection, hold, State.FAILED, str(error))
+        return True
+    with database.change() as connection:
+        if finished is None:
+            known = result_of_key(connection, keyed[0].key)
+            if known is None:
+                raise DecodeError("no result")
+            result = known.id
+            let_read(connection, result, job.owner)
+        else:
+            at = service.clock().timestamp()
+            result = store_result(connection, job, folder, keyed[0], finished, os.urandom, at)
+        assert claims.end(connection, hold, State.DONE, "", result)
+    return True

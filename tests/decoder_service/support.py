@@ -1,0 +1,141 @@
+"""The service over HTTP with people, and workers as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from decoder_service.jobs.rows import LIVE
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Person, Role
+from decoder_service.shell.server import running_service
+from decoder_service.shell.service import Service
+from decoder_service.shell.settings import Settings, load_settings
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+STRINGS = (GOLDEN / "aggregates" / "strings.json").read_bytes()
+PLACES = [path.read_bytes() for path in sorted((GOLDEN / "aggregates").glob("places-*.json"))]
+WORDS = (GOLDEN / "candidates.txt").read_bytes()
+SLOW = {"numbers": [0, 3_000_000]}  # candidates that take many seconds and hundreds of MiB
+
+
+@dataclass
+class Running:
+    """A service that runs, and clients for its people."""
+
+    url: str
+    service: Service
+    keys: dict[str, str]
+    people: dict[str, Person]
+
+    def client(self, name: str | None) -> httpx.Client:
+        headers = {} if name is None else {"Authorization": f"Bearer {self.keys[name]}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30)
+
+
+def settings_of(database: str, **changes: Any) -> Settings:
+    given: dict[str, Any] = {"port": 0, "job_slots": 0, "log_level": "error"}
+    return load_settings(database=database, **(given | changes))
+
+
+PEOPLE = {"ana": Role.ANALYST, "ben": Role.ANALYST, "vic": Role.VIEWER, "root": Role.ADMIN}
+
+
+def with_people(url: str, service: Service, **more: Role) -> Running:
+    """The service with a key for each of `PEOPLE`, and for more."""
+    keys = {
+        name: service.access.create_key(COMMAND_LINE, name, role).text
+        for name, role in (PEOPLE | more).items()
+    }
+    people = {name: service.access.person_of_key(key) for name, key in keys.items()}
+    return Running(url, service, keys, people)
+
+
+@contextmanager
+def running(database: str, **changes: Any) -> Iterator[Running]:
+    """The service with two analysts, a viewer and an admin; without a worker by default."""
+    with running_service(settings_of(database, **changes)) as (url, app):
+        service: Service = app.state.service
+        yield with_people(url, service)
+
+
+def start_worker(database: str, folder: Path, **settings: Any) -> subprocess.Popen[bytes]:
+    """`rappor decoder worker` in a process of its own."""
+    given = {"LOG_LEVEL": "error", "WORK_FOLDER": str(folder), **settings}
+    variables = {f"RAPPOR_DECODER_{name}": str(value) for name, value in given.items()}
+    code = "import sys; from rappor_cli.main import main; sys.exit(main())"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "decoder", "worker", "--database", database],
+        env=os.environ | variables | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+        cwd=ROOT,
+    )
+
+
+@contextmanager
+def workers(database: str, folder: Path, count: int = 1, **settings: Any) -> Iterator[list[Any]]:
+    """Workers that are ended when the block ends."""
+    started = [start_worker(database, folder, **settings) for _ in range(count)]
+    try:
+        yield started
+    finally:
+        for one in started:
+            one.send_signal(signal.SIGTERM)
+        for one in started:
+            one.wait(30)
+
+
+def upload(client: httpx.Client, content: bytes = STRINGS) -> str:
+    """The digest of an uploaded aggregate."""
+    answer = client.post("/v1/aggregates", content=content)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["sha256"])
+
+
+def decode_spec(client: httpx.Client, **changes: Any) -> dict[str, Any]:
+    """A small decoding of an upload."""
+    source = {"aggregates": [upload(client)]}
+    return {"kind": "decode", "source": source, "candidates": {"numbers": [0, 50]}, **changes}
+
+
+def submit(client: httpx.Client, spec: dict[str, Any]) -> str:
+    """The id of a queued job."""
+    answer = client.post("/v1/jobs", json=spec)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def await_state(
+    client: httpx.Client, job: str, *wanted: str, seconds: float = 120
+) -> dict[str, Any]:
+    """The job when it is in one of these states, or over if none is named."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        if found["state"] in wanted or (not wanted and found["state"] not in LIVE):
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def await_busy(alive: list[psutil.Process]) -> psutil.Process:
+    """Wait until a worker has the process of a job, beside those that start such processes."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for worker in alive:
+            assert worker.is_running(), "a worker ended by itself"
+            if len(worker.children(recursive=True)) > 2:  # a tracker, the forking server, a job
+                return worker
+        time.sleep(0.1)  # it reads the list of all processes
+    raise AssertionError("no worker takes a job")

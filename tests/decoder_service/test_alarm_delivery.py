@@ -1,0 +1,332 @@
+"""Webhooks and e-mail against real servers: signed, bounded, at least once."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+
+from decoder_service.alarms import mail, webhooks
+from decoder_service.alarms.rows import take_event
+from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
+from decoder_service.shell.clock import utc_now
+from decoder_service.shell.errors import RequestError, SettingsError, UnavailableError
+from decoder_service.shell.models import alarm_events, alarms, schedules
+from decoder_service.shell.service import Service
+from tests.decoder_service.support import running, settings_of
+from tests.free_ports import free_port
+
+BODY = {
+    "event": "e" * 16,
+    "rule": "new_value",
+    "text": "1 values were found",
+    "schedule": {"name": "weekly\u202e", "metric": "homepage"},
+    "window": {"first_day": "2026-11-09", "last_day": "2026-11-15", "result_id": "a" * 16},
+    "values": ["evil\r\nBcc: all@example.org", "=1+1"],
+}
+
+
+class Hook(ThreadingHTTPServer):
+    """A receiver: `answers` by turn, then 204; what came is in `got`."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Receiver)
+        self.answers: list[tuple[int, dict[str, str]]] = []
+        self.got: list[tuple[str, dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/hook?x=1"
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        hook = self.server
+        assert isinstance(hook, Hook)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        hook.got.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        status, headers = hook.answers.pop(0) if hook.answers else (204, {})
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    server = Hook()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@contextmanager
+def waiting(
+    database: str, channel: str, target: str, number: int = 1, **changes: Any
+) -> Iterator[Service]:
+    """A service with events of one alarm that wait to be sent."""
+    with running(database, tick_seconds=0, **changes) as served:
+        service = served.service
+        row = {"id": "s" * 16, "name": "s", "owner": served.people["ana"].id, "metric": "homepage"}
+        schedule = {"every": "day", "spec": "{}", "enabled": False, "created": 0.0}
+        alarm = {"id": "a" * 16, "schedule_id": "s" * 16, "name": "ops", "channel": channel}
+        more = {"target": target, "secret": "k" * 64, "rules": "{}", "show_values": True}
+        event = {"alarm_id": "a" * 16, "state": "waiting", "tries": 0, "due": 0.0, "reason": ""}
+        with service.database.change() as connection:
+            connection.execute(insert(schedules).values(row | schedule))
+            connection.execute(insert(alarms).values(alarm | more | {"created": 0.0}))
+            for n in range(number):
+                made = {"id": f"{n:016x}", "cause": f"c{n}", "created": 0.0}
+                body = json.dumps(BODY | {"event": f"{n:016x}"})
+                connection.execute(insert(alarm_events).values(event | made | {"body": body}))
+        yield service
+
+
+def states(service: Service) -> list[tuple[str, int]]:
+    with service.database.read() as connection:
+        columns = (alarm_events.c.state, alarm_events.c.tries)
+        return [(r[0], r[1]) for r in connection.execute(select(*columns))]
+
+
+def later(alarms: Alarms, seconds: float) -> Alarms:
+    return replace(alarms, clock=lambda: utc_now() + timedelta(seconds=seconds))
+
+
+def test_a_webhook_is_signed_and_sent_once(database_url: str, hook: Hook) -> None:
+    with waiting(database_url, "webhook", hook.url, 3, webhook_loopback=True) as service:
+        assert service.alarms.send_due() == (3, 0)
+        assert service.alarms.send_due() == (0, 0)
+        assert later(service.alarms, 1e6).send_due() == (0, 0)
+        assert set(states(service)) == {("sent", 1)}
+    assert len(hook.got) == 3
+    path, headers, body = hook.got[0]
+    assert path == "/hook?x=1"
+    assert headers["rappor-event"] == json.loads(body)["event"]
+    at, signature = (part.partition("=")[2] for part in headers["rappor-signature"].split(","))
+    expected = hmac.new(b"k" * 64, f"{at}.".encode() + body, sha256).hexdigest()
+    assert hmac.compare_digest(signature, expected)
+
+
+def test_two_senders_send_an_event_once(database_url: str, hook: Hook) -> None:
+    with waiting(database_url, "webhook", hook.url, 20, webhook_loopback=True) as service:
+        threads = [threading.Thread(target=service.alarms.send_due) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        service.alarms.send_due()
+        assert set(states(service)) == {("sent", 1)}
+    assert len(hook.got) == 20
+
+
+def test_what_is_not_taken_is_tried_again_then_given_up(tmp_path: Path, hook: Hook) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    hook.answers = [(500, {}), (302, {"Location": hook.url}), (404, {})]
+    with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
+        assert service.alarms.send_due() == (0, 1)
+        assert service.alarms.send_due() == (0, 0)  # not before its pause
+        assert later(service.alarms, PAUSES[0] + 1).send_due() == (0, 1)
+        assert later(service.alarms, 1000).send_due() == (0, 1)
+        assert len(hook.got) == 3  # the redirect led nowhere
+        assert later(service.alarms, 10_000).send_due() == (1, 0)
+        assert len({headers["rappor-event"] for _, headers, _ in hook.got}) == 1
+    hook.answers = [(500, {})] * 20
+    url = f"sqlite:///{tmp_path}/e.sqlite"
+    with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
+        tries = 0
+        while later(service.alarms, 1e6 * (tries + 1)).send_due() == (0, 1):
+            tries += 1
+        assert tries == len(PAUSES) + 1
+        assert states(service) == [("failed", tries)]
+
+
+def test_a_sender_that_dies_leaves_the_event_to_another(tmp_path: Path, hook: Hook) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
+        at = utc_now().timestamp()
+        with service.database.change() as connection:  # taken; then its process is gone
+            assert take_event(connection, at, at + HOLD_SECONDS) is not None
+        assert service.alarms.send_due() == (0, 0)
+        assert later(service.alarms, HOLD_SECONDS + 1).send_due() == (1, 0)
+
+
+REFUSED = [
+    "http://example.org/",
+    "ftp://example.org/",
+    "https://127.0.0.1/",
+    "https://10.0.0.1/",
+    "https://169.254.169.254/latest/meta-data",
+    "https://[::1]/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://[64:ff9b::a00:1]/",
+    "https://[2002:a00:1::]/",
+    "https://[fd00::1]/",
+    "https://0.0.0.0/",
+    "https://224.0.0.1/",
+    "https://user:secret@example.org/",
+    "https://example.org:99999/",
+    "https:///nowhere",
+    "https://exa mple.org/",
+    "https://example.org/\r\nX: y",
+    "//example.org/",
+]
+
+
+@pytest.mark.parametrize("target", REFUSED)
+def test_targets_that_are_not_public_https_are_refused(target: str) -> None:
+    with pytest.raises(RequestError):
+        webhooks.check_target(target, allow_loopback=False)
+
+
+EMBEDDED = {  # networks of addresses that end in an IPv4 address, by what they are called
+    "IPv4-compatible": "::",
+    "IPv4-mapped": "::ffff:0:0",
+    "IPv4-translated": "::ffff:0:0:0",
+    "NAT64": "64:ff9b::",
+    "NAT64 of a site": "64:ff9b:1::",
+    "ISATAP": "2606:4700::5efe:0:0",
+}
+
+
+@pytest.mark.parametrize("inner", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1"])
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_an_address_inside_another_is_refused(name: str, inner: str) -> None:
+    last, start = int(IPv4Address(inner)), int(IPv6Address(EMBEDDED[name]))
+    with pytest.raises(RequestError, match="not public"):
+        webhooks.check_addresses([str(IPv6Address(start | last))], allow_loopback=False)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "fec0::1",
+        "5f00::1",
+        "2002:7f00:1::",
+        "2001:0:7f00:1::1",
+        "ff0e::1",
+        "::",
+        "3fff::1",
+        "192.88.99.1",
+    ],
+)
+def test_only_global_unicast_is_public(inside: str) -> None:
+    with pytest.raises(RequestError, match="not public"):
+        webhooks.check_addresses([inside], allow_loopback=False)
+
+
+@pytest.mark.parametrize("public", ["93.184.216.34", "2606:4700::1111", "64:ff9b::5db8:d822"])
+def test_public_addresses_are_taken(public: str) -> None:
+    assert webhooks.check_addresses([public], allow_loopback=False) == public
+
+
+def test_loopback_is_taken_where_it_is_allowed() -> None:
+    for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        assert webhooks.check_addresses([address], allow_loopback=True) == address
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3", "127.0.0.1", "::1", "fe80::1%eth0", "100.64.0.1"])
+def test_a_name_that_leads_inside_is_refused_when_it_is_sent(address: str, hook: Hook) -> None:
+    given = {"event": "e", "secret": "k", "at": 1, "allow_loopback": False}
+    for addresses in ([address], ["93.184.216.34", address]):
+        with pytest.raises(RequestError, match="not public"):
+            webhooks.post(
+                "https://example.org/", b"{}", resolver=lambda *_, found=addresses: found, **given
+            )
+    assert hook.got == []
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(hook: Hook) -> None:
+    port = hook.server_address[1]
+    webhooks.post(
+        f"http://localhost:{port}/", b"{}", event="e", secret="k", at=1, allow_loopback=True,
+        resolver=lambda *_: ["127.0.0.1"],
+    )  # fmt: skip
+    assert hook.got[0][1]["host"] == f"localhost:{port}"
+    with pytest.raises(UnavailableError):
+        webhooks.post(
+            "https://hook.example/", b"{}", event="e", secret="k", at=1, allow_loopback=True,
+            resolver=lambda *_: ["127.0.0.2"],
+        )  # fmt: skip
+
+
+def test_a_webhook_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes within the time of a read; the exchange would never end."""
+    monkeypatch.setattr(webhooks, "_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                for _ in range(100):
+                    connection.sendall(b"A: b\r\n")
+                    time.sleep(0.1)
+                connection.sendall(b"\r\n")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        before = time.monotonic()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(UnavailableError, match="does not answer"):
+            webhooks.post(url, b"{}", event="e", secret="k", at=1, allow_loopback=True)
+        assert time.monotonic() - before < 3
+        thread.join()
+
+
+def test_mail_arrives_at_a_real_server(tmp_path: Path) -> None:
+    controller = pytest.importorskip("aiosmtpd.controller")
+    got: list[Any] = []
+
+    class Inbox:
+        async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+            got.append(envelope)
+            return "250 OK" if len(got) > 1 else "451 try again"
+
+    port = free_port()
+    server = controller.Controller(Inbox(), hostname="127.0.0.1", port=port)
+    server.start()
+    given = {"smtp_host": "127.0.0.1", "smtp_from": "rappor@example.org", "smtp_port": port}
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    try:
+        with waiting(url, "email", "ann@example.org", smtp_security="none", **given) as service:
+            assert service.alarms.send_due() == (0, 1)
+            assert later(service.alarms, 100).send_due() == (1, 0)
+    finally:
+        server.stop()
+    text = got[1].content.decode()
+    assert got[1].rcpt_tos == ["ann@example.org"]
+    assert "Value: evil\\r\\nBcc: all@example.org" in text  # a line break in a value is none here
+    assert "\nBcc:" not in text
+    assert "weekly\\u202e" in text
+
+
+def test_mail_is_not_sent_in_clear_to_another_machine(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with pytest.raises(SettingsError, match="this machine only"):
+        settings_of(url, smtp_host="mail.example", smtp_from="a@b.c", smtp_security="none")
+    with pytest.raises(SettingsError, match="smtp_from"):
+        settings_of(url, smtp_host="mail.example")
+    for address in ("a", "a@b\r\nBcc: c@d.e", "a b@c.d", "<a@b.c>", "a@b.c, d@e.f"):
+        with pytest.raises(RequestError):
+            mail.check_address(address)

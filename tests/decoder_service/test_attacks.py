@@ -1,0 +1,149 @@
+"""What a stranger found: each test is a request or an answer that broke a promise once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.decoder_service.support import (
+    STRINGS,
+    Running,
+    await_state,
+    decode_spec,
+    running,
+    submit,
+    workers,
+)
+from tests.http_server import serving_with
+
+
+@contextmanager
+def collector(status: int, document: object) -> Iterator[str]:
+    """Something that answers every request with one JSON document."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(document).encode())
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with serving_with(Handler) as url:
+        yield url
+
+
+@pytest.mark.slow
+def test_a_reason_that_no_database_takes_stops_no_worker(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with (
+        collector(500, {"detail": "\ud800 and \x00"}) as address,
+        running(url, collector=address) as served,
+        workers(url, tmp_path, COLLECTOR=address),
+        served.client("ana") as ana,
+    ):
+        source = {"collector": {"metric": "m"}}
+        bad = await_state(ana, submit(ana, {"kind": "decode", "source": source}))
+        good = await_state(ana, submit(ana, decode_spec(ana)))
+    assert (bad["state"], bad["attempt"]) == ("failed", 1)
+    assert bad["reason"] == "the collector answered 500: \\ud800 and \\x00"
+    assert good["state"] == "done"
+
+
+@pytest.mark.slow
+def test_a_reason_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    folder = tmp_path / "aggregates"
+    folder.mkdir()
+    (folder / "broken.json").write_text("{}")
+    with running(url, aggregate_folder=folder) as served, served.client("ana") as ana:
+        with workers(url, tmp_path, AGGREGATE_FOLDER=folder):
+            spec = {"kind": "decode", "source": {"files": ["broken.json"]}}
+            broken = await_state(ana, submit(ana, spec))
+        with workers(url, tmp_path / "gone"):
+            gone = await_state(ana, submit(ana, decode_spec(ana)))
+    assert broken["reason"].startswith("broken.json: ")
+    for found in (broken, gone):
+        assert found["state"] == "failed"
+        assert str(tmp_path) not in found["reason"]
+
+
+def test_an_aggregate_with_other_parameters_is_refused_in_words(served: Running) -> None:
+    whole = json.loads(STRINGS)
+    changes: list[dict[str, Any]] = [
+        {"params": {}},
+        {"params": {"num_bits": 8}},
+        {"definition": {"owner": ""}},
+    ]
+    for change in changes:
+        content = json.dumps(whole | change)
+        with served.client("ana") as ana:
+            answer = ana.post("/v1/aggregates", content=content)
+        assert answer.status_code == 422
+        assert answer.json()["type"].endswith("bad-aggregate")
+
+
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "idna", "utf-16", "rot13", "x"])
+def test_a_form_in_no_real_encoding_is_refused_in_words(served: Running, charset: str) -> None:
+    part = b'--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n\\ud800\r\n--b--\r\n'
+    kind = f"multipart/form-data; boundary=b; charset={charset}"
+    with served.client(None) as client:
+        answer = client.post("/sign-in", content=part, headers={"Content-Type": kind})
+    assert answer.status_code in (401, 422)
+
+
+def test_a_key_in_a_wrong_place_is_not_said_again(served: Running) -> None:
+    key = served.keys["ana"]
+    with served.client(None) as client:
+        for body in ({"token": key}, {"key": key, "token": key}, {"key": [key]}, {"key": key * 9}):
+            answer = client.post("/v1/session", json=body)
+            assert answer.status_code in (401, 422)
+            assert key[-12:] not in answer.text
+            assert key[:12] not in answer.text
+
+
+def test_signing_out_with_a_key_beside_the_cookie_ends_the_session(served: Running) -> None:
+    with served.client(None) as client:
+        client.post("/v1/session", json={"key": served.keys["ana"]})
+        cookies = dict(client.cookies)
+        bearer = {"Authorization": f"Bearer {served.keys['ana']}"}
+        assert client.delete("/v1/session", headers=bearer).status_code == 200
+        client.cookies.update(cookies)
+        assert client.get("/v1/session").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"accepted": "<b>"},
+        {"accepted": None},
+        {"definition": 7},
+        {"definition": {"description": "\ud800"}},
+        {"params_id": "\ud800"},
+        {"state": []},
+        {"served": {}},
+        {"waiting": 7},
+        {},
+        7,
+    ],
+)
+def test_a_collector_that_is_none_breaks_no_page(tmp_path: Path, row: Any) -> None:
+    whole: dict[str, Any] = {
+        "name": "m",
+        "params_id": "0" * 32,
+        "state": "current",
+        "definition": {},
+    }
+    whole |= {"accepted": 0, "closed_through": None, "served": None, "waiting": None}
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    listed = {"metrics": [whole | row if isinstance(row, dict) else row]}
+    with collector(200, listed) as address, running(url, collector=address) as served:
+        for path in ("/metrics", "/metrics/m", "/v1/metrics", "/dictionary"):
+            with served.client("ana") as ana:
+                assert ana.get(path).status_code < 500, path

@@ -1,0 +1,204 @@
+"""What workers do in the database, on both kinds: one holder, fair turns, honest states."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+
+import pytest
+from sqlalchemy import select, update
+
+from decoder_service.jobs import claims
+from decoder_service.jobs import rows as jobs
+from decoder_service.jobs.claims import Hold
+from decoder_service.jobs.rows import JobRow, State
+from decoder_service.people.rows import save_person
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import ConflictError
+from decoder_service.shell.models import jobs as table
+
+
+def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
+    given: dict[str, object] = {
+        "id": f"{number:016x}",
+        "kind": "decode",
+        "metric": "",
+        "spec": "{}",
+        "spec_digest": digest or f"{number:064x}",
+        "state": State.QUEUED,
+        "stage": "",
+        "done": 0,
+        "total": 0,
+        "attempt": 0,
+        "max_attempts": 2,
+        "owner": owner,
+        "worker": None,
+        "token": None,
+        "lease": None,
+        "priority": 0,
+        "reason": "",
+        "created": float(number),
+        "started": None,
+        "ended": None,
+        "result_id": None,
+        "checks": None,
+        "check_key": "",
+    }
+    return JobRow(**(given | changes))  # type: ignore[arg-type]
+
+
+def fill(database: Database, rows: list[JobRow]) -> None:
+    with database.change() as connection:
+        for owner in sorted({one.owner for one in rows}):
+            save_person(connection, owner, f"person {owner}", 0.0)
+        for one in rows:
+            jobs.save_job(connection, one)
+
+
+def take(database: Database, worker: str = "w", lease: float = 60.0, most: int = 9) -> Hold | None:
+    with database.change() as connection:
+        return claims.claim(connection, worker, f"{worker}-{time.monotonic_ns()}", lease, most)
+
+
+def state_of(database: Database, job_id: str) -> State:
+    with database.read() as connection:
+        statement = select(table.c.state).where(table.c.id == job_id)
+        return State(connection.execute(statement).scalar_one())
+
+
+OWNERS = ["a"] * 170 + ["b"] * 15 + ["c"] * 15  # one queued 170 jobs before the two others
+
+
+def finish(database: Database, hold: Hold) -> None:
+    with database.change() as connection:
+        assert claims.end(connection, hold, State.DONE)
+
+
+def test_two_workers_do_200_jobs_once_each(database: Database) -> None:
+    fill(database, [row(number, owner) for number, owner in enumerate(OWNERS)])
+    done: list[str] = []
+    failures: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            while (hold := take(database, name)) is not None:
+                finish(database, hold)
+                done.append(hold.job_id)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(f"w{i}",)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(set(done)) == len(done) == 200
+
+
+def test_two_workers_serve_owners_in_turns(database: Database) -> None:
+    """A third each, as long as all three wait: two owners do not wait for the third's 170 jobs.
+
+    The workers take turns, too: one that waits long for the database holds its owner's turn.
+    """
+    fill(database, [row(number, owner) for number, owner in enumerate(OWNERS)])
+    order: list[str] = []
+    held: deque[Hold] = deque()
+    for number in range(60):
+        hold = take(database, f"w{number % 2}")
+        assert hold is not None
+        held.append(hold)
+        order.append(OWNERS[int(hold.job_id, 16)])
+        if len(held) == 2:
+            finish(database, held.popleft())
+    assert Counter(order[:45]) == {"a": 15, "b": 15, "c": 15}
+
+
+def test_turns_go_on_where_the_clock_was_set_back(database: Database) -> None:
+    fill(database, [row(number, "ab"[number % 2]) for number in range(40)])
+    first = take(database)
+    assert first
+    with database.change() as connection:
+        connection.execute(update(table).where(first.where()).values(started=time.time() + 3_600))
+        assert claims.end(connection, first, State.DONE)
+    order = []
+    for _ in range(20):
+        hold = take(database)
+        assert hold
+        with database.change() as connection:
+            assert claims.end(connection, hold, State.DONE)
+        order.append("ab"[int(hold.job_id, 16) % 2])
+    assert Counter(order) == {"a": 10, "b": 10}
+
+
+def test_a_late_worker_changes_nothing(database: Database) -> None:
+    fill(database, [row(1, "a")])
+    late = take(database, lease=-1.0)
+    assert late
+    with database.change() as connection:
+        assert claims.take_over(connection) == 1
+    fresh = take(database)
+    assert fresh
+    assert (fresh.job_id, fresh.attempt) == (late.job_id, 2)
+    with database.change() as connection:
+        assert not claims.renew(connection, late, 60)
+        assert not claims.tell(connection, late, "stage", 1, 2)
+        assert not claims.end(connection, late, State.DONE)
+        assert not claims.give_back(connection, late)
+        assert claims.states_of(connection, [late, fresh]) == {fresh: State.RUNNING}
+        assert claims.end(connection, fresh, State.DONE)
+
+
+def test_attempts_are_used_up(database: Database) -> None:
+    fill(database, [row(1, "a")])
+    for expected in (State.QUEUED, State.ABANDONED):
+        assert take(database, lease=-1.0)
+        with database.change() as connection:
+            claims.take_over(connection)
+        assert state_of(database, f"{1:016x}") is expected
+    assert take(database) is None
+
+
+def test_a_cancelled_job_of_a_dead_worker_is_cancelled(database: Database) -> None:
+    fill(database, [row(1, "a"), row(2, "a")])
+    hold = take(database, lease=-1.0)
+    assert hold
+    with database.change() as connection:
+        assert jobs.cancel_job(connection, hold.job_id, 1.0) is State.CANCELLING
+        assert jobs.cancel_job(connection, f"{2:016x}", 1.0) is State.CANCELLED
+        assert not claims.end(connection, hold, State.DONE)  # it was asked to stop
+        claims.take_over(connection)
+    assert state_of(database, hold.job_id) is State.CANCELLED
+    with database.change() as connection:
+        assert jobs.cancel_job(connection, hold.job_id, 1.0) is None
+
+
+def test_one_specification_is_computed_by_one_job_at_a_time(database: Database) -> None:
+    fill(database, [row(1, "a", "same"), row(2, "b", "same"), row(3, "c")])
+    first, second = take(database), take(database)
+    assert first
+    assert second
+    assert (first.job_id, second.job_id) == (f"{1:016x}", f"{3:016x}")
+    assert take(database) is None
+    with database.change() as connection:
+        assert claims.end(connection, first, State.DONE)
+    third = take(database)
+    assert third
+    assert third.job_id == f"{2:016x}"
+
+
+def test_an_owner_has_one_live_job_of_a_specification(database: Database) -> None:
+    fill(database, [row(1, "a", "same")])
+    with pytest.raises(ConflictError), database.change() as connection:
+        jobs.save_job(connection, row(2, "a", "same"))
+    with database.change() as connection:
+        connection.execute(update(table).values(state=State.DONE))
+        jobs.save_job(connection, row(2, "a", "same"))
+
+
+def test_an_owner_runs_no_more_than_is_allowed(database: Database) -> None:
+    fill(database, [row(number, "a") for number in range(3)])
+    assert take(database, most=2)
+    assert take(database, most=2)
+    assert take(database, most=2) is None

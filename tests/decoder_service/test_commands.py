@@ -1,0 +1,150 @@
+"""`rappor decoder` on a database, and what is kept for how long."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, true
+
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Role
+from decoder_service.results.rows import ResultRow, save_result
+from decoder_service.schedules.rows import (
+    ScheduleRow,
+    delete_schedule,
+    enable_schedule,
+    load_schedules,
+    save_schedule,
+)
+from decoder_service.shell.clock import utc_now
+from decoder_service.shell.database import Database
+from decoder_service.shell.errors import SchemaError, SettingsError
+from decoder_service.shell.models import results
+from decoder_service.shell.service import make_service
+from decoder_service.shell.settings import Settings, load_settings
+from rappor_cli.main import main
+from rappor_server.schema import prepare
+from tests.collector.support import make_bench
+from tests.decoder_service.test_claims import fill, row
+
+
+def test_keys_are_made_listed_and_revoked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    assert main(["decoder", "keys", "list", "--database", url]) == 1  # no such file is made
+    made = ["decoder", "keys", "create", "--role", "analyst", "--name", "bob", "--database", url]
+    capsys.readouterr()
+    assert main(made) == 0
+    key = capsys.readouterr().out.strip()
+    service = make_service(load_settings(database=url))
+    assert service.access.person_of_key(key).name == "bob"
+    assert main(["decoder", "keys", "list", "--json", "--database", url]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(one["name"], one["role"], one["revoked"]) for one in listed] == [
+        ("bob", "analyst", None)
+    ]
+    assert main(["decoder", "keys", "revoke", listed[0]["key_id"], "--database", url]) == 0
+    assert main(["decoder", "migrate", "--database", url]) == 0
+    assert "already" in capsys.readouterr().out
+    service.close()
+    assert key.encode() not in (tmp_path / "d.sqlite").read_bytes()
+
+
+def test_a_worker_makes_no_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that was mistyped: before, the worker waited for jobs in a new, empty file."""
+    mistyped = tmp_path / "typo.sqlite"
+    assert main(["decoder", "worker", "--database", f"sqlite:///{mistyped}"]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"{str(mistyped)!r}: there is no such file; check the path, or make it with" in said
+    assert not mistyped.exists()
+
+
+def test_the_collectors_database_is_refused(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/collector.sqlite"
+    make_bench(url).database.close()
+    service = make_service(load_settings(database=url))
+    with pytest.raises(SchemaError, match="another program's"):
+        prepare(service.database)
+    service.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"port": 70_000}, "setting port"),
+        ({"collector": "file:///etc/passwd"}, "not an http"),
+        ({"database": "mysql://x"}, "use sqlite or postgresql"),
+        ({"database": "postgresql://a:changeme@db/x"}, "placeholder"),
+        ({"jobs": 1}, "no such setting"),
+        ({"aggregate_folder": "/nowhere/at all"}, "'/nowhere/at all' is not a folder; make it"),
+    ],
+)
+def test_settings_are_refused_in_words(given: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load_settings(**given)
+
+
+def test_results_are_kept_as_long_as_is_said(database: Database) -> None:
+    settings = Settings(database="sqlite:///x", keep_results_days=10)
+    now = utc_now().timestamp()
+    ages = {"old": 11.0, "released": 11.0, "new": 9.0}
+    with database.change() as connection:
+        for name, days in ages.items():
+            made = ResultRow(
+                id=name,
+                key=name,
+                question=name,
+                supersedes=None,
+                kind="decode",
+                metric="m",
+                params_id="",
+                first_day=None,
+                last_day=None,
+                version="1",
+                manifest="{}",
+                summary="{}",
+                released=name == "released",
+                created=now - days * 86_400,
+            )
+            save_result(connection, made, {"results.csv": b""})
+    fill(database, [row(1, "a", state="done", ended=now, result_id="old")])
+    base = make_service(settings)
+    service = type(base)(
+        **{name: getattr(base, name) for name in base.__slots__ if name != "database"},
+        database=database,
+    )
+    service.keep_house()
+    with database.read() as connection:
+        found = {one for (one,) in connection.execute(select(results.c.id))}
+        count = connection.execute(select(func.count()).select_from(results)).scalar_one()
+    assert (found, count) == ({"released", "new"}, 2)
+    base.close()
+
+
+def test_schedules_are_rows(database: Database) -> None:
+    fill(database, [row(1, "a")])
+    one = ScheduleRow("s" * 16, "weekly", "a", "m", "week", "{}", True, 1.0)
+    with database.change() as connection:
+        save_schedule(connection, one)
+        assert enable_schedule(connection, one.id, False)
+        found = load_schedules(connection, true())
+        assert [(each.name, each.enabled) for each in found] == [("weekly", False)]
+        assert delete_schedule(connection, one.id)
+        assert not delete_schedule(connection, one.id)
+
+
+def test_an_expired_session_is_over(settings: Settings) -> None:
+    at = [utc_now()]
+    service = make_service(settings, clock=lambda: at[0])
+    prepare(service.database)
+    key = service.access.create_key(COMMAND_LINE, "ann", Role.VIEWER).text
+    _, token = service.access.sign_in(key)
+    assert service.access.person_of_session(token).name == "ann"
+    at[0] += timedelta(seconds=settings.session_seconds)
+    with pytest.raises(Exception, match="the session is over"):
+        service.access.person_of_session(token)
+    service.close()

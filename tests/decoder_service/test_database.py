@@ -1,0 +1,188 @@
+"""The service's database: commits that last, connections that live, errors with a way out."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import make_url, text
+
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Role
+from decoder_service.shell.database import Database, make_engine
+from decoder_service.shell.errors import SchemaError, SettingsError, StorageError
+from decoder_service.shell.server import running_service
+from decoder_service.shell.service import Service, make_service
+from decoder_service.shell.settings import Settings
+from rappor_server.schema import check_connections, migrate, prepare
+from tests.collector.support import set_fsync
+
+
+def add_key(service: Service, name: str) -> None:
+    service.access.create_key(COMMAND_LINE, name, Role.VIEWER)
+
+
+def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
+    new_postgresql: Callable[[], str], postgresql: str
+) -> None:
+    """fsync goes off after the start: no key is made and none starts; then on again."""
+    service = make_service(Settings(database=new_postgresql()))
+    prepare(service.database)
+    add_key(service, "ann")
+    with psycopg.connect(postgresql, autocommit=True) as server:
+        try:
+            set_fsync(service.database, server, "off")
+            for act in (lambda: add_key(service, "bob"), lambda: prepare(service.database)):
+                with pytest.raises(StorageError, match=r"fsync = off .* set fsync = on"):
+                    act()
+            with pytest.raises(StorageError, match="fsync = off"):
+                service.check_ready()
+        finally:
+            set_fsync(service.database, server, "on")
+    add_key(service, "cyd")
+    assert {row.name for row in service.access.list_keys(COMMAND_LINE)} == {"ann", "cyd"}
+    with service.database.read() as connection:  # a session that somebody turned off, say a pooler
+        connection.execute(text("SET SESSION synchronous_commit = off"))
+    with pytest.raises(StorageError, match="synchronous_commit = off"):
+        add_key(service, "dan")
+    service.close()
+
+
+def test_commits_wait_for_the_disk_whatever_the_database_says(
+    new_postgresql: Callable[[], str],
+) -> None:
+    url = new_postgresql()
+    database = Database(make_engine(url))
+    with database.change() as connection:
+        name = make_url(url).database
+        connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
+    database.close()
+    prepare(database)
+    with database.change() as connection:
+        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
+    database.close()
+
+
+def test_closing_waits_for_the_chore_that_is_in_a_transaction(
+    new_postgresql: Callable[[], str], postgresql: str
+) -> None:
+    """A connection that came back later would stay open: nobody holds its pool any more."""
+    url = new_postgresql()
+    database = Database(make_engine(url))
+    inside = threading.Event()
+
+    def chore() -> None:
+        with database.read() as connection:
+            inside.set()
+            connection.execute(text("SELECT pg_sleep(0.5)"))
+
+    thread = threading.Thread(target=chore)
+    thread.start()
+    inside.wait(10)
+    database.close()
+    thread.join()
+    mine = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+    with psycopg.connect(postgresql, autocommit=True) as server:
+        for _ in range(100):  # the server notes the end of a session a moment later
+            (held,) = server.execute(mine, [make_url(url).database]).fetchone() or (1,)
+            if not held:
+                return
+            time.sleep(0.02)
+    raise AssertionError(f"{held} sessions are left")
+
+
+def test_a_connection_that_the_server_ended_is_not_used_again(
+    new_postgresql: Callable[[], str], postgresql: str
+) -> None:
+    """Without an error for whoever comes next, and without a question before every use."""
+    service = make_service(Settings(database=new_postgresql()))
+    prepare(service.database)
+    with service.database.read() as connection:
+        first = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    with psycopg.connect(postgresql, autocommit=True) as server:
+        assert server.execute("SELECT pg_terminate_backend(%s, 5000)", [first]).fetchone() == (
+            True,
+        )
+    add_key(service, "ann")
+    with service.database.read() as connection:
+        assert connection.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
+    service.close()
+
+
+def test_more_connections_than_there_are_are_refused_at_the_start(
+    new_postgresql: Callable[[], str],
+) -> None:
+    url = new_postgresql()
+    with (
+        pytest.raises(SettingsError, match=r"up to 202 .* gives 97 .* lower database_c"),
+        running_service(Settings(database=url, database_connections=200, port=0)),
+    ):
+        pass
+    database = Database(make_engine(url))
+    check_connections(database, 97)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "way_out"),
+    [
+        (b"not a database" * 400, 0o600, "name the file that rappor decoder migrate made, or"),
+        (None, 0o600, "check the path, and that it is a file"),
+    ],
+)
+def test_an_error_of_sqlite_says_a_way_out(
+    tmp_path: Path, content: bytes | None, mode: int, way_out: str
+) -> None:
+    path = tmp_path / "decoder.sqlite"
+    path.mkdir() if content is None else path.write_bytes(content)
+    path.chmod(mode | 0o700 * path.is_dir())
+    database = Database(make_engine(f"sqlite:///{path}"))
+    with pytest.raises(StorageError, match=way_out) as caught:
+        prepare(database)
+    assert str(path) in str(caught.value)  # of several databases, which
+    database.close()
+
+
+def test_a_database_that_another_process_holds_says_a_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "decoder.sqlite"
+    database = Database(make_engine(f"sqlite:///{path}", timeout=0.05))
+    prepare(database)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match="another process holds it; try again"):
+            prepare(database)
+    database.close()
+
+
+def test_connections_that_are_all_in_use_are_named(new_postgresql: Callable[[], str]) -> None:
+    database = Database(make_engine(new_postgresql(), pool_size=1, timeout=0.2))
+    with (
+        database.read(),
+        pytest.raises(StorageError, match="all its connections are in use"),
+        database.read(),
+    ):
+        pass
+    database.close()
+
+
+def test_a_database_of_something_else_says_a_way_out(database_url: str) -> None:
+    """Neither started on nor migrated, whether its tables have revisions or none."""
+    database = Database(make_engine(database_url))
+    with database.change() as connection:
+        connection.execute(text("CREATE TABLE somebody_elses (id INTEGER)"))
+    for act in (prepare, migrate):
+        with pytest.raises(SchemaError, match="the decoder service's; name an empty one"):
+            act(database)
+    with database.change() as connection:
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
+        connection.execute(text("INSERT INTO alembic_version VALUES ('9999')"))
+    for act in (prepare, migrate):
+        with pytest.raises(SchemaError, match=r"collector's, .* name a database of the service"):
+            act(database)
+    database.close()

@@ -1,0 +1,106 @@
+"""A collector that hangs: pages and refusals wait a moment for it, together, and no longer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoder_service.metrics import rules as module
+from decoder_service.metrics.rules import Metrics
+from decoder_service.people.permissions import Person, Role
+from tests.decoder_service.support import Running, running
+from tests.decoder_service.test_public_dictionary import GOOD
+from tests.decoder_service.test_standing import SCHEDULE, post
+
+WAIT = 0.2
+
+
+@dataclass
+class Hanging:
+    """What a collector is asked; it answers once `free` is set."""
+
+    free: threading.Event = field(default_factory=threading.Event)
+    asked: int = 0
+
+    def __call__(self) -> list[dict[str, Any]]:
+        self.asked += 1
+        self.free.wait(30)
+        return [{**GOOD, "name": "homepage"}]
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
+    monkeypatch.setattr(module, "_WAIT_SECONDS", WAIT)
+    one = Hanging()
+    yield one
+    one.free.set()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Running]:
+    """The collector's address is never asked: the tests put what answers in its place."""
+    address = {"collector": "http://127.0.0.1:9", "collector_key": "k"}
+    with running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0, **address) as one:
+        yield one
+
+
+def put(service: Running, ask: Any) -> Metrics:
+    made = Metrics(service.service.database, ask)
+    one = service.service
+    for owner in (one, one.jobs, one.schedules, one.standings):
+        object.__setattr__(owner, "metrics", made)
+    return made
+
+
+def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) -> None:
+    metrics, before = put(served, hanging), threading.active_count()
+    started = time.monotonic()
+    for number in range(12):
+        status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": f"s{number}"})
+        assert (status, made["standing"]["state"]) == (201, "blocked")
+        assert "the collector has not answered" in made["standing"]["reason"]
+    with served.client("ana") as ana:
+        assert ana.get("/v1/schedules").status_code == 200
+    assert time.monotonic() - started < 15  # the answer comes after 30
+    assert hanging.asked == 1
+    assert threading.active_count() - before < 60  # workers of the web, and one that asks
+    hanging.free.set()
+    time.sleep(WAIT)
+    assert [len(one) for one in metrics.versions_of("homepage")] == [1, 0, 0]
+
+
+def test_what_was_said_before_is_shown_with_how_long_it_has_not_answered(
+    served: Running, hanging: Hanging
+) -> None:
+    hanging.free.set()
+    metrics, person = put(served, hanging), Person("", "", Role.VIEWER)
+    assert metrics.all(person).problem == ""
+    hanging.free.clear()
+    metrics._memory.asked = float("-inf")
+    found = metrics.all(person)
+    assert [one.name for one in found.metrics] == ["homepage"]
+    assert "the collector has not answered for" in found.problem
+    assert "what it said before is shown" in found.problem
+    assert "does not answer now" in metrics.public().problem
+
+
+def test_a_defect_of_who_asks_is_said_and_ends_nothing(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", logged.append)
+
+    def defect() -> list[dict[str, Any]]:
+        raise ZeroDivisionError
+
+    metrics = put(served, defect)
+    for _ in range(2):
+        metrics._memory.asked = float("-inf")
+        assert "could not be asked" in metrics.versions_of("homepage")[2]
+    assert len(logged) == 2

@@ -1,0 +1,227 @@
+"""Requests that nobody should send: each gets a problem document, none a 5xx."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from typing import Any
+
+import pytest
+
+from tests.decoder_service.support import Running, decode_spec, running, submit
+
+REQUESTS = int(os.environ.get("RAPPOR_TEST_REQUESTS", "1200"))
+TEXTS = [
+    "",
+    "\x00",
+    "a\x00b",
+    "\u202e\u2066abc",
+    "../../etc/passwd",
+    "%2e%2e%2f",
+    "'; DROP TABLE jobs; --",
+    "=HYPERLINK(1)",
+    "<script>alert(1)</script>",
+    "é" * 300,
+    "x" * 5000,
+    "0" * 16,
+    "NaN",
+    "\U0010ffff",
+    "{}",
+]
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    10**30,
+    1e308,
+    [],
+    {},
+    [[]],
+    {"a": {}},
+    *TEXTS,
+    [0, 10**15],
+    ["2026-01-01", "9999-12-31"],
+    "2026-13-01",
+]
+BODIES = [
+    b"",
+    b"\xff\xfe",
+    b"{",
+    b"[" * 20_000,
+    b'{"a":' * 5000,
+    b"NaN",
+    b'"\\ud800"',
+    b'{"kind": NaN}',
+    b"1" * 10_000,
+    b"\x1f\x8b" + b"0" * 100,
+    b"null",
+    b'"a\nb',
+]
+KEYS = ("kind", "source", "candidates", "options", "map", "each", "before", "priority", "name")
+KEYS += ("role", "label", "key", "shared", "released")
+
+
+def hostile_request(rng: random.Random, method: str, path: str) -> dict[str, Any]:
+    """A request for a route, with text in its path, query, headers and body that breaks rules."""
+    while "{" in path:
+        before, _, rest = path.partition("{")
+        path = before + rng.choice(TEXTS[3:]).replace("/", "%2F").replace("\x00", "%00")
+        path += rest.partition("}")[2]
+    names = ["limit", "offset", "state", "format", "name", "version", "metric", "column", "x"]
+    query = {rng.choice(names): str(rng.choice(VALUES)) for _ in range(rng.randrange(3))}
+    body = rng.choice(BODIES)
+    if rng.random() < 0.7:
+        chosen = {rng.choice(KEYS): rng.choice(VALUES) for _ in range(rng.randrange(5))}
+        if rng.random() < 0.5:
+            chosen |= {"kind": "decode", "source": rng.choice([*VALUES, {"files": VALUES}])}
+        body = json.dumps(chosen).encode()
+    types = ["application/json", "text/plain", "", "multipart/form-data", "application/json; x=1"]
+    return {
+        "method": method,
+        "url": path,
+        "params": query,
+        "content": body,
+        "headers": {"content-type": rng.choice(types)},
+    }
+
+
+PAGES = [
+    ("GET", "/metrics/{name}"),
+    ("GET", "/results"),
+    ("GET", "/results/{result_id}"),
+    ("GET", "/results/{result_id}/map.json"),
+    ("POST", "/results/{result_id}/release"),
+    ("POST", "/results/{result_id}/keep"),
+    ("POST", "/results/{result_id}/give-up"),
+    ("GET", "/releases"),
+    ("GET", "/releases/new"),
+    ("POST", "/releases"),
+    ("GET", "/releases/{release_id}"),
+    ("POST", "/releases/{release_id}/approve"),
+    ("POST", "/releases/{release_id}/reject"),
+    ("POST", "/releases/{release_id}/withdraw"),
+    ("GET", "/jobs"),
+    ("GET", "/jobs/new"),
+    ("GET", "/jobs/{job_id}"),
+    ("POST", "/jobs"),
+    ("POST", "/jobs/{job_id}/cancel"),
+    ("GET", "/schedules"),
+    ("GET", "/schedules/new"),
+    ("POST", "/schedules"),
+    ("GET", "/schedules/{schedule_id}"),
+    ("GET", "/schedules/{schedule_id}/edit"),
+    ("POST", "/schedules/{schedule_id}/edit"),
+    ("POST", "/schedules/{schedule_id}/enable"),
+    ("POST", "/schedules/{schedule_id}/delete"),
+    ("POST", "/schedules/{schedule_id}/alarms"),
+    ("POST", "/schedules/{schedule_id}/alarms/{alarm_id}/delete"),
+    ("GET", "/compare"),
+    ("GET", "/lists/{list_id}"),
+    ("POST", "/lists"),
+    ("POST", "/lists/aggregates"),
+    ("POST", "/lists/{list_id}/versions"),
+    ("POST", "/lists/{list_id}/delete"),
+    ("POST", "/keys"),
+    ("POST", "/keys/{key_id}/revoke"),
+    ("POST", "/keys/people/{person_id}"),
+    ("GET", "/audit"),
+    ("GET", "/sign-in"),
+    ("POST", "/sign-in"),
+    ("GET", "/sign-in/provider"),
+    ("GET", "/sign-in/provider/back"),
+    ("GET", "/static/{name}"),
+]
+SECRET = "a value of the other analyst"
+SESSION = "rappor_decoder_session"
+
+
+def owned_by_ana(served: Running) -> list[str]:
+    """Ids of what another analyst must not see, each holding SECRET."""
+    with served.client("ana") as ana:
+        name = f"of ana {len(ana.get('/v1/lists').json()['lists'])}"
+        listed = ana.post(f"/v1/lists?name={name}&source={SECRET}", content=f"{SECRET}\n".encode())
+        spec = decode_spec(ana, candidates={"list": listed.json()["id"]})
+        job = submit(ana, spec)
+    return [listed.json()["id"], job, spec["source"]["aggregates"][0]]
+
+
+def attack(served: Running, who: str | None, count: int) -> None:
+    """Send hostile requests to every route and page, some with ids of another analyst's things.
+
+    None is answered by a 5xx, none of who has no key by a session, none of another by SECRET.
+    """
+    rng, ids = random.Random(15), owned_by_ana(served)
+    with served.client(who) as client:
+        paths = client.get("/openapi.json").json()["paths"]
+        routes = [(m.upper(), p) for p, methods in paths.items() for m in methods]
+        routes = [route for route in routes if route[1] != "/readyz"] + PAGES  # 503: its meaning
+        for number in range(count):
+            method, path = routes[number % len(routes)]
+            while who in (None, "ben", "vic") and "{" in path and rng.random() < 0.5:
+                path = re.sub(r"{[^}]+}", rng.choice(ids), path, count=1)
+            request = hostile_request(rng, method, path)
+            answer = client.request(**request)
+            assert answer.status_code < 500, (request, answer.text)
+            if answer.status_code >= 400 and path.startswith("/v1/"):
+                assert answer.headers["content-type"] == "application/problem+json", request
+                assert answer.json()["status"] == answer.status_code
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            given = answer.headers.get("set-cookie", "")  # an empty one takes a session away
+            assert not given.startswith(SESSION) or given.startswith(f'{SESSION}=""'), request
+            if who in (None, "ben", "vic"):
+                assert SECRET not in answer.text, request
+    assert served.service.job_states().get("running", 0) == 0
+
+
+@pytest.mark.parametrize("who", ["ana", "ben", "root", None])
+def test_hostile_requests_get_problem_documents(served: Running, who: str | None) -> None:
+    attack(served, who, REQUESTS // 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("who", ["ana", "ben", "vic", "root", None])
+def test_ten_thousand_hostile_requests(served: Running, who: str | None) -> None:
+    attack(served, who, 2_000)
+
+
+def test_a_file_name_does_not_leave_the_folder(tmp_path: Any) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret.json").write_bytes(b"{}")
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url, aggregate_folder=tmp_path / "in") as served, served.client("ana") as ana:
+        for name in ("../secret.json", "..", ".", "/etc/passwd", "a/../../secret.json", "x\x00"):
+            spec = {"kind": "decode", "source": {"files": [name]}}
+            assert ana.post("/v1/jobs", json=spec).status_code in (404, 422), name
+
+
+def test_bodies_are_bounded(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    bounds = {"max_body_bytes": 2000, "max_upload_bytes": 200_000, "body_seconds": 0.5}
+    with running(url, **bounds) as served, served.client("ana") as ana:
+
+        def endless() -> Any:
+            for _ in range(1000):
+                yield b"a" * 1000
+
+        assert ana.post("/v1/jobs", content=b" " * 3000).status_code == 413
+        assert ana.post("/v1/jobs", content=endless()).status_code == 413
+        assert ana.post("/v1/lists?name=big", content=endless()).status_code == 413
+        assert ana.post("/v1/lists?name=small", content=b"a\n" * 5000).status_code == 201
+
+
+def test_quotas_end_in_words(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    limits = {"max_jobs_of_analyst": 2, "max_list_entries": 3}
+    with running(url, **limits) as served, served.client("ana") as ana:
+        asked = decode_spec(ana)
+        answers = [
+            ana.post("/v1/jobs", json={**asked, "options": {"alpha": a}})
+            for a in (0.01, 0.02, 0.02, 0.03)
+        ]
+        assert [one.status_code for one in answers] == [202, 202, 202, 429]
+        assert answers[1].json()["id"] == answers[2].json()["id"]  # the same job, asked for twice
+        assert "as many as a role may have" in answers[3].json()["detail"]
+        assert ana.post("/v1/lists?name=l", content=b"a\nb\nc\nd\n").status_code == 429

@@ -1,0 +1,108 @@
+"""Folders of jobs: deleted with their worker's lock, never under a worker that lives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+
+from decoder_service.jobs.specs import JobSpec, Source
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Role
+from decoder_service.shell.models import aggregates
+from decoder_service.shell.service import make_service
+from decoder_service.shell.settings import Settings
+from decoder_service.worker.folders import PREFIX, delete_left_folders, make_folder
+from decoder_service.worker.worker import Worker
+from rappor_server.logs import make_log
+from rappor_server.schema import prepare
+from tests.decoder_service.support import STRINGS
+
+MAKE = """
+import os, sys
+from pathlib import Path
+from decoder_service.worker.folders import make_folder
+folder = make_folder(Path(sys.argv[1]), "f" * 16)
+(folder.path / "candidates.txt").write_text("secret")
+print(folder.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def left(work: Path) -> list[Path]:
+    return list(work.glob(f"{PREFIX}*"))
+
+
+def test_a_folder_goes_with_the_process_that_made_it_whatever_its_id(tmp_path: Path) -> None:
+    """As in a container that starts again: the id of the dead worker is that of a live process."""
+    own = tmp_path / f"{PREFIX}{os.getpid()}-{'a' * 16}-1"
+    own.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", MAKE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        made = Path(worker.stdout.readline().decode().strip())
+        assert made.stat().st_mode & 0o077 == 0
+        delete_left_folders(tmp_path)
+        assert left(tmp_path) == [made]  # of a worker that lives
+        worker.kill()
+        worker.wait()
+    assert (made / "candidates.txt").exists()
+    delete_left_folders(tmp_path)
+    assert left(tmp_path) == []
+
+
+def test_folders_are_made_while_others_are_deleted(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def delete() -> None:
+        while not stop.is_set():
+            delete_left_folders(tmp_path)
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    before = psutil.Process().num_fds()
+    try:
+        for _ in range(300):
+            folder = make_folder(tmp_path, "b" * 16)
+            (folder.path / "out").mkdir()
+            assert folder.path.is_dir()
+            folder.delete()
+    finally:
+        stop.set()
+        thread.join()
+    delete_left_folders(tmp_path)
+    assert left(tmp_path) == []
+    assert psutil.Process().num_fds() <= before + 1
+
+
+def test_a_link_of_a_stranger_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / f"{PREFIX}x").symlink_to(tmp_path / "other")
+    delete_left_folders(tmp_path)
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_job_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
+    settings = Settings(database=f"sqlite:///{tmp_path}/d.sqlite", work_folder=tmp_path)
+    service = make_service(settings)
+    prepare(service.database)
+    key = service.access.create_key(COMMAND_LINE, "ana", Role.ANALYST).text
+    ana = service.access.person_of_key(key)
+    sha = service.aggregates.upload(ana, STRINGS).sha256
+    given = {"source": Source(aggregates=[sha]), "candidates": {"numbers": [0, 9]}}
+    spec = JobSpec.model_validate({"kind": "decode", **given})
+    job = service.jobs.submit(ana, spec)
+    with service.database.change() as connection:
+        connection.exec_driver_sql("DELETE FROM aggregate_readers")
+        connection.execute(aggregates.delete())
+    turns = iter([False, True])
+    Worker(service.database, settings, make_log("error")).run(lambda: next(turns))
+    found = service.jobs.get(ana, job.id)
+    service.close()
+    assert (found.state, found.reason) == ("failed", f"aggregate {sha} was deleted")
+    assert left(tmp_path) == []

@@ -1,0 +1,304 @@
+"""Jobs of numbers, pairs and discoveries: from counts to a page; what they refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from pyarrow import parquet
+from sqlalchemy import text
+
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_server.schema import migrate
+from simulations.association.draws import drawn_pairs
+from simulations.numbers.draws import aggregate_of
+from simulations.populations.prefix_draws import StringPopulation
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.support import STRINGS, Running, running, submit, upload
+from tests.decoder_service.test_pages import INLINE, signed_in
+from tests.discovery_support import small_metric
+
+EVIL = "<script>alert(1)</script>"
+NUMBER = """
+[metrics.startup]
+kind = "number"
+description = "Seconds until the first page"
+owner = "web@example.org"
+expires = 2099-06-30
+unit = "s"
+of_period = "median"
+none = "apart"
+edges = [1, 2, 4, 8]
+mode = "memo"
+epsilon_infinity = 4.0
+epsilon_one = 3.0
+"""
+PAIR = f"""
+[metrics.theme_crashed]
+kind = "pair"
+of = ["theme", "crashed"]
+values.theme = ["dark", "{EVIL}", "other"]
+values.crashed = [false, true]
+description = "Colours, and whether it crashed"
+owner = "web@example.org"
+expires = 2099-06-30
+mechanism = "l-osue"
+epsilon_infinity = 6.0
+epsilon_one = 4.0
+max_memoized_values = 3
+fallback = "other | false"
+"""
+SHARES = np.array([[0.1, 0.3], [0.5, 0.05], [0.04, 0.01]])
+
+
+def dated(one: Aggregate, metric: Metric) -> bytes:
+    day = date(2026, 11, 9)
+    return (
+        replace(
+            one,
+            definition=metric.to_dict(),
+            params_id=metric.params_id,
+            first_day=day,
+            last_day=day,
+        )
+        .to_json()
+        .encode()
+    )
+
+
+def counts() -> dict[str, bytes]:
+    rng = np.random.default_rng(4)
+    startup = parse_metrics(NUMBER).metrics["startup"]
+    theme = parse_metrics(PAIR).metrics["theme_crashed"]
+    site = small_metric()
+    strings = ["news.com", "mail.org", "=1+1.net", "\u202egnp.de"]
+    found, _ = StringPopulation.of(site, strings).draw(np.full(4, 0.25), 60_000, rng)
+    falling = np.array([0.95, 0.9, 0.6, 0.3, 0.05])
+    return {
+        "number": aggregate_of(startup, falling, 20_000, rng).to_json().encode(),
+        "pair": dated(drawn_pairs(theme, SHARES, 20_000, rng), theme),
+        "discover": dated(found, site),
+    }
+
+
+@dataclass
+class Kinds:
+    """The service, ana's browser, and her results by kind."""
+
+    served: Running
+    browser: httpx.Client
+    results: dict[str, str]
+    uploads: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kinds]:
+    folder = tmp_path_factory.mktemp("kinds")
+    with (
+        running(f"sqlite:///{folder}/d.sqlite", tick_seconds=0) as served,
+        served.client("ana") as ana,
+    ):
+        uploads = {kind: upload(ana, content) for kind, content in counts().items()}
+        jobs = {
+            kind: submit(ana, {"kind": kind, "source": {"aggregates": [sha]}})
+            for kind, sha in uploads.items()
+        }
+        assert do_jobs(served.service, folder) == 3
+        ended = {kind: ana.get(f"/v1/jobs/{job}").json() for kind, job in jobs.items()}
+        assert {one["state"] for one in ended.values()} == {"done"}, ended
+        results = {kind: one["result_id"] for kind, one in ended.items()}
+        with signed_in(served, "ana") as browser:
+            yield Kinds(served, browser, results, uploads)
+
+
+def page(kinds: Kinds, path: str) -> str:
+    answer = kinds.browser.get(path)
+    assert answer.status_code == 200, answer.text[:400]
+    assert EVIL not in answer.text
+    assert "\u202e" not in answer.text
+    assert not INLINE.search(answer.text)
+    return answer.text
+
+
+def startup(number: int, above: float) -> bytes:
+    """Counts of the metric of numbers on one day: `above` is the share at or above 4 s."""
+    rng = np.random.default_rng(number)
+    falling = np.array([0.95, 0.9, max(0.6, above), above, 0.05])
+    metric = parse_metrics(NUMBER).metrics["startup"]
+    day = date(2026, 11, 9) + timedelta(days=number)
+    one = aggregate_of(metric, falling, 20_000, rng)
+    return replace(one, first_day=day, last_day=day).to_json().encode()
+
+
+def test_a_metric_of_numbers_over_time(kinds: Kinds, tmp_path: Path) -> None:
+    """A series of it has the files and the page of any series; its shares are those of edges."""
+    with kinds.served.client("ana") as ana:
+        days = [upload(ana, startup(n, above)) for n, above in enumerate((0.3, 0.3, 0.7))]
+        source = {"aggregates": days}
+        job = submit(ana, {"kind": "series", "source": source})
+        listed = ana.post("/v1/lists?name=none needed", content=b"a\n").json()["id"]
+        candidates = {"list": listed}
+        spec = {"kind": "series", "source": source, "candidates": candidates}
+        refused = ana.post("/v1/jobs", json=spec)
+        assert refused.status_code == 422
+        assert "leave them out" in refused.json()["detail"]
+        assert do_jobs(kinds.served.service, tmp_path) == 1
+        ended = ana.get(f"/v1/jobs/{job}").json()
+        assert ended["state"] == "done", ended
+        data = f"/v1/results/{ended['result_id']}/data"
+        found = ana.get(f"{data}?format=json").json()
+        table = ana.get(f"{data}?format=csv").text.splitlines()
+        frame = parquet.read_table(BytesIO(ana.get(f"{data}?format=parquet").content))
+        assert frame.num_rows == len(table) - 1 == len(found["rows"]) == 3 * 5  # edges, any data
+        shares = [row for row in found["rows"] if row["string"] == "at or above 4 s"]
+        assert [row["low"] < above / 0.95 < row["high"] for row, above in
+                zip(shares, (0.3, 0.3, 0.7), strict=True)] == [True] * 3  # fmt: skip
+        changed = [one for one in found["changes"] if one["string"] == "at or above 4 s"]
+        assert [one["p_adjusted"] < 0.001 for one in changed] == [False, True, True]
+        summary = ana.get(f"/v1/results/{ended['result_id']}").json()["summary"]
+        assert [one["reports"] for one in summary["windows"]] == [20_000] * 3
+    shown = page(kinds, f"/results/{ended['result_id']}")
+    assert "at or above 4 s" in shown
+    assert "changed, p" in shown
+    assert "Mean" in shown
+    assert "--each day" in shown
+    assert "shares at or above each edge" in page(kinds, "/results?kind=series")
+    assert "at or above 4 s" in page(kinds, "/metrics/startup")
+
+
+def test_a_page_for_each_kind(kinds: Kinds) -> None:
+    number = page(kinds, f"/results/{kinds.results['number']}")
+    assert "Share at or above" in number
+    assert "<svg" in number
+    assert "rappor decode --aggregate" in number
+    pair = page(kinds, f"/results/{kinds.results['pair']}")
+    assert "<b>rejected</b>" in pair
+    assert "&lt;script&gt;" in pair
+    assert 'class="told s' in pair
+    assert "2 of 6 rows" in page(kinds, f"/results/{kinds.results['pair']}?q=dark")
+    discover = page(kinds, f"/results/{kinds.results['discover']}")
+    assert "Devices chose this text" in discover
+    listed = page(kinds, "/results")
+    assert listed.count("/results/") >= 3
+    for kind in kinds.results:
+        assert kind in page(kinds, f"/jobs/new?kind={kind}")
+
+
+def test_the_form_of_a_kind_lists_the_aggregates_that_it_decodes(kinds: Kinds) -> None:
+    """Before, it listed all, and a job of the wrong ones failed."""
+    with kinds.served.client("ana") as ana:
+        strings = upload(ana, STRINGS)  # does not say its kind
+        listed = {
+            row["sha256"]: row["kind"] for row in ana.get("/v1/aggregates").json()["aggregates"]
+        }
+    assert {listed[sha] for sha in kinds.uploads.values()} == {"number", "pair", "discover"}
+    for kind in ("number", "pair", "discover", "decode", "compare", "density", "series"):
+        form = page(kinds, f"/jobs/new?kind={kind}")
+        offered = {name for name, sha in kinds.uploads.items() if f'value="{sha}"' in form}
+        assert offered == ({"number"} if kind == "series" else {kind} & set(kinds.uploads)), kind
+        assert (f'value="{strings}"' in form) == (kind in ("decode", "compare", "series"))
+
+
+def test_an_older_database_learns_the_kinds_of_its_aggregates(database_url: str) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        shas = {upload(ana, startup(0, 0.3)): "number", upload(ana, STRINGS): None}
+        with served.service.database.change() as connection:
+            for table in ("schedule_standings", "release_metrics", "release_files", "releases"):
+                connection.execute(text(f"DROP TABLE {table}"))
+            connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
+            for column in ("kind", "num_cohorts", "own_values"):
+                connection.execute(text(f"ALTER TABLE aggregates DROP COLUMN {column}"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0005_identities'"))
+        migrate(served.service.database)
+        rows = ana.get("/v1/aggregates").json()["aggregates"]
+        assert {row["sha256"]: row["kind"] for row in rows} == shas
+
+
+def test_the_page_of_a_metric_offers_the_job_that_decodes_it(kinds: Kinds) -> None:
+    names = {"number": "startup", "pair": "theme_crashed", "discover": "site"}
+    for kind, name in names.items():
+        assert f"/jobs/new?metric={name}&amp;kind={kind}" in page(kinds, f"/metrics/{name}")
+
+
+def test_the_tables_are_there_in_their_formats(kinds: Kinds) -> None:
+    with kinds.served.client("ana") as ana:
+        for kind, names in (("number", "curve"), ("pair", "cells"), ("discover", "found")):
+            path = f"/v1/results/{kinds.results[kind]}/data"
+            assert ana.get(f"{path}?format=json").json()[names]
+            assert ana.get(f"{path}?format=csv").status_code == 200
+            assert ana.get(f"{path}?format=geojson").status_code == 404
+            summary = ana.get(f"/v1/results/{kinds.results[kind]}").json()["summary"]
+            assert summary["num_reports"] > 0
+            if kind == "discover":  # not what devices chose, where nobody asked for it
+                assert "news" not in json.dumps(summary)
+
+
+def test_a_job_of_another_kind_is_refused_in_words(kinds: Kinds) -> None:
+    """When it is sent."""
+    with kinds.served.client("ana") as ana:
+        strings = upload(ana, STRINGS)
+        wrong: list[tuple[str, str, str]] = [
+            ("decode", kinds.uploads["number"], "start jobs of kind number"),
+            ("decode", kinds.uploads["pair"], "start jobs of kind pair"),
+            ("series", kinds.uploads["discover"], "start jobs of kind discover"),
+            ("number", kinds.uploads["pair"], "start jobs of kind pair"),
+            ("pair", strings, "does not say of which kind its metric is"),
+            ("discover", kinds.uploads["number"], "start jobs of kind number"),
+        ]
+        for kind, sha, words in wrong:
+            said = ana.post("/v1/jobs", json={"kind": kind, "source": {"aggregates": [sha]}})
+            assert said.status_code == 422
+            assert words in said.json()["detail"]
+        source = {"aggregates": [kinds.uploads["number"]]}
+        for more in ({"candidates": {"numbers": [0, 5]}}, {"find": {"crowd": 5}}, {"each": "week"}):
+            answer = ana.post("/v1/jobs", json={"kind": "number", "source": source, **more})
+            assert answer.status_code == 422
+            assert "not of a number" in answer.text
+
+
+def test_strings_are_kept_as_a_list_once_they_were_read(kinds: Kinds) -> None:
+    """None of them is released as it is; ticked ones become a list with its source."""
+    result = kinds.results["discover"]
+    with kinds.served.client("ana") as ana:
+        refused = ana.post(f"/v1/results/{result}/release", json={"released": True})
+        assert refused.status_code == 422
+        assert "text that devices chose" in refused.text
+        found = ana.get(f"/v1/results/{result}/data?format=json").json()["found"]
+        wanted = [row for row in found if row["whole"] and not row["declared"]]
+        assert wanted
+        path = f"/results/{result}/keep"
+        assert kinds.browser.post(path, data={"name": "read"}).status_code == 422
+        form: dict[str, Any] = {"name": "read", "id": [wanted[0]["id"], "f" * 12]}
+        made = kinds.browser.post(path, data=form)
+        assert made.status_code == 303
+        listed = made.headers["location"].rpartition("/")[2]
+        content = ana.get(f"/v1/lists/{listed}/content").text
+        assert content == wanted[0]["string"] + "\n"
+        assert ana.get(f"/v1/lists/{listed}").json()["source"].endswith("read by ana")
+    with signed_in(kinds.served, "ben") as ben:
+        assert ben.post(path, data=form).status_code == 404
+
+
+def test_the_page_of_a_job_says_in_words_what_it_does(kinds: Kinds) -> None:
+    """JSON is folded, for those who write programs."""
+    with kinds.served.client("ana") as ana:
+        sha = kinds.uploads["discover"]
+        spec = {"kind": "discover", "source": {"aggregates": [sha]}, "find": {"crowd": 77}}
+        job = submit(ana, spec)
+        shown = page(kinds, f"/jobs/{job}")
+        words, _, folded = shown.partition("<details>")
+        assert f"<dt>Counts</dt><dd>aggregates: {sha[:16]}</dd>" in words
+        assert "crowd: 77" in words
+        assert "<pre>" not in words
+        assert sha in folded
+        ana.post(f"/v1/jobs/{job}/cancel")

@@ -1,0 +1,185 @@
+"""Maps of change: between windows of a result, and between two results."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from html import unescape
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
+from simulations.populations.draws import draw_aggregate
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.support import Running, running, submit, upload
+from tests.decoder_service.test_pages import INLINE, signed_in
+
+PLACES = """
+[metrics.places]
+kind = "location"
+description = "Where a device usually is"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [40.0, -74.0, 41.0, -73.0]
+rows = {rows}
+columns = 4
+levels = [0]
+slots = ["night 22-6"]
+period = "week"
+mode = "memo"
+encoding = "symbol"
+num_symbols = 8
+num_cohorts = 64
+epsilon_infinity = 4.0
+epsilon_one = 3.0
+"""
+FIRST = date(2026, 9, 6)
+HIDDEN = re.compile(r'type="hidden" name="(.*?)" value="(.*?)"')
+
+
+def week(number: int, rows: int = 4) -> Aggregate:
+    """The busiest cell moves from the first to the second in week 2."""
+    (metric,) = parse_metrics(PLACES.format(rows=rows)).parts("places")
+    assert metric.location is not None
+    values = list(metric.location.domain)
+    shares = np.full(len(values), 0.02)
+    shares[1 if number >= 2 else 0] = 0.5
+    rng = np.random.default_rng(number)
+    one, _ = draw_aggregate(values, shares / shares.sum(), 40_000, metric.params, rng, metric.name)
+    day = FIRST + timedelta(days=7 * number)
+    return replace(one, definition=metric.to_dict(), params_id=metric.params_id,
+                   first_day=day, last_day=day)  # fmt: skip
+
+
+@dataclass
+class Maps:
+    """The service, ana's browser, results: three weeks, first and last week, another grid."""
+
+    served: Running
+    browser: httpx.Client
+    weeks: str
+    first: str
+    last: str
+    other: str
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maps]:
+    folder = tmp_path_factory.mktemp("maps")
+    with (
+        running(f"sqlite:///{folder}/d.sqlite", tick_seconds=0) as served,
+        served.client("ana") as ana,
+    ):
+        shas = [upload(ana, week(number).to_json().encode()) for number in range(3)]
+        grid = upload(ana, week(0, rows=5).to_json().encode())
+        asked = [shas, shas[:1], shas[2:], [grid]]
+        split = {"split": "week"}
+        jobs = [
+            submit(ana, {"kind": "density", "source": {"aggregates": some}, "map": split})
+            for some in asked
+        ]
+        assert do_jobs(served.service, folder) == 4
+        ended = [ana.get(f"/v1/jobs/{job}").json() for job in jobs]
+        assert {one["state"] for one in ended} == {"done"}, ended
+        with signed_in(served, "ana") as browser:
+            yield Maps(served, browser, *(one["result_id"] for one in ended))
+
+
+def asked(maps: Maps, result: str) -> httpx.Response:
+    return maps.browser.get("/compare/map.json", params={"result": result})
+
+
+def test_a_page_shows_the_changes_that_the_result_holds(maps: Maps) -> None:
+    data = asked(maps, maps.weeks).json()
+    assert data["difference"] is True
+    assert [one["window"] for one in data["maps"]] == ["week to 2026-09-13", "week to 2026-09-20"]
+    with maps.served.client("ana") as ana:
+        content = ana.get(f"/v1/results/{maps.weeks}/data?format=parquet").content
+    table = parquet.read_table(io.BytesIO(content))
+    names = {"share": "since_first", "low": "since_first_low", "high": "since_first_high"}
+    for shown, stored in names.items():
+        column = table[stored].to_numpy().reshape(3, 17)
+        assert np.isnan(column[0]).all()
+        for one, row in zip(data["maps"], column[1:], strict=True):
+            assert np.array(one[shown]) * data["unit"] == pytest.approx(row[:-1], abs=1e-6)
+    first, second = data["maps"]
+    assert first["visible"] == []
+    assert second["visible"][:2] == [0, 1]
+    assert second["share"][0] < 0 < second["share"][1]
+    shade = second["shade"]
+    assert shade[0] < 60 < 128 < 190 < shade[1]
+    assert all(100 < shade[i] < 156 for i in range(2, 16) if i not in second["visible"])
+
+
+def test_two_results_are_mapped_as_one_series(maps: Maps) -> None:
+    given = {"before": maps.first, "after": maps.last}
+    page = maps.browser.get("/compare", params=given).text
+    fields = [(one, unescape(text)) for one, text in HIDDEN.findall(page)]
+    assert [text for name, text in fields if name == "kind"] == ["density"]
+    assert len([text for name, text in fields if name == "aggregates"]) == 2
+    assert ("split", "week") in fields
+
+
+def test_what_cannot_be_compared_is_refused_in_words(maps: Maps) -> None:
+    for before, after, text in (
+        (maps.last, maps.last, "of one window each"),
+        (maps.weeks, maps.last, "share days"),
+        (maps.weeks, maps.other, "different versions"),
+    ):
+        answer = maps.browser.get("/compare", params={"before": before, "after": after})
+        assert answer.status_code == 422
+        assert text in unescape(answer.text)
+    with signed_in(maps.served, "ben") as ben:
+        given = {"before": maps.weeks, "after": maps.weeks}
+        assert ben.get("/compare", params=given).status_code == 404
+        assert ben.get("/compare/map.json", params={"result": maps.weeks}).status_code == 404
+
+
+def test_the_page_holds_the_numbers_without_its_script(maps: Maps) -> None:
+    page = maps.browser.get("/compare", params={"before": maps.weeks, "after": maps.weeks}).text
+    assert not INLINE.search(page)
+    assert "Largest changes: night" in page
+    assert "the first of its slot, week to 2026-09-06" in page
+    assert " points</td>" in page
+    assert f"/compare/map.json?result={maps.weeks}" in page
+    assert "of 16" in page
+    result = maps.browser.get(f"/results/{maps.weeks}").text
+    assert "Changes between its windows" in result
+    assert "Changes between its windows" not in maps.browser.get(f"/results/{maps.last}").text
+    assert "maps of places" in maps.browser.get("/compare").text
+    assert json.loads(asked(maps, maps.weeks).text)["level"] == 0.95
+
+
+def test_the_command_of_a_result_makes_its_maps_again(
+    maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the files that its page offers. The page of the maps differs in a paragraph alone."""
+    page = unescape(maps.browser.get(f"/results/{maps.weeks}").text)
+    command = page.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
+    with maps.served.client("ana") as ana, maps.served.client("ben") as ben:
+        stored = ana.get(f"/v1/results/{maps.weeks}").json()
+        for (sha,) in zip(*stored["manifest"]["inputs"]["aggregates"], strict=True):
+            path = f"/v1/results/{maps.weeks}/counts/{sha}"
+            assert f'href="{path}" download="{sha[:16]}.json"' in page
+            assert (ben.get(path).status_code, ana.get(path[:-1]).status_code) == (404, 404)
+            (tmp_path / f"{sha[:16]}.json").write_bytes(ana.get(path).content)
+        monkeypatch.chdir(tmp_path)
+        assert main(shlex.split(command)[1:]) == 0
+        made = {path.name: path.read_bytes() for path in (tmp_path / "result").iterdir()}
+        assert set(made) == {"density.csv", "density.parquet", "density.geojson", "density.png",
+                             "density.html"}  # fmt: skip
+        for name in set(made) - {"density.html"}:
+            path = f"/v1/results/{maps.weeks}/files/{name}?exact=true"
+            assert ana.get(path).content == made[name], name

@@ -1,0 +1,236 @@
+"""Signing in through a provider of OpenID Connect that runs: roles, attacks, sessions, sign-out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from decoder_service.people.access import COMMAND_LINE, person_of_id
+from decoder_service.people.pending_sign_in import Pending
+from decoder_service.shell.errors import AuthenticationError
+from tests.decoder_service.oidc_people import (
+    SECRET,
+    Browser,
+    browser,
+    provider_folder,
+    served_with_provider,
+)
+from tests.decoder_service.support import Running, decode_spec
+
+__all__ = ["provider_folder"]
+pytestmark = pytest.mark.slow
+COOKIE = "rappor_decoder_session"
+BEGUN = "rappor_decoder_sign_in"
+
+
+@pytest.fixture(scope="module")
+def served(
+    provider_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Running, str]]:
+    folder = tmp_path_factory.mktemp("service")
+    with served_with_provider(provider_folder, f"sqlite:///{folder}/d.sqlite") as found:
+        yield found
+
+
+def who(client: httpx.Client, url: str) -> dict[str, str]:
+    answer = client.get(f"{url}/v1/session")
+    return answer.json() if answer.status_code == 200 else {}
+
+
+@pytest.mark.parametrize(
+    ("name", "role"), [("olga", "admin"), ("adam", "analyst"), ("vera", "viewer")]
+)
+def test_a_group_gives_the_role(served: tuple[Running, str], name: str, role: str) -> None:
+    url = served[0].url
+    with browser() as one:
+        page = one.sign_in(url, name)
+        assert page.status_code == 200
+        assert 'content="0; url=/lists"' in page.text
+        cookie = next(c for c in page.headers.get_list("set-cookie") if c.startswith(COOKIE))
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert who(one.http, url) == {"name": name, "role": role, "key_id": ""}
+        again = one.go(f"{url}/sign-in/provider")  # the same person, who is known there
+        assert again.status_code == 200
+    with served[0].client("root") as root:
+        known = root.get("/v1/identities").json()["identities"]
+        assert [(row["subject"], row["role"]) for row in known if row["name"] == name] == [
+            (name, role)
+        ]
+
+
+def test_who_is_in_no_group_is_refused_in_words(served: tuple[Running, str]) -> None:
+    with browser() as one:
+        page = one.sign_in(served[0].url, "nina")
+        assert page.status_code == 403
+        assert "in no group that may use this service" in page.text
+        assert who(one.http, served[0].url) == {}
+
+
+def test_a_name_makes_nobody_another_person(served: tuple[Running, str]) -> None:
+    """The provider's "ana" is not the one who has a key, and sees nothing of hers."""
+    service, url = served[0], served[0].url
+    with service.client("ana") as ana:
+        ana.post("/v1/lists?name=secret", content=b"a\n")
+    with browser() as one:
+        one.sign_in(url, "mallory")
+        found = who(one.http, url)
+        assert found["name"].startswith("ana (")
+        assert one.http.get(f"{url}/v1/lists").status_code == 403
+
+
+def test_what_the_browser_is_sent_with(served: tuple[Running, str]) -> None:
+    """State, nonce and a challenge, each new; no secret; nothing stored."""
+    seen = []
+    with browser() as one:
+        for _ in range(2):
+            answer = one.http.get(f"{served[0].url}/sign-in/provider?next=//evil.example")
+            asked = parse_qs(urlsplit(answer.headers["location"]).query)
+            assert asked["code_challenge_method"] == ["S256"]
+            assert asked["response_type"] == ["code"]
+            assert SECRET not in answer.headers["location"]
+            cookie = answer.headers["set-cookie"]
+            assert "HttpOnly" in cookie
+            assert "SameSite=lax" in cookie
+            pending = Pending.from_cookie(cookie.partition("=")[2].partition(";")[0].strip('"'))
+            assert pending.there == ""
+            assert pending.verifier not in answer.headers["location"]
+            seen.append({asked["state"][0], asked["nonce"][0], asked["code_challenge"][0]})
+    assert len(seen[0] | seen[1]) == 6
+
+
+def returned(one: Browser, url: str, name: str) -> str:
+    """The address that the provider sends a browser back to, which was not opened."""
+    page = one.go(f"{url}/sign-in/provider")
+    page = one.submit(page, login=name, password="any")
+    answer = one.http.post(page.url, data={"prompt": "consent"})
+    while "/sign-in/provider/back" not in answer.headers["location"]:
+        answer = one.http.get(answer.headers["location"])
+    return str(answer.headers["location"])
+
+
+def test_nobody_else_ends_a_sign_in(served: tuple[Running, str]) -> None:
+    """Without the cookie of its beginning, with that of another, or a second time: no session."""
+    url = served[0].url
+    with browser() as one, browser() as other:
+        address = returned(one, url, "adam")
+        other.go(f"{url}/sign-in/provider")
+        for attacker in (other, Browser(httpx.Client())):
+            answer = attacker.http.get(address)
+            assert answer.status_code == 401
+            assert "was not begun here" in answer.text
+            assert COOKIE not in answer.cookies
+        attacker.http.close()
+        kept = {BEGUN: one.http.cookies[BEGUN]}
+        assert one.http.get(address).status_code == 200
+        with httpx.Client(cookies=kept) as late:
+            answer = late.get(address)  # the code was used
+            assert answer.status_code == 401
+            assert "invalid_grant" in answer.text
+
+
+@pytest.mark.parametrize("change", ["state", "iss", "verifier", "nonce", "old", "code", "none"])
+def test_what_was_changed_on_the_way_is_refused(served: tuple[Running, str], change: str) -> None:
+    service, url = served[0].service, served[0].url
+    with browser() as one:
+        address = returned(one, url, "adam")
+        query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        pending = Pending.from_cookie(one.http.cookies[BEGUN].strip('"'))
+    names = {name: getattr(pending, name) for name in pending.__slots__}
+    assert query["iss"] == served[1]
+    if change in ("state", "iss", "code"):
+        query[change] = "x" * 64
+    elif change == "none":
+        del query["code"]
+    elif change == "old":
+        names["began"] -= 601
+    else:
+        names[change] = "x" * 64
+    assert service.provider is not None
+    with pytest.raises(AuthenticationError):
+        service.provider.finish(Pending(**names), query)
+
+
+def test_a_session_of_the_provider_keeps_the_rules_of_keys(served: tuple[Running, str]) -> None:
+    """Writes need the own origin; kept out, a person is signed out at once, and again let in."""
+    service, url = served[0], served[0].url
+    with browser() as one, service.client("root") as root:
+        one.sign_in(url, "adam")
+        for origin, status in ((None, 403), ("https://evil.example", 403), (url, 201)):
+            headers = {} if origin is None else {"Origin": origin}
+            made = one.http.post(f"{url}/v1/lists?name=l", content=b"a\n", headers=headers)
+            assert made.status_code == status
+        people = root.get("/v1/identities").json()["identities"]
+        person = next(row["person_id"] for row in people if row["name"] == "adam")
+        path = f"/v1/identities/{person}/keep-out"
+        assert root.post(path, json={"out": True}).status_code == 200
+        assert root.post(path, json={"out": True}).status_code == 404
+        assert who(one.http, url) == {}
+        refused = one.go(f"{url}/sign-in/provider")
+        assert refused.status_code == 401
+        assert "keeps you out" in refused.text
+        assert root.post(path, json={"out": False}).status_code == 200
+        assert one.go(f"{url}/sign-in/provider").status_code == 200
+        assert who(one.http, url)["name"] == "adam"
+        acts = [row["act"] for row in root.get("/v1/audit?limit=20").json()["entries"]]
+        assert {"keep-out", "sign-in", "create-list"} <= set(acts)
+        for outsider in ("ana", "vic"):
+            with service.client(outsider) as client:
+                assert client.get("/v1/identities").status_code == 403
+                assert client.post(path, json={"out": True}).status_code == 403
+
+
+def test_signing_out_ends_the_session_and_leads_to_the_providers(
+    served: tuple[Running, str],
+) -> None:
+    url, issuer = served[0].url, served[1]
+    with browser() as one:
+        one.sign_in(url, "vera")
+        kept = {COOKIE: one.http.cookies[COOKIE]}
+        answer = one.http.post(f"{url}/sign-out", headers={"Origin": url})
+        assert answer.headers["location"] == "/sign-in?left=1"
+        with httpx.Client(cookies=kept) as thief:
+            assert who(thief, url) == {}
+        page = one.http.get(f"{url}/sign-in?left=1")
+        assert f'href="{issuer}/session/end?client_id=decoder&amp;post_logout' in page.text
+        end = page.text.partition(f'href="{issuer}')[2].partition('"')[0].replace("&amp;", "&")
+        asked = one.go(issuer + end)
+        left = one.submit(asked, logout="yes")
+        assert str(left.url).startswith(f"{url}/sign-in")
+        assert "Sign in with" in left.text
+        again = one.go(f"{url}/sign-in/provider")  # the provider asks who it is once more
+        assert "password" in again.text
+
+
+def test_schedules_run_on_for_days_after_a_sign_in(served: tuple[Running, str]) -> None:
+    service = served[0].service
+    with browser() as one:
+        one.sign_in(served[0].url, "adam")
+    people = service.access.list_identities(COMMAND_LINE)
+    adam = next(row for row in people if row.name == "adam")
+    with service.database.read() as connection:
+        held = service.access.person_of_id(connection, adam.person_id)
+        assert held is not None
+        assert held.role == "analyst"
+    with service.database.read() as connection:
+        assert person_of_id(connection, adam.person_id, adam.seen + 1) is None
+
+
+def test_a_key_of_the_same_person_sees_the_same(served: tuple[Running, str]) -> None:
+    """An admin makes a key for who signs in by the provider: programs act as that person."""
+    service, url = served[0], served[0].url
+    with browser() as one, service.client("root") as root:
+        one.sign_in(url, "adam")
+        made = one.http.post(
+            f"{url}/v1/lists?name=of-adam", content=b"a\n", headers={"Origin": url}
+        )
+        assert made.status_code == 201
+        key = root.post("/v1/keys", json={"name": "adam", "role": "analyst"}).json()["key"]
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}) as program:
+            listed = [row["name"] for row in program.get("/v1/lists").json()["lists"]]
+            assert "of-adam" in listed
+            assert program.post("/v1/jobs", json=decode_spec(program)).status_code == 202

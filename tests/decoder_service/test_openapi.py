@@ -1,0 +1,29 @@
+"""The document in the repository is the one of the code; the tables are those of the models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from decoder_service.shell.app import create_app
+from decoder_service.shell.database import Database
+from decoder_service.shell.models import metadata
+from decoder_service.shell.settings import Settings
+
+WRITTEN = Path(__file__).parents[2] / "docs" / "openapi-decoder.json"
+
+
+def test_the_written_document_is_the_one_of_the_code(settings: Settings) -> None:
+    made = json.loads(json.dumps(create_app(settings).openapi()))
+    assert json.loads(WRITTEN.read_text()) == made, (
+        "run: python -m decoder_service.shell.app > docs/openapi-decoder.json"
+    )
+
+
+def test_the_migrations_make_the_tables_of_the_models(database: Database) -> None:
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []

@@ -1,0 +1,411 @@
+"""The pages as text: who sees what, escaping, the policy, forms, tables."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from decoder import Candidates, decode, write_outputs
+from decoder_service.jobs.specs import JobSpec
+from decoder_service.metrics.rules import Metrics
+from decoder_service.results.commands import command_of
+from decoder_service.results.rows import ResultRow, let_read, save_result
+from decoder_service.shell.tables import TableQuery, page_of
+from decoder_service.worker.outputs import write_decoding
+from rappor_core.metrics.file import parse_metrics
+from simulations.populations.draws import draw_aggregate
+from tests.decoder_service.support import Running, running
+
+BAD = "<script>alert(1)</script>"
+TURNED = "\u202egnp.exe"
+DECLARED = """
+[metrics.word]
+kind = "string"
+description = "A word <b>of</b> the help"
+owner = "words@example.org"
+expires = 2099-12-31
+num_bits = 64
+num_hashes = 2
+num_cohorts = 16
+epsilon_infinity = 4.0
+epsilon_one = 3.0
+max_memoized_values = 3
+fallback = "other"
+"""
+VALUES = [BAD, TURNED, "'\"><b>", "plain", *map(str, range(20))]
+PUBLIC = {"/sign-in", "/dictionary"}
+MANY = 20_000
+INLINE = re.compile(r"<style|\sstyle=|\son[a-z]+=|<script(?! src=| type=.application/json)")
+
+
+@dataclass
+class Pages:
+    """The service, browsers of its people, and two results of ana's: `old`, `new`."""
+
+    service: Running
+    browsers: dict[str, httpx.Client]
+    old: str
+    new: str
+    large: str
+
+    def text(self, path: str, name: str = "ana", status: int = 200) -> str:
+        answer = self.browsers[name].get(path)
+        assert answer.status_code == status, answer.text[:500]
+        return answer.text
+
+
+def decoded(folder: Path, number: int) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Files and summary of a decoding of one week."""
+    metric, rng = parse_metrics(DECLARED).metrics["word"], np.random.default_rng(number)
+    weights = np.array([4.0, 2.0, 2.0, 1.0 + number] + [0.05] * 20)
+    one, _ = draw_aggregate(VALUES, weights / weights.sum(), 60_000, metric.params, rng, "word")
+    first = date(2026, 11, 2) + timedelta(days=7 * number)
+    one = replace(one, definition=metric.to_dict(), params_id=metric.params_id,
+                  first_day=first, last_day=first + timedelta(days=6))  # fmt: skip
+    out = folder / str(number)
+    decoding = decode(one, Candidates.from_strings([*VALUES, *(f"none{i}" for i in range(100))]))
+    write_outputs(decoding, out)
+    summary = write_decoding(decoding, out)
+    return {path.name: path.read_bytes() for path in out.iterdir()}, summary
+
+
+def many(content: bytes) -> bytes:
+    """The same table of candidates, with `MANY` more."""
+    table = parquet.read_table(io.BytesIO(content))
+    times = -(-MANY // table.num_rows)
+    whole = pa.concat_tables([table] * times).slice(0, MANY)
+    out = io.BytesIO()
+    parquet.write_table(whole, out)
+    return out.getvalue()
+
+
+def stored(
+    service: Running, number: int, files: dict[str, bytes], summary: Any, params_id: str = ""
+) -> str:
+    """The id of a result of ana's."""
+    manifest = json.loads(files["manifest.json"])
+    spec = JobSpec.model_validate(
+        {"kind": "decode", "source": {"files": ["a.json"]}, "candidates": {"numbers": [0, 5]}}
+    )
+    row = ResultRow(
+        id=f"{number:016x}",
+        key=f"{number:064x}",
+        question=f"{number:064x}",
+        supersedes=None,
+        kind="decode",
+        metric="word",
+        params_id=params_id or manifest["params_id"],
+        first_day=manifest["first_day"],
+        last_day=manifest["last_day"],
+        version="a version",
+        manifest=json.dumps(
+            {"spec": spec.model_dump(mode="json"), "inputs": {"aggregates": [["a" * 64]],
+             "candidates": None}, "notes": []}
+        ),
+        summary=json.dumps(summary),
+        released=False,
+        created=1_790_000_000.0 + number,
+    )  # fmt: skip
+    with service.service.database.change() as connection:
+        save_result(connection, row, files)
+        let_read(connection, row.id, service.people["ana"].id)
+    return row.id
+
+
+def signed_in(service: Running, name: str) -> httpx.Client:
+    """A browser of a person."""
+    headers = {"Origin": service.url}
+    with httpx.Client(base_url=service.url, headers=headers) as client:
+        answer = client.post("/sign-in", data={"key": service.keys[name], "next": "/lists"})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/lists")
+    return httpx.Client(base_url=service.url, headers=headers, cookies=client.cookies, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    folder = tmp_path_factory.mktemp("pages")
+    with running(f"sqlite:///{folder}/decoder.sqlite") as service:
+        weeks = [decoded(folder, number) for number in range(2)]
+        old, new = (stored(service, n + 1, *week) for n, week in enumerate(weeks))
+        files, summary = weeks[0]
+        large = {**files, "candidates.parquet": many(files["candidates.parquet"])}
+        whole = stored(service, 9, large, summary, "f" * 32)
+        browsers = {name: signed_in(service, name) for name in ("ana", "ben", "vic", "root")}
+        made = browsers["ana"].post("/lists", data={"name": f"{BAD}", "values": "a\nb"})
+        assert made.status_code == 303, made.text
+        yield Pages(service, browsers, old, new, whole)
+        for browser in browsers.values():
+            browser.close()
+
+
+def paths(pages: Pages) -> list[str]:
+    listed = pages.service.service.lists.all(pages.service.people["root"])[0].id
+    return ["/metrics", "/metrics/word", "/lists", f"/lists/{listed}", "/jobs", "/jobs/new",
+            "/jobs/new?kind=compare", "/jobs/new?kind=density", "/jobs/new?kind=series",
+            "/results", f"/results/{pages.old}", f"/results/{pages.old}?all=1&q=script",
+            "/compare", f"/compare?before={pages.old}&after={pages.new}", "/keys", "/audit",
+            "/sign-in", "/dictionary", "/nothing"]  # fmt: skip
+
+
+def test_every_page_is_strict_and_escapes_what_strangers_wrote(pages: Pages) -> None:
+    """No script, style or handler within a page; values are text, and marks that turn are seen."""
+    seen = ""
+    for path in paths(pages):
+        answer = pages.browsers["root"].get(path)
+        policy = answer.headers["content-security-policy"]
+        assert answer.status_code in (200, 404), path
+        assert answer.status_code == 200 or path == "/nothing", path
+        if path != "/nothing":
+            assert policy.startswith("default-src 'self'; base-uri 'none'"), path
+            assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        page = answer.text
+        assert BAD not in page, path
+        assert TURNED[0] not in page, path
+        assert not INLINE.search(page), path
+        seen += page
+    assert "&lt;script&gt;alert(1)" in seen
+    assert "\\u202egnp.exe" in seen
+
+
+def test_who_is_not_signed_in_is_asked_to(pages: Pages) -> None:
+    with pages.service.client(None) as client:
+        for path in paths(pages):
+            answer = client.get(path)
+            if path.partition("?")[0] in PUBLIC:
+                assert answer.status_code == 200
+            elif path != "/nothing":
+                assert answer.status_code == 303, path
+                assert answer.headers["location"].startswith("/sign-in?next=%2F"), path
+        for elsewhere in (
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "javascript:1",
+        ):
+            answer = client.post(
+                "/sign-in",
+                data={"key": pages.service.keys["ana"], "next": elsewhere},
+                headers={"Origin": pages.service.url},
+            )
+            assert answer.headers["location"] == "/metrics", elsewhere
+        wrong = client.post(
+            "/sign-in", data={"key": "rd_no"}, headers={"Origin": pages.service.url}
+        )
+        assert wrong.status_code == 401
+        assert "unknown to this decoder service, or revoked" in wrong.text
+
+
+def test_a_form_from_elsewhere_changes_nothing(pages: Pages) -> None:
+    cookies = pages.browsers["root"].cookies
+    forms = ["/lists", "/lists/aggregates", "/jobs", "/keys", "/sign-out",
+             f"/results/{pages.old}/check", f"/results/{pages.old}/release"]  # fmt: skip
+    for origin in ({}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+        with httpx.Client(base_url=pages.service.url, cookies=cookies) as client:
+            for form in forms:
+                assert client.post(form, data={"x": "1"}, headers=origin).status_code == 403, form
+    assert pages.text("/results", "vic").count("/results/0") == 0
+
+
+def test_a_role_sees_its_pages_alone(pages: Pages) -> None:
+    for path in ("/jobs", "/jobs/new", "/lists"):
+        assert "viewer" in pages.text(path, "vic", 403)
+        assert f'href="{path}"' not in pages.text("/metrics", "vic")
+    for path in ("/keys", "/audit"):
+        assert "needs admin" in pages.text(path, "ana", 403)
+    pages.text(f"/results/{pages.old}", "ben", 404)
+    pages.text(f"/results/{pages.old}", "vic", 404)
+    release = f"/results/{pages.old}/release"
+    assert pages.browsers["ana"].post(release, data={"released": "1"}).status_code == 303
+    page = pages.text(f"/results/{pages.old}", "vic")
+    assert "candidates.csv" not in page
+    assert "command line" not in page
+    assert "Every candidate" not in page
+    pages.text(f"/compare?before={pages.old}&after={pages.new}", "vic", 404)
+    assert pages.browsers["ana"].post(release).status_code == 303
+    pages.text(f"/results/{pages.old}", "vic", 404)
+
+
+def test_a_form_that_is_wrong_says_why_and_keeps_what_was_typed(pages: Pages) -> None:
+    given = {"kind": "decode", "aggregates": "f" * 64, "numbers": "0:7", "alpha": "7"}
+    answer = pages.browsers["ana"].post("/jobs", data=given)
+    assert answer.status_code == 422
+    assert "Level of the correction: '7' is not less than 1" in unescape(answer.text)
+    assert 'name="numbers" value="0:7"' in answer.text
+    assert 'value="7"' in answer.text
+    missing = pages.browsers["ana"].post("/jobs", data=given | {"alpha": "0.1"})
+    assert missing.status_code == 404
+    assert "there is no aggregate" in unescape(missing.text)
+    nothing = pages.browsers["ana"].post("/lists", data={"name": "empty"})
+    assert nothing.status_code == 422
+    assert "choose a file" in nothing.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"aggregates": ""}, "Counts: choose a metric of the collector, aggregates or files"),
+        ({"numbers": "5"}, "Numbers: '5' is not FIRST:LAST or FIRST:LAST:STEP, such as 0:100"),
+        ({"numbers": "a:b"}, "Numbers: 'a' is not a whole number"),
+        ({"dates": "2026"}, "Days: '2026' is not FIRST:LAST, such as 2026-01-01:2026-12-31"),
+        ({"level": "95"}, "Level of the intervals: '95' is not less than 1"),
+    ],
+)
+def test_a_problem_of_a_form_names_the_field_by_its_label(
+    pages: Pages, typed: dict[str, str], said: str
+) -> None:
+    given = {"kind": "decode", "aggregates": "f" * 64} | typed
+    answer = pages.browsers["ana"].post("/jobs", data=given)
+    assert answer.status_code == 422
+    assert said in unescape(answer.text)
+
+
+def test_a_table_is_searched_sorted_and_cut_by_its_address(pages: Pages) -> None:
+    result = f"/results/{pages.old}"
+
+    def values(query: str) -> list[str]:
+        page = pages.text(result + query)
+        return re.findall(r'<th scope="row" dir="auto">(.*?)</th>', page)
+
+    found = values("")
+    assert len(found) >= 4
+    assert values("?sort=share") == found[::-1]
+    assert values("?q=PLAIN") == ["plain"]
+    assert values("?rows=3&page=2") == found[3:6]
+    assert len(values("?all=1")) == 50
+    assert values("?all=1&q=none9&sort=value") == ["none9", *(f"none9{i}" for i in range(10))]
+    for odd in ("?page=x&rows=-1", "?sort=nothing", "?page=99999999999", "?q=%00%ff", "?rows=1e9"):
+        values(odd)
+
+
+def test_ten_thousand_rows_come_as_one_page(pages: Pages) -> None:
+    """How fast: benchmarks/pages.py."""
+    page = pages.text(f"/results/{pages.large}?all=1&rows=10000&sort=-share")
+    assert page.count('<th scope="row" dir="auto">') == 10_000
+    assert "page 1 of 2" in page
+
+
+def test_two_results_are_compared_by_a_job(pages: Pages) -> None:
+    path = f"/compare?before={pages.old}&after={pages.new}"
+    fields = [
+        (name, unescape(value))
+        for name, value in re.findall(r'type="hidden" name="(.*?)" value="(.*?)"', pages.text(path))
+    ]
+    assert {name for name, _ in fields} >= {"kind", "aggregates", "before_aggregates"}
+    assert ("kind", "compare") in fields
+    same = pages.text(f"/compare?before={pages.old}&after={pages.old}", status=422)
+    assert "share days" in same
+    other = pages.text(f"/compare?before={pages.large}&after={pages.old}", status=422)
+    assert "different versions" in other
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/results", "/releases"])
+def test_a_page_too_far_names_what_was_given(pages: Pages, path: str) -> None:
+    text = pages.text(f"{path}?page={'9' * 20}", status=422)
+    assert "page: " in text
+    assert "offset" not in text
+
+
+def test_the_page_of_an_error_has_the_menu_and_no_routes_of_programs(pages: Pages) -> None:
+    text = pages.text(f"/results/{'0' * 16}", status=404)
+    assert "/sign-out" in text
+    assert 'href="/schedules"' in text
+    assert "GET /v1" not in text
+    with pages.service.client(None) as anyone:
+        assert "/sign-out" not in anyone.get("/results/x").text
+
+
+def test_a_result_says_how_it_is_made_again(pages: Pages) -> None:
+    page = unescape(pages.text(f"/results/{pages.old}"))
+    assert "rappor decode --aggregate a.json --numbers 0:5 --method cavity" in page
+    spec = {"kind": "density", "source": {"collector": {"metric": "home", "first": "2026-01-01"}},
+            "map": {"split": "week", "slots": ["night; rm -rf /"]}}  # fmt: skip
+    row = ResultRow("a" * 16, "", "", None, "density", "home", "", None, None, "", "", "", False, 0)
+    assert command_of({"spec": spec}, row) == (
+        'rappor density home --collector "$COLLECTOR" --from 2026-01-01 --method field --by week '
+        "--alpha 0.05 --level 0.95 --slot 'night; rm -rf /' --every-window "
+        "-o result"
+    )
+
+
+def test_pages_without_rows_say_what_to_do(tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path}/decoder.sqlite") as service:
+        with signed_in(service, "ben") as ben:
+            for path, words in (
+                ("/metrics", "upload an aggregate"),
+                ("/results", "Start a job"),
+                ("/jobs", "Start one"),
+                ("/jobs/new", "Upload an aggregate"),
+                ("/lists", "There is no list yet"),
+                ("/compare", "no decoding to compare yet"),
+            ):
+                assert words in ben.get(path).text, path
+            assert "No worker is running" in ben.get("/jobs").text
+        with signed_in(service, "vic") as vic:
+            assert "Analysts release results" in vic.get("/results").text
+        metrics = parse_metrics(DECLARED).metrics["word"]
+        listed = {"name": "word", "params_id": metrics.params_id, "state": "current",
+                  "accepted": 12_345, "closed_through": "2026-11-20", "served": None,
+                  "waiting": None, "definition": metrics.to_dict()}  # fmt: skip
+        object.__setattr__(service.service, "metrics",
+                           Metrics(service.service.database, lambda: [listed]))  # fmt: skip
+        with service.client(None) as anyone:
+            page = anyone.get("/dictionary").text
+        for words in ("A word &lt;b&gt;of", "words@example.org", "2099-12-31", "epsilon 3.00",
+                      "odds change at most 20 times", "at most 16.9 %",
+                      "at most 100 %"):  # fmt: skip
+            assert words in page, words
+        with signed_in(service, "ben") as ben:
+            assert "12,345" in ben.get("/metrics?q=help").text
+            assert "has “nothing”" in ben.get("/metrics?q=nothing").text
+            assert "No day is served yet" in ben.get("/metrics/word").text
+
+
+def test_a_key_is_shown_once_and_revoked_by_a_page(pages: Pages) -> None:
+    root = pages.browsers["root"]
+    made = root.post("/keys", data={"name": "new", "role": "viewer", "label": "phone"})
+    found = re.search(r'id="new-key">(rd_viewer_([0-9a-f]{16})_[^<]+)<', made.text)
+    assert found
+    assert found[1] not in root.get("/keys").text
+    revoke = f"/keys/{found[2]}/revoke"
+    assert root.post(revoke).status_code == 422
+    assert root.post(revoke, data={"sure": "1"}).status_code == 303
+    with pages.service.client(None) as client:
+        headers = {"Origin": pages.service.url}
+        again = client.post("/sign-in", data={"key": found[1]}, headers=headers)
+    assert again.status_code == 401
+    assert "revoke-key" in root.get("/audit?q=revoke").text
+
+
+def test_files_of_the_pages_are_known_by_their_content(pages: Pages) -> None:
+    client = pages.browsers["ana"]
+    for name in ("page.css", "map.js", "job.js"):
+        answer = client.get(f"/static/{name}")
+        assert answer.status_code == 200
+        tag = {"If-None-Match": answer.headers["etag"]}
+        assert client.get(f"/static/{name}", headers=tag).status_code == 304
+    for name in ("../app.py", "%2e%2e%2fapp.py", "page.html.j2"):
+        assert client.get(f"/static/{name}").status_code == 404
+
+
+def test_rows_without_a_number_come_last() -> None:
+    rows = [{"v": "a", "n": None}, {"v": "b", "n": 1.0}, {"v": "c", "n": 2.0}]
+    for sort, order in (("n", "bca"), ("-n", "cba"), ("v", "abc"), ("-v", "cba")):
+        page = page_of(rows, "v", TableQuery(sort=sort))
+        assert "".join(row["v"] for row in page.rows) == order
+    assert TableQuery(sort="-n").by("n") == "?sort=n"
+    assert TableQuery(q="x", page=4).by("n") == "?q=x&sort=-n"

@@ -1,0 +1,249 @@
+"""Who may call which route, and what each sees: nobody another's jobs, results or lists."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from decoder_service.alarms.rows import AlarmRow, save_alarm
+from decoder_service.jobs.specs import JobSpec, Kind, Source, Window
+from decoder_service.results.rows import ResultRow, let_read, load_results, save_result
+from decoder_service.schedules.rows import ScheduleRow, save_schedule
+from decoder_service.shell.models import results
+from tests.decoder_service.support import WORDS, Running, decode_spec, submit
+
+NOT_THERE = "0" * 16
+SPEC = JobSpec(kind=Kind.DECODE, source=Source(collector=Window(metric="homepage"))).to_json()
+HOOK = {"name": "n", "channel": "webhook", "target": "https://example.org"}
+
+
+@pytest.fixture(scope="module")
+def things(served: Running) -> dict[str, str]:
+    """What ana has: a list, a job, an aggregate, a result; and a result that is released."""
+    with served.client("ana") as ana:
+        listed = ana.post("/v1/lists?name=mine", content=WORDS).json()["id"]
+        spec = decode_spec(ana, candidates={"list": listed})
+        job = submit(ana, spec)
+    found = {"list": listed, "job": job, "aggregate": spec["source"]["aggregates"][0]}
+    schedule = ("5" * 16, "s", served.people["ana"].id, "homepage", "day", SPEC, False, 0.0)
+    alarm = ("a" * 16, "5" * 16, "n", "webhook", "https://example.org", "x", "{}", False, 0.0)
+    with served.service.database.change() as connection:
+        save_schedule(connection, ScheduleRow(*schedule))
+        save_alarm(connection, AlarmRow(*alarm))
+    found |= {"schedule": schedule[0], "alarm": alarm[0]}
+    for name, released in (("result", False), ("released", True)):
+        found[name] = _store(served, name, released, found["aggregate"])
+    return found
+
+
+def _store(served: Running, name: str, released: bool, sha: str) -> str:
+    spec = {"kind": "decode", "source": {"files": ["f"]}}
+    row = ResultRow(
+        id=name.encode().hex()[:16].ljust(16, "0"),
+        key=name.ljust(64, "0"),
+        question=name,
+        supersedes=None,
+        kind="decode",
+        metric="m",
+        params_id="p",
+        first_day=None,
+        last_day=None,
+        version=served.service.jobs.limits.version,
+        manifest=json.dumps({"spec": spec, "inputs": {"aggregates": [[sha]]}}),
+        summary="{}",
+        released=released,
+        created=1.0,
+    )
+    with served.service.database.change() as connection:
+        save_result(connection, row, {"results.csv": b"a\n", "candidates.csv": b"secret\n"})
+        let_read(connection, row.id, served.people["ana"].id)
+    return row.id
+
+
+# route: what each gets; "ana" owns all of it. Sent with an empty object where a body is needed.
+OWN: list[tuple[str, str, Any, dict[str, int]]] = [
+    ("GET", "/v1/jobs/{job}", None, {"ana": 200, "root": 200}),
+    ("POST", "/v1/results/{result}/check", None, {"ana": 202, "root": 202}),
+    ("GET", "/v1/results/{result}", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{result}/data?format=csv", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{result}/files/results.csv", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{result}/files/candidates.csv", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{released}/files/candidates.csv", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{result}/counts/{aggregate}", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/results/{released}/counts/{aggregate}", None, {"ana": 200, "root": 200}),
+    ("POST", "/v1/results/{result}/release", {"released": False}, {"ana": 200, "root": 200}),
+    ("POST", "/v1/results/{released}/release", {"released": True}, {"ana": 200, "root": 200}),
+    ("POST", "/v1/results/{released}/check", None, {"ana": 202, "root": 202}),
+    ("GET", "/v1/lists/{list}", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/lists/{list}/content", None, {"ana": 200, "root": 200}),
+    ("POST", "/v1/lists/{list}/versions", b"a\nb\n", {"ana": 201, "root": 201}),
+    ("POST", "/v1/lists/{list}/share", {"shared": False}, {"ana": 200, "root": 200}),
+    ("POST", "/v1/jobs/{job}/cancel", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 200}),
+    ("GET", "/v1/schedules/{schedule}/series", None, {"ana": 200, "root": 200}),
+    # no collector is set up here
+    ("PUT", "/v1/schedules/{schedule}", {"name": "n"}, {"ana": 422, "root": 422}),
+    ("POST", "/v1/schedules/{schedule}/enable", {"enabled": False}, {"ana": 200, "root": 200}),
+    ("GET", "/v1/schedules/{schedule}/alarms", None, {"ana": 200, "root": 200}),
+    ("POST", "/v1/schedules/{schedule}/alarms", HOOK, {"ana": 201, "root": 201}),
+]
+RELEASE = {"name": "n", "policy": "p", "sources": [{"result": NOT_THERE}]}
+ANALYSTS = {"ana": 200, "ben": 200, "root": 200, "vic": 403}
+EVERYONE = {"ana": 200, "ben": 200, "root": 200, "vic": 200}
+ADMINS = {"ana": 403, "ben": 403, "root": 200, "vic": 403}
+ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
+    ("GET", "/v1/session", None, EVERYONE),
+    ("DELETE", "/v1/session", None, EVERYONE),
+    ("GET", "/v1/metrics", None, EVERYONE),
+    ("GET", "/v1/results", None, EVERYONE),
+    ("GET", "/v1/results/{released}", None, EVERYONE),
+    ("GET", "/v1/results/{released}/data?format=csv", None, EVERYONE),
+    ("GET", "/v1/results/{released}/files/results.csv", None, EVERYONE),
+    ("GET", "/v1/jobs", None, ANALYSTS),
+    ("GET", "/v1/lists", None, ANALYSTS),
+    ("GET", "/v1/aggregates", None, ANALYSTS),
+    ("GET", "/v1/schedules", None, ANALYSTS),
+    (
+        "POST",
+        "/v1/schedules",
+        {"name": "n", "metric": "m", "every": "day"},
+        {"ana": 422, "ben": 422, "root": 422, "vic": 403},
+    ),
+    ("GET", "/v1/releases", None, EVERYONE),
+    ("GET", f"/v1/releases/{NOT_THERE}", None, dict.fromkeys(EVERYONE, 404)),
+    ("GET", f"/v1/releases/{NOT_THERE}/difference", None, dict.fromkeys(EVERYONE, 404)),
+    ("GET", f"/v1/releases/{NOT_THERE}/files/release.csv", None, dict.fromkeys(EVERYONE, 404)),
+    ("POST", f"/v1/releases/{NOT_THERE}/approve", {"reason": "r"}, ADMINS | {"root": 404}),
+    ("POST", f"/v1/releases/{NOT_THERE}/reject", {"reason": "r"}, ADMINS | {"root": 404}),
+    (
+        "POST",
+        f"/v1/releases/{NOT_THERE}/withdraw",
+        {"reason": "r"},
+        {"ana": 404, "ben": 404, "root": 404, "vic": 403},
+    ),
+    # nothing here makes releases
+    ("POST", "/v1/releases", RELEASE, {"ana": 404, "ben": 404, "root": 404, "vic": 403}),
+    ("GET", "/v1/usage", None, ANALYSTS),
+    ("GET", "/v1/identities", None, ADMINS),
+    ("POST", f"/v1/identities/{NOT_THERE}/keep-out", {"out": True}, ADMINS | {"root": 404}),
+    ("GET", "/v1/keys", None, ADMINS),
+    ("GET", "/v1/audit", None, ADMINS),
+    ("POST", f"/v1/keys/{NOT_THERE}/revoke", None, ADMINS | {"root": 404}),
+    ("POST", "/v1/keys", {"name": "x", "role": "viewer"}, ADMINS | {"root": 201}),
+    ("POST", "/v1/lists?name=n", b"a\n", {"ana": 201, "ben": 201, "root": 201, "vic": 403}),
+    ("POST", "/v1/aggregates", b"{}", {"ana": 422, "ben": 422, "root": 422, "vic": 403}),
+    (
+        "POST",
+        "/v1/jobs",
+        {"kind": "decode", "source": {"files": ["x"]}},
+        {"ana": 404, "ben": 404, "root": 404, "vic": 403},
+    ),
+]
+OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/telemetry"), ("POST", "/v1/session")}
+LAST = [
+    ("DELETE", "/v1/schedules/{schedule}/alarms/{alarm}", None, {"ana": 200, "root": 404}),
+    ("DELETE", "/v1/schedules/{schedule}", None, {"ana": 200, "root": 404}),
+    ("DELETE", "/v1/lists/{list}", None, {"ana": 200, "root": 404}),
+    ("DELETE", "/v1/results/{result}", None, {"ana": 200, "root": 404}),
+]  # gone by then
+
+
+def ask(client: httpx.Client, method: str, path: str, body: Any) -> httpx.Response:
+    content = {"content": body} if isinstance(body, bytes) else {"json": body} if body else {}
+    return client.request(method, path, **content)
+
+
+@pytest.mark.parametrize("who", ["ben", "vic", "root", "ana", None])
+def test_every_route_asks_who_it_is(
+    served: Running, things: dict[str, str], who: str | None
+) -> None:
+    matrix = [(*row[:3], {"ben": 404, "vic": 404, **row[3]}) for row in OWN] + ROLES
+    for method, path, body, expected in matrix:
+        address = path.format(**things)
+        with served.client(who) as client:
+            answer = ask(client, method, address, body)
+        if who is None:
+            assert answer.status_code == 401, (method, path)
+        elif who == "vic" and answer.status_code == 403:  # a role that may not have such things
+            assert expected["vic"] in (403, 404), (method, path)
+        else:
+            assert answer.status_code == expected[who], (method, path, answer.text)
+        assert b"secret" not in answer.content or who in ("ana", "root")
+
+
+def test_the_matrix_has_every_route(served: Running) -> None:
+    with served.client(None) as client:
+        paths = client.get("/openapi.json").json()["paths"]
+    described = {(m.upper(), shape(path)) for path, methods in paths.items() for m in methods}
+    tested = {(m, shape(path.partition("?")[0])) for m, path, *_ in [*OWN, *ROLES, *LAST]}
+    assert described - OPEN == tested
+
+
+def shape(path: str) -> str:
+    """A path without the names of its parameters."""
+    fixed = {"v1", "jobs", "results", "lists", "keys", "audit", "metrics", "session", "aggregates"}
+    fixed |= {"schedules", "alarms", "series", "enable"}
+    fixed |= {"cancel", "check", "release", "data", "files", "content", "versions", "share"}
+    fixed |= {"releases", "difference", "approve", "reject", "withdraw", "counts"}
+    fixed |= {"usage", "identities", "keep-out"}
+    fixed |= {"revoke", "healthz", "readyz", "telemetry"}
+    return "/".join(part if part in fixed or not part else "*" for part in path.split("/"))
+
+
+def test_what_is_listed_is_ones_own(served: Running, things: dict[str, str]) -> None:
+    with served.client("ben") as ben, served.client("vic") as vic:
+        assert all(row["owner"] == "ben" for row in ben.get("/v1/jobs").json()["jobs"])
+        assert things["list"] not in ben.get("/v1/lists").text
+        assert things["aggregate"] not in ben.get("/v1/aggregates").text
+        for client in (ben, vic):
+            ids = [row["id"] for row in client.get("/v1/results").json()["results"]]
+            assert things["released"] in ids
+            assert things["result"] not in ids
+            files = client.get(f"/v1/results/{things['released']}").json()["files"]
+            assert [file["name"] for file in files] == ["results.csv"]
+
+
+def test_no_job_reads_what_its_owner_may_not_see(served: Running, things: dict[str, str]) -> None:
+    with served.client("ben") as ben:
+        mine = decode_spec(ben)
+        other_list = mine | {"candidates": {"list": things["list"]}}
+        assert ben.post("/v1/jobs", json=other_list).status_code == 404
+    with served.client("root") as root:
+        sha = root.post("/v1/aggregates", content=_aggregate()).json()["sha256"]
+    with served.client("ben") as ben:
+        foreign = {"kind": "decode", "source": {"aggregates": [sha]}}
+        assert ben.post("/v1/jobs", json=foreign).status_code == 404
+
+
+def _aggregate() -> bytes:
+    from tests.decoder_service.support import STRINGS
+
+    return STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
+
+
+def test_a_shared_list_is_read_by_others_and_changed_by_none(served: Running) -> None:
+    with served.client("ana") as ana, served.client("ben") as ben, served.client("vic") as vic:
+        shared = ana.post("/v1/lists?name=shared&shared=true", content=b"x\ny\n").json()["id"]
+        assert ben.get(f"/v1/lists/{shared}/content").content == b"x\ny\n"
+        assert ben.delete(f"/v1/lists/{shared}").status_code == 404
+        assert ben.post(f"/v1/lists/{shared}/versions", content=b"z\n").status_code == 404
+        assert vic.get(f"/v1/lists/{shared}").status_code == 403
+        assert ana.delete(f"/v1/lists/{shared}").status_code == 200
+        assert ben.get(f"/v1/lists/{shared}").status_code == 404
+
+
+def test_a_released_result_can_be_taken_back(served: Running, things: dict[str, str]) -> None:
+    path = f"/v1/results/{things['result']}"
+    with served.client("ana") as ana, served.client("vic") as vic:
+        assert vic.get(path).status_code == 404
+        ana.post(f"{path}/release", json={"released": True})
+        assert vic.get(path).status_code == 200
+        assert "spec" not in vic.get(path).json()["manifest"]
+        ana.post(f"{path}/release", json={"released": False})
+        assert vic.get(path).status_code == 404
+    with served.service.database.read() as connection:
+        row = load_results(connection, results.c.id == things["result"], 1)[0]
+    assert not row.released

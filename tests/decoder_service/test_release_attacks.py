@@ -1,0 +1,282 @@
+"""Releases between the proposal and the approval: what changes meanwhile is seen or refused."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from decoder_service.people.access import COMMAND_LINE, Access
+from decoder_service.people.permissions import Role
+from decoder_service.releases import rows
+from decoder_service.releases.models import release_files, releases
+from decoder_service.shell.models import results
+from publication.release import make_keys
+from rappor_cli.main import main
+from tests.decoder_service.release_support import (
+    decoded,
+    get,
+    proposal,
+    propose,
+    releasing,
+    settle,
+    stored,
+)
+from tests.decoder_service.support import Running
+from tests.decoder_service.test_pages import signed_in
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    found: dict[str, bytes] = decoded(tmp_path_factory.mktemp("decoded"), "attacked", 0)
+    return found
+
+
+@pytest.fixture
+def served(tmp_path: Path, keys: tuple[Path, Path]) -> Iterator[Running]:
+    with releasing(f"sqlite:///{tmp_path}/d.sqlite", keys[0]) as one:
+        yield one
+
+
+def page(service: Running, who: str, path: str) -> str:
+    with signed_in(service, who) as browser:
+        return str(browser.get(path).text)
+
+
+def test_what_is_not_as_it_was_proposed_is_not_approved_or_signed(
+    served: Running, made: dict[str, bytes]
+) -> None:
+    """Files that somebody changed in the database, with their digests there or without."""
+    result = stored(served, made, "ana")
+    for name, with_digest in (
+        ("manifest.json", False),
+        ("manifest.json", True),
+        ("release.csv", False),
+        ("release.csv", True),
+    ):
+        asked = proposal(f"{name} {with_digest}", result)
+        release = propose(served, "ana", asked)["id"]
+        with served.service.database.change() as connection:
+            old = rows.load_release_file(connection, release, name)
+            assert old is not None
+            new = old.replace(b"0.5", b"0.6").replace(b"public", b"secret") + b"\n"
+            values: dict[str, Any] = {"content": zlib.compress(new)}
+            if with_digest:
+                values |= {"sha256": sha256(new).hexdigest(), "size": len(new)}
+            own = (release_files.c.release_id == release) & (release_files.c.name == name)
+            connection.execute(update(release_files).where(own).values(**values))
+        answer = settle(served, "root", release)
+        assert answer.status_code == 409, answer.text
+        assert f"file '{name}' is not as it was proposed" in answer.json()["detail"]
+        shown = get(served, "root", f"/v1/releases/{release}").json()
+        assert (shown["state"], shown["signed"]) == ("proposed", False)
+        assert get(served, "vic", f"/v1/releases/{release}").status_code == 404
+        assert settle(served, "root", release, "reject").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"[]", b"3", b'{"files": [1]}', b'{"files": 3}', b'{"files": {"release.csv": "x"}}',
+     b'{"files": {"release.csv": {}}}', b"[" * 100_000],
+)  # fmt: skip
+def test_a_manifest_that_is_none_is_not_approved_though_its_digests_fit(
+    served: Running, made: dict[str, bytes], manifest: bytes
+) -> None:
+    release = propose(served, "ana", proposal("a", stored(served, made, "ana")))["id"]
+    digest = sha256(manifest).hexdigest()
+    with served.service.database.change() as connection:
+        own = (release_files.c.release_id == release) & (release_files.c.name == "manifest.json")
+        content = {"content": zlib.compress(manifest), "sha256": digest, "size": len(manifest)}
+        connection.execute(update(release_files).where(own).values(**content))
+        row = update(releases).where(releases.c.id == release)
+        connection.execute(row.values(digest=digest))
+    answer = settle(served, "root", release)
+    assert answer.status_code == 409, answer.text
+    assert "is not as it was proposed" in answer.json()["detail"]
+
+
+def test_a_file_that_was_added_or_taken_away_is_not_approved(
+    served: Running, made: dict[str, bytes]
+) -> None:
+    result = stored(served, made, "ana")
+    for name in ("extra.csv", ""):
+        release = propose(served, "ana", proposal(f"added {name}".strip(), result))["id"]
+        with served.service.database.change() as connection:
+            if name:
+                rows.add_files(connection, release, {name: b"more\n"})
+            else:
+                own = release_files.c.release_id == release
+                gone = own & (release_files.c.name == "release.csv")
+                connection.execute(release_files.delete().where(gone))
+        assert settle(served, "root", release).status_code == 409
+
+
+def test_a_key_that_is_revoked_while_it_approves_approves_nothing(
+    served: Running, made: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request has come in and knows who asks; before it writes, the key is revoked."""
+    release = propose(served, "ana", proposal("a", stored(served, made, "ana")))["id"]
+    service, holds = served.service, Access.check_holds
+    root = served.people["root"]
+
+    def revoked_first(self: Access, connection: Any, person: Any) -> None:
+        key = update(keys_table()).where(keys_table().c.key_id == root.key_id)
+        connection.execute(key.values(revoked=1.0))
+        holds(self, connection, person)
+
+    monkeypatch.setattr(Access, "check_holds", revoked_first)
+    assert settle(served, "root", release).status_code == 401
+    monkeypatch.undo()
+    assert get(served, "root", f"/v1/releases/{release}").json()["state"] == "proposed"
+    service.access.revoke_key(COMMAND_LINE, root.key_id)
+    assert settle(served, "root", release).status_code == 401
+    assert settle(served, "rita", release).status_code == 200
+
+
+def keys_table() -> Any:
+    from decoder_service.shell.models import keys
+
+    return keys
+
+
+def test_the_keys_of_a_proposer_are_replaced_and_revoked(
+    served: Running, made: dict[str, bytes]
+) -> None:
+    """Another key is still the same person; without any, who approves is told."""
+    asked = proposal("a", stored(served, made, "root"))
+    release = propose(served, "root", asked)["id"]
+    path, service = f"/v1/releases/{release}", served.service
+    other = service.access.create_key(COMMAND_LINE, "root", Role.ADMIN, "new").text
+    service.access.revoke_key(COMMAND_LINE, served.people["root"].key_id)
+    with served.client("rita") as client:
+        client.headers["Authorization"] = f"Bearer {other}"
+        assert client.post(f"{path}/approve", json={"reason": "x"}).status_code == 403
+    assert get(served, "rita", path).json()["proposer_holds"] is True
+    assert "has no key that holds" not in page(served, "rita", f"/releases/{release}")
+    service.access.revoke_key(COMMAND_LINE, service.access.person_of_key(other).key_id)
+    assert get(served, "rita", path).json()["proposer_holds"] is False
+    assert "has no key that holds" in page(served, "rita", f"/releases/{release}")
+    assert settle(served, "rita", release).status_code == 200
+    shown = get(served, "vic", path).json()
+    assert not {"proposer_holds", "sources"} & shown.keys()
+
+
+def test_results_that_were_superseded_or_deleted_are_told_to_who_approves(
+    served: Running, made: dict[str, bytes]
+) -> None:
+    old, later, gone = (stored(served, made, "ana") for _ in range(3))
+    asked = {**proposal("a", old), "note": "two"}
+    release = propose(served, "ana", asked)["id"]
+    deleted = propose(served, "ana", proposal("b", gone))["id"]
+    with served.service.database.change() as connection:
+        newer = update(results).where(results.c.id == later)
+        connection.execute(newer.values(supersedes=old))
+    with served.client("ana") as ana:
+        assert ana.delete(f"/v1/results/{gone}").status_code == 200
+    (source,) = get(served, "root", f"/v1/releases/{release}").json()["sources"]
+    assert source == {"result": old, "strata": {}, "is_there": True, "superseded_by": later}
+    text = page(served, "root", f"/releases/{release}")
+    assert "A later version of the decoder answered the question of one result again" in text
+    assert f'<a href="/results/{later}">' in text
+    (source,) = get(served, "root", f"/v1/releases/{deleted}").json()["sources"]
+    assert (source["is_there"], source["superseded_by"]) == (False, None)
+    text = page(served, "root", f"/releases/{deleted}")
+    assert f"Result {gone}, deleted since" in text
+    assert f"/results/{gone}" not in text
+    assert settle(served, "root", deleted).status_code == 200  # what was built stays as it is
+    assert "again. Compare them" not in page(served, "root", f"/releases/{deleted}")
+
+
+def test_two_processes_with_two_keys_sign_once(
+    made: dict[str, bytes], keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Approvals at the same time, one by a process that was given another key."""
+    url, other = f"sqlite:///{tmp_path}/d.sqlite", make_keys(tmp_path / "other")[0]
+    with releasing(url, keys[0]) as one, releasing(url, other) as two:
+        release = propose(one, "ana", proposal("a", stored(one, made, "ana")))["id"]
+        codes, starting = [], threading.Barrier(6)
+
+        def approve(service: Running, who: str) -> None:
+            starting.wait()
+            codes.append(settle(service, who, release).status_code)
+
+        threads = [threading.Thread(target=approve, args=(service, who))
+                   for service in (one, two, two) for who in ("root", "rita")]  # fmt: skip
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(codes) == [200, 409, 409, 409, 409, 409]
+        files = get(one, "vic", f"/v1/releases/{release}").json()["files"]
+        assert [one["name"] for one in files].count("manifest.sig") == 1
+
+
+def test_a_signature_holds_after_restarts_and_another_key(
+    made: dict[str, bytes], keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """What was approved stays signed by its key, and later ones are built on it with another."""
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    other, public, _ = make_keys(tmp_path / "other")
+    with releasing(url, keys[0]) as service:
+        first = propose(service, "ana", proposal("a", stored(service, made, "ana")))["id"]
+        assert settle(service, "root", first).status_code == 200
+    with releasing(url, other) as service:
+        later = stored(service, decoded(tmp_path, "attacked", 1), "ana")
+        second = propose(service, "ana", proposal("a", later))
+        assert second["base"] == first
+        assert settle(service, "root", second["id"]).status_code == 200
+    with releasing(url) as service:
+        for release, key in ((first, keys[1]), (second["id"], public)):
+            folder = tmp_path / release
+            folder.mkdir()
+            for file in get(service, "vic", f"/v1/releases/{release}").json()["files"]:
+                path = f"/v1/releases/{release}/files/{file['name']}"
+                (folder / file["name"]).write_bytes(get(service, "vic", path).content)
+            for public_key, code in ((keys[1], 0), (public, 0)):
+                wanted = 0 if public_key == key else 1
+                command = ["release", "verify", str(folder), "--public-key", str(public_key)]
+                assert main(command) == wanted + code
+
+
+def test_before_the_approval_nobody_else_reads_anything(
+    served: Running, made: dict[str, bytes]
+) -> None:
+    """By every route and page, with every method that reads; of a rejected one for good."""
+    release = propose(served, "ana", proposal("hush", stored(served, made, "ana"), note="psst"))
+    identity = release["id"]
+    paths = [f"/v1/releases/{identity}", f"/v1/releases/{identity}/difference"]
+    paths += [f"/releases/{identity}", f"/releases/{identity}/approve"]
+    paths += [f"/v1/releases/{identity}/files/{name}" for name in
+              ("manifest.json", "release.csv", "manifest.sig", "none")]  # fmt: skip
+    for settled in (False, True):
+        if settled:
+            assert settle(served, "root", identity, "reject").status_code == 200
+        for who in ("vic", "ben"):
+            with served.client(who) as client, signed_in(served, who) as browser:
+                for asker in (client, browser):
+                    for path in paths:
+                        answer = asker.get(path)
+                        assert answer.status_code in (404, 405), (who, path)
+                        assert asker.head(path).status_code in (404, 405)
+                    for state in ("", "proposed", "rejected"):
+                        query = {"state": state} if state else {}
+                        for listing in ("/v1/releases", "/releases"):
+                            text = asker.get(listing, params=query).text
+                            assert identity not in text
+                            assert "hush" not in text
+                    for act in ("approve", "reject", "withdraw"):
+                        headers = {"Origin": served.url}
+                        answer = asker.post(
+                            f"/v1/releases/{identity}/{act}", json={"reason": "x"}, headers=headers
+                        )
+                        assert answer.status_code in (403, 404), (who, act, answer.text)
+                        assert "hush" not in answer.text
+    with served.service.database.read() as connection:
+        (row,) = rows.load_releases(connection, releases.c.id == identity, 1)
+    assert (row.state, row.reviewer) == ("rejected", served.people["root"].id)

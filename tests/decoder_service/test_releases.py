@@ -1,0 +1,342 @@
+"""Releases in the service: proposed from results, approved by a second person, then public."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Role
+from decoder_service.releases import rows
+from decoder_service.releases import rules as operations
+from decoder_service.releases import sources as release_sources
+from decoder_service.releases.models import releases as table
+from decoder_service.releases.rows import ReleaseState
+from decoder_service.shell.errors import ConflictError
+from publication.release import read_release
+from tests.decoder_service.release_support import (
+    POLICY,
+    WORDS,
+    decoded,
+    proposal,
+    propose,
+    releasing,
+    settle,
+    stored,
+)
+from tests.decoder_service.support import Running
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("releases")
+    with releasing(f"sqlite:///{folder}/decoder.sqlite") as one:
+        yield one
+
+
+Make = Callable[..., dict[str, bytes]]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Files of a decoding, made once."""
+    folder, made = tmp_path_factory.mktemp("decoded"), dict[Any, dict[str, bytes]]()
+
+    def make(metric: str, week: int, seed: int = 0, days: int = 7) -> dict[str, bytes]:
+        key = (metric, week, seed, days)
+        if key not in made:
+            made[key] = decoded(folder, *key)
+        return made[key]
+
+    return make
+
+
+def get(service: Running, who: str, path: str, status: int = 200) -> Any:
+    with service.client(who) as client:
+        answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    return answer
+
+
+def test_a_release_is_proposed_approved_and_downloaded(
+    served: Running, files: Make, tmp_path: Path
+) -> None:
+    result = stored(served, files("whole", 0), "ana")
+    made = propose(served, "ana", proposal("whole", result, note="the first week"))
+    path = f"/v1/releases/{made['id']}"
+    assert (made["state"], made["number"], made["base"]) == ("proposed", 1, None)
+    for name in ("ben", "vic"):
+        get(served, name, path, 404)
+        get(served, name, f"{path}/files/release.csv", 404)
+        get(served, name, f"{path}/difference", 404)
+        assert made["id"] not in get(served, name, "/v1/releases").text
+    told = get(served, "root", f"{path}/difference").json()
+    assert [one["change"] for one in told["changes"]] == ["new table", "new", "new", "new"]
+    assert {one["cell"] for one in told["changes"][1:]} == set(WORDS[:3])
+    assert settle(served, "root", made["id"]).status_code == 200
+    shown = get(served, "vic", path).json()
+    assert shown["state"] == "approved"
+    assert not {"reviewer", "sources", "policy", "reason", "note"} & shown.keys()
+    for file in shown["files"]:
+        content = get(served, "vic", f"{path}/files/{file['name']}").content
+        (tmp_path / file["name"]).write_bytes(content)
+    release = read_release(tmp_path)
+    assert release.digest == made["digest"]
+    assert release.tables[0].metric == "whole"
+    get(served, "vic", f"{path}/difference", 404)
+    acts = get(served, "root", "/v1/audit?limit=1000").json()["entries"]
+    mine = [one["act"] for one in acts if made["id"] in json.dumps(one)]
+    assert {"propose-release", "approve-release", "read-release"} <= set(mine)
+
+
+def test_nobody_approves_what_they_proposed_not_with_another_key(
+    served: Running, files: Make
+) -> None:
+    for who in ("ana", "root"):
+        release = propose(
+            served, who, proposal(f"own of {who}", stored(served, files("own", 0), who))
+        )["id"]
+        service = served.service
+        other = service.access.create_key(COMMAND_LINE, who, Role.ADMIN, "a second key").text
+        with served.client(who) as client:
+            client.headers["Authorization"] = f"Bearer {other}"
+            for act in ("approve", "reject"):
+                answer = client.post(f"/v1/releases/{release}/{act}", json={"reason": "mine"})
+                assert answer.status_code == 403, answer.text
+                assert "you proposed" in answer.json()["detail"]
+        assert get(served, who, f"/v1/releases/{release}").json()["state"] == "proposed"
+        person = served.people[who]
+        with service.database.change() as connection:  # the UPDATE itself refuses it
+            row = rows.load_releases(connection, table.c.id == release, 1)[0]
+            for state in (ReleaseState.APPROVED, ReleaseState.REJECTED):
+                assert not rows.decide(connection, row, state, person.id, 1.0)
+            assert not rows.decide(connection, row, ReleaseState.WITHDRAWN, "0" * 16, 1.0)
+        assert settle(served, "rita", release, "reject").status_code == 200
+
+
+def test_only_who_may_review_decides_and_only_the_proposer_withdraws(
+    served: Running, files: Make
+) -> None:
+    asked = proposal("roles", stored(served, files("roles", 0), "ana"))
+    release = propose(served, "ana", asked)["id"]
+    for who in ("ben", "vic"):
+        for act in ("approve", "reject"):
+            assert settle(served, who, release, act).status_code == 403
+    assert settle(served, "ben", release, "withdraw").status_code == 404
+    assert settle(served, "vic", release, "withdraw").status_code == 403
+    assert settle(served, "root", release, "withdraw").status_code == 403
+    with served.client("root") as root:
+        empty = root.post(f"/v1/releases/{release}/approve", json={"reason": ""})
+    assert empty.status_code == 422
+    assert settle(served, "ana", release, "withdraw").status_code == 200
+    get(served, "ana", f"/v1/releases/{release}/files/release.csv", 404)
+    for name in ("vic", "ben"):
+        get(served, name, f"/v1/releases/{release}", 404)
+
+
+@pytest.mark.parametrize("first", ["approve", "reject", "withdraw"])
+def test_what_is_settled_stays(served: Running, files: Make, first: str) -> None:
+    asked = proposal(f"settled {first}", stored(served, files(f"settled-{first}", 0), "ana"))
+    release = propose(served, "ana", asked)["id"]
+    who = "ana" if first == "withdraw" else "root"
+    assert settle(served, who, release, first).status_code == 200
+    before = get(served, "root", f"/v1/releases/{release}").json()
+    for by, act in (("rita", "approve"), ("rita", "reject"), ("ana", "withdraw")):
+        answer = settle(served, by, release, act)
+        assert answer.status_code == 409, answer.text
+        assert "already" in answer.json()["detail"]
+    with served.service.database.change() as connection:  # the UPDATE itself refuses it
+        row = rows.load_releases(connection, table.c.id == release, 1)[0]
+        for by, state in (("rita", "approved"), ("rita", "rejected"), ("ana", "withdrawn")):
+            person = served.people[by].id
+            assert not rows.decide(connection, row, ReleaseState(state), person, 1.0)
+    assert get(served, "root", f"/v1/releases/{release}").json() == before
+
+
+def test_the_next_release_is_consistent_with_the_approved_one(served: Running, files: Make) -> None:
+    first, again = (stored(served, files("series", 0, seed), "ana") for seed in (0, 1))
+    made = propose(served, "ana", proposal("series", first))["id"]
+    assert settle(served, "root", made).status_code == 200
+    refusing = POLICY + 'on_change = "refuse"\n'
+    with served.client("ana") as ana:  # another decoding of the same week has other numbers
+        answer = ana.post("/v1/releases", json=proposal("series", again, policy=refusing))
+    assert answer.status_code == 422
+    assert "was published with another" in answer.json()["detail"]
+    kept = propose(served, "ana", proposal("series", again))
+    assert (kept["number"], kept["base"]) == (2, made)
+    told = get(served, "root", f"/v1/releases/{kept['id']}/difference").json()
+    assert (told["changes"], told["policy"]) == ([], {})  # what was shown stays as it was
+    next_week = stored(served, files("series", 1), "ana")
+    changed = POLICY.replace("min_low = 0.01", "min_low = 0.02")
+    later = propose(served, "ana", proposal("series", next_week, policy=changed))["id"]
+    told = get(served, "root", f"/v1/releases/{later}/difference").json()
+    assert [one["change"] for one in told["changes"]] == ["new table", *["new"] * 3, "table gone"]
+    assert told["policy"] == {"min_low": [0.01, 0.02]}
+
+
+def test_a_release_of_another_name_is_known_too(served: Running, files: Make) -> None:
+    """Two windows that differ by one day tell of that day, whatever the releases are called."""
+    week = stored(served, files("windows", 0), "ana")
+    six_days = stored(served, files("windows", 0, 2, 6), "ana")
+    first = propose(served, "ana", proposal("a name", week))["id"]
+    assert settle(served, "root", first).status_code == 200
+    second = propose(served, "ana", proposal("another name", six_days))
+    assert second["base"] is None
+    text = get(served, "root", f"/v1/releases/{second['id']}/files/release.json").json()
+    assert text["tables"][0]["withheld"] == "c"
+    assert len(text["earlier"]) == 1
+
+
+@pytest.mark.parametrize("same_name", [True, False])
+def test_of_two_built_on_the_same_ones_one_is_approved(
+    served: Running, files: Make, same_name: bool
+) -> None:
+    metric = f"race-{same_name}".lower()
+    made = []
+    for number in range(2):
+        name = f"race {same_name}" if same_name else f"race of {number}"
+        of = f"{metric}-{number}" if same_name else metric  # a name, or a metric, in common
+        result = stored(served, files(of, number), "ana")
+        made.append(propose(served, "ana", proposal(name, result))["id"])
+    assert settle(served, "root", made[0]).status_code == 200
+    answer = settle(served, "root", made[1])
+    assert answer.status_code == 409
+    assert "proposed again" in answer.json()["detail"]
+    shown = get(served, "ana", f"/v1/releases/{made[1]}").json()
+    assert (shown["state"], shown["stale"]) == ("proposed", True)
+    assert settle(served, "root", made[1], "reject").status_code == 200
+
+
+def test_the_database_refuses_what_came_second(
+    served: Running, files: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, where both looked before either wrote."""
+    made = [
+        propose(served, "ana", proposal(name, stored(served, files("index", 0), "ana")))["id"]
+        for name in ("index 1", "index 2")
+    ]
+    monkeypatch.setattr(operations, "is_stale", lambda *_: False)
+    releases, root = served.service.releases, served.people["root"]
+    releases.approve(root, made[0], "good")
+    with pytest.raises(ConflictError, match="proposed again"):
+        releases.approve(root, made[1], "good")
+    assert releases.get(root, made[1]).state == "proposed"
+    assert releases.get(root, made[1]).decided is None
+
+
+def test_concurrent_decisions_have_one_winner(database_url: str, files: Make) -> None:
+    with releasing(database_url) as served:
+        asked = [
+            proposal(name, stored(served, files("both", 0), "ana")) for name in ("both", "both too")
+        ]
+        made = [propose(served, "ana", one)["id"] for one in asked]
+        starting, codes = threading.Barrier(8), []
+
+        def decide(who: str, release: str, act: str) -> None:
+            starting.wait()
+            codes.append((act, release, settle(served, who, release, act).status_code))
+
+        acts = [("root", made[0], "approve"), ("rita", made[0], "approve")]
+        acts += [("root", made[1], "approve"), ("rita", made[1], "approve")]
+        acts += [("rita", made[0], "reject"), ("root", made[1], "reject")]
+        acts += [("ana", made[0], "withdraw"), ("ana", made[1], "withdraw")]
+        threads = [threading.Thread(target=decide, args=act) for act in acts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        won = [(act, release) for act, release, code in codes if code == 200]
+        assert {code for *_, code in codes} <= {200, 409}
+        assert sorted(release for _, release in won) == sorted(made)  # one decision of each
+        assert sum(act == "approve" for act, _ in won) <= 1  # both were built on none
+        states = {"approve": "approved", "reject": "rejected", "withdraw": "withdrawn"}
+        for act, release in won:
+            shown = get(served, "root", f"/v1/releases/{release}").json()
+            assert shown["state"] == states[act]
+        with served.service.database.read() as connection:
+            numbers = rows.approved_numbers(connection, ["both"])
+        assert numbers == {"both": sum(act == "approve" for act, _ in won)}
+
+
+def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> None:
+    own, foreign = (stored(served, files("refused", 0), who) for who in ("ana", "ben"))
+    series = stored(served, files("refused", 0), "ana", "series")
+    broken = stored(served, {"manifest.json": files("refused", 0)["manifest.json"]}, "ana")
+    without = POLICY.replace("min_reports = 1000\n", "")
+    strata = {"sources": [{"result": own, "strata": {"region": "north"}}]}
+    cases: list[tuple[dict[str, Any], int, str]] = [
+        (proposal("x", foreign), 404, "no result"),
+        (proposal("x", "0" * 16), 404, "no result"),
+        (proposal("x", own, own), 422, "twice"),
+        (proposal("x", series), 422, "a series is not released"),
+        (proposal("x", broken), 422, "holds neither"),
+        (proposal("x", own, policy=without), 422, "keys missing: min_reports"),
+        (proposal("x", own, policy="["), 422, "not TOML"),
+        (proposal("x", own, policy="a = " + "[" * 50_000), 422, "nested"),
+        (proposal("x", own, policy="a = 1e999999999999999999999"), 422, "digits"),
+        (proposal("x", own, policy=POLICY + "a = '\udcff'"), 422, "is not text"),
+        (proposal("x", own, policy="x" * (1 << 17)), 422, "policy"),
+        (proposal("x", own) | strata, 422, "region"),
+        (proposal("", own), 422, "name"),
+        (proposal("a\u202eb", own), 422, "printable"),
+        (proposal("x"), 422, "sources"),
+        (proposal("x", own) | {"issued": "2020-01-01"}, 422, "issued"),
+    ]
+    for number in ("min_low = 1" + "0" * 400, "sealed_after_days = 9999999999"):
+        name = number.partition(" ")[0]
+        lines = [line for line in POLICY.splitlines() if not line.startswith(name)]
+        cases.append((proposal("x", own, policy="\n".join([*lines, number])), 422, name))
+    levels = '[roll_up.refused]\ntree = "cells"\nlevels = 999999999999\n'
+    cases.append((proposal("x", own, policy=POLICY + levels), 422, "levels"))
+    with served.client("ana") as ana:
+        for asked, status, text in cases:
+            headers = {"Content-Type": "application/json"}
+            answer = ana.post("/v1/releases", content=json.dumps(asked).encode(), headers=headers)
+            assert answer.status_code == status, (text, answer.text)
+            assert text in answer.json()["detail"], answer.text
+            assert "/tmp" not in answer.text
+    with served.client("vic") as vic:
+        assert vic.post("/v1/releases", json=proposal("x", own)).status_code == 403
+
+
+def test_a_policy_shows_nothing_that_hides(served: Running, files: Make) -> None:
+    owner = POLICY.replace('"stats@example.org"', '"a\\u0000\\u202eb"')
+    own = stored(served, files("hidden", 0), "ana")
+    made = propose(served, "ana", proposal("hidden", own, policy=owner))
+    assert made["owner"] == "a\\x00\\u202eb"
+
+
+def test_what_waits_is_bounded(
+    served: Running, files: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = stored(served, files("bounded", 0), "ben")
+    monkeypatch.setattr(operations, "MAX_WAITING", 1)
+    made = propose(served, "ben", proposal("bounded", own))["id"]
+    with served.client("ben") as ben:
+        answer = ben.post("/v1/releases", json=proposal("bounded", own))
+        assert answer.status_code == 429
+        assert settle(served, "ben", made, "withdraw").status_code == 200
+        monkeypatch.setattr(release_sources, "MAX_SOURCE_BYTES", 1000)
+        answer = ben.post("/v1/releases", json=proposal("bounded", own))
+    assert answer.status_code == 429
+    assert "1,000 bytes" in answer.json()["detail"]
+    monkeypatch.undo()
+    with served.service.database.read() as connection:
+        assert rows.held_by(connection, served.people["ben"].id) == (0, 0)
+
+
+def test_one_release_is_built_at_a_time(served: Running, files: Make) -> None:
+    own = stored(served, files("one", 0), "ana")
+    with served.client("ana") as ana:
+        with served.service.releases.building:
+            answer = ana.post("/v1/releases", json=proposal("one", own))
+            assert answer.status_code == 503
+            assert "being built" in answer.json()["detail"]
+        bad = ana.post("/v1/releases", json=proposal("one", own, policy="["))
+        assert bad.status_code == 422
+        assert ana.post("/v1/releases", json=proposal("one", own)).status_code == 201

@@ -1,0 +1,113 @@
+"""Any answer to `decoder_client` that is wrong is refused in words and held to a size."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from decoder.errors import RemoteError
+from decoder_client import Result, Service
+from decoder_client import http as remote_http
+
+DEEP = b"[" * 200_000
+
+
+@contextmanager
+def answering(code: int, body: bytes, length: int | None = None) -> Iterator[Service]:
+    """A server that gives one answer to everything. length: as it says; that of the body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body) if length is None else length))
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+            self.end_headers()
+            self.wfile.write(body)
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield Service(f"http://127.0.0.1:{server.server_address[1]}", "key")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+ASKED: list[Callable[[Service], object]] = [
+    Service.releases,
+    Service.jobs,
+    Service.results,
+    Service.lists,
+    Service.usage,
+    lambda service: service.job("a").state,
+    lambda service: service.release("a").digest,
+    lambda service: service.result("a").id,
+]
+
+
+@pytest.mark.parametrize("body", [DEEP, b"[]", b"3", b"null", b"\xff", b"", b'"text"'])
+def test_what_is_no_object_is_refused(body: bytes) -> None:
+    with answering(200, body) as service:
+        for ask in ASKED:
+            with pytest.raises(RemoteError, match="is not a decoder service; check the address"):
+                ask(service)
+
+
+def test_what_has_no_such_member_is_refused() -> None:
+    with answering(200, b'{"other": 1}') as service:
+        for ask in ASKED:
+            if ask is not Service.usage:
+                with pytest.raises(RemoteError, match="the answer has no '"):
+                    ask(service)
+    for rows in (b'{"jobs": 3}', b'{"jobs": [1, null]}'):
+        with answering(200, rows) as service, pytest.raises(RemoteError, match="is not a decoder"):
+            service.jobs()
+
+
+def test_an_answer_is_held_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_http, "_MOST_BYTES", 1000)
+    with answering(200, b"x" * 1001) as service:
+        for ask in (Service.jobs, lambda one: Result(one, {"id": "a"}).file("report.html")):
+            with pytest.raises(RemoteError, match="sends more than 1,000 bytes"):
+                ask(service)
+    with answering(200, b"{}", 100) as service, pytest.raises(RemoteError, match="less than it"):
+        service.jobs()
+
+
+def test_a_refusal_is_shown_as_text_and_in_short() -> None:
+    said = {"detail": "\x1b[31mred\u202e" + "x" * 100_000}
+    with answering(400, json.dumps(said).encode()) as service:
+        with pytest.raises(RemoteError) as refused:
+            service.jobs()
+        assert str(refused.value).isprintable()
+        assert len(str(refused.value)) < 2100
+    for body, length in ((DEEP, None), (b"{}", 100), (b"[]", None), (b"no JSON", None)):
+        with (
+            answering(404, body, length) as service,
+            pytest.raises(RemoteError, match="answered 404: Not Found"),
+        ):
+            service.jobs()
+    with (
+        answering(307, b"") as service,
+        pytest.raises(RemoteError, match="another address, which is not followed"),
+    ):
+        service.jobs()
+
+
+@pytest.mark.parametrize("body", [DEEP, b"[]", b"3", b"{}", b'{"detected": 3}', b"\xff"])
+def test_a_table_of_a_result_that_is_none_is_refused(body: bytes) -> None:
+    with (
+        answering(200, body) as service,
+        pytest.raises(RemoteError, match="has no table that can be read"),
+    ):
+        Result(service, {"id": "a", "kind": "decode"}).rows()

@@ -1,0 +1,159 @@
+"""Releases by `decoder_client`, over a service that runs; and what a hostile one may not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoder.errors import OutputError, RemoteError
+from decoder_client import Release, Service
+from rappor_cli.main import main
+from tests.decoder_service.release_support import POLICY, WORDS, decoded, releasing, stored
+from tests.decoder_service.support import Running
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, Path]) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("remote-releases")
+    with releasing(f"sqlite:///{folder}/d.sqlite", keys[0]) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def result(served: Running, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return stored(served, decoded(tmp_path_factory.mktemp("decoded"), "remote", 0), "ana")
+
+
+def of(served: Running, who: str) -> Service:
+    return Service(served.url, served.keys[who])
+
+
+def test_a_release_is_proposed_compared_approved_and_saved(
+    served: Running,
+    result: str,
+    keys: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ana, root, vic = (of(served, who) for who in ("ana", "root", "vic"))
+    made = ana.propose_release("pages", POLICY, [ana.result(result)], note="the first week")
+    assert (made.state, vic.releases()) == ("proposed", [])
+    assert [one.id for one in root.releases("proposed")] == [made.id]
+    with pytest.raises(RemoteError, match="403: the role is analyst; this needs admin"):
+        made.approve("mine")
+    with pytest.raises(RemoteError, match="404: there is no release"):
+        vic.release(made.id)
+    found = root.release(made.id).difference()
+    assert {one["cell"] for one in found.changes[1:]} == set(WORDS[:3])
+    assert "<b>plain" not in found._repr_html_()
+    assert "&lt;b&gt;plain" in found._repr_html_()
+    assert root.release(made.id).approve("seen").state == "approved"
+    assert made.refresh().state == "approved"
+    with pytest.raises(RemoteError, match="409"):
+        made.withdraw("too late")
+    (mine,) = vic.releases("approved")
+    assert mine.digest == made.digest
+    shown = {row["value"]: row for row in mine.rows() if row["estimate"] is not None}
+    assert shown["<b>plain</b>"]["estimate"] == pytest.approx(0.19, abs=0.03)
+    assert "'=cmd()" in shown  # as release.csv has it, for spreadsheets
+    assert "pages" in mine._repr_html_()
+    assert served.keys["vic"] not in repr(mine)
+    folder = mine.save(tmp_path / "saved")
+    assert main(["release", "verify", str(folder), "--public-key", str(keys[1])]) == 0
+    assert "signed by this key" in capsys.readouterr().out
+    with pytest.raises(OutputError, match="saved"):
+        mine.save(folder)
+    pytest.importorskip("pandas")
+    assert len(mine.to_frame()) == len(mine.rows())
+    assert list(found.to_frame()["change"]) == [one["change"] for one in found.changes]
+
+
+def test_a_proposal_is_rejected_or_withdrawn(served: Running, result: str) -> None:
+    ana, root = of(served, "ana"), of(served, "root")
+    first = ana.propose_release("others", POLICY, [ana.result(result)])
+    assert root.release(first.id).reject("not yet").state == "rejected"
+    second = ana.propose_release("others", POLICY, [ana.result(result)])
+    assert second.withdraw().state == "withdrawn"
+    with pytest.raises(RemoteError, match=r"404: the files of release .* are deleted"):
+        second.file("release.csv")
+    with pytest.raises(RemoteError, match="are deleted; propose the release again"):
+        second.save(Path("never-made"))
+    assert not Path("never-made").exists()
+    with pytest.raises(RemoteError, match="422: "):
+        ana.propose_release("others", "owner = 1", [ana.result(result)])
+
+
+class Hostile:
+    """A service that answers what it likes."""
+
+    def __init__(self, files: dict[str, bytes], digest: str = "", told: str = "") -> None:
+        self.files, self.digest, self.told = files, digest, told
+
+    def ask(self, *_: Any, **__: Any) -> Any:
+        rows = [
+            {"name": name, "sha256": self.told or sha256(content).hexdigest()}
+            for name, content in self.files.items()
+        ]
+        manifest = sha256(self.files.get("manifest.json", b"")).hexdigest()
+        return {"id": "0" * 16, "files": rows, "digest": self.digest or manifest}
+
+    def read(self, _method: str, path: str, *_: Any, **__: Any) -> bytes:
+        return self.files[path.rpartition("/files/")[2]]
+
+
+def of_hostile(service: Any) -> Release:
+    return Release(service, {"id": "0" * 16})
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.txt", "/etc/x.csv", "a\x00.csv", "..", "", "A.CSV", "a/b.c"]
+)
+def test_no_name_leads_out_of_the_folder(name: str, tmp_path: Path) -> None:
+    release = of_hostile(Hostile({name: b"x", "manifest.json": b"{}"}))
+    with pytest.raises(RemoteError, match="no name of its files"):
+        release.save(tmp_path / "inside")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_as_its_digest_says_is_not_saved(tmp_path: Path) -> None:
+    for hostile, words in (
+        (Hostile({"manifest.json": b"{}"}, told="0" * 64), "manifest.json is not as its digest"),
+        (Hostile({"manifest.json": b"{}"}, digest="0" * 64), "its manifest is not"),
+        (Hostile({"release.csv": b"a"}, digest="0" * 64), "its manifest is not"),
+    ):
+        with pytest.raises(RemoteError, match=words):
+            of_hostile(hostile).save(tmp_path / "inside")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "package",
+    [b"", b"[]", b"{}", b'{"resources": []}', b'{"resources": [{"schema": {"fields": [1]}}]}',
+     b'{"resources": [{"schema": {"fields": [{"name": "b", "type": "number"}]}}]}',
+     b'{"resources": [{"schema": {"fields": [{"name": "a", "type": []}]}}]}', b"[" * 200_000,
+     b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "number"}]}}]}'],
+)  # fmt: skip
+def test_a_table_that_is_none_is_refused_in_words(package: bytes) -> None:
+    files = {"datapackage.json": package, "release.csv": b"a\nnot a number\n"}
+    with pytest.raises(RemoteError, match="has no table that can be read"):
+        of_hostile(Hostile(files)).rows()
+
+
+def test_a_cell_that_is_too_large_is_refused_in_words() -> None:
+    package = b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "string"}]}}]}'
+    files = {"datapackage.json": package, "release.csv": b"a\n" + b"x" * 200_000}
+    with pytest.raises(RemoteError, match="has no table that can be read"):
+        of_hostile(Hostile(files)).rows()
+
+
+@pytest.mark.parametrize("files", [3, None, [1], {"a": 1}])
+def test_a_list_of_files_that_is_none_is_refused_in_words(files: Any, tmp_path: Path) -> None:
+    hostile = Hostile({"manifest.json": b"{}"})
+    hostile.ask = lambda *_, **__: {"id": "0" * 16, "files": files}  # type: ignore[method-assign]
+    with pytest.raises(RemoteError, match="has no list of its files"):
+        of_hostile(hostile).save(tmp_path / "inside")
+    assert list(tmp_path.iterdir()) == []

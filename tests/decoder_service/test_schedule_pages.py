@@ -1,0 +1,210 @@
+"""Pages of schedules: made, changed, paused and deleted by forms, with their windows and alarms."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
+from tests.decoder_service.support import Running, running
+from tests.decoder_service.test_pages import INLINE, signed_in
+
+EVIL = "<script>alert(1)</script>"
+DAYS = {
+    MONDAY: {"word-0": 600, "word-1": 400},
+    MONDAY + timedelta(days=1): {"word-0": 300, "word-2": 700},
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("schedule-pages")
+    with (
+        live_collector(folder, DAYS) as collector,
+        running(
+            f"sqlite:///{folder}/decoder.sqlite",
+            tick_seconds=0,
+            webhook_loopback=True,
+            **collector.settings,
+        ) as one,
+    ):
+        yield one
+
+
+@pytest.fixture
+def browser(served: Running) -> Iterator[httpx.Client]:
+    with signed_in(served, "ana") as one:
+        yield one
+
+
+def stored_list(browser: httpx.Client, name: str, words: list[str]) -> str:
+    answer = browser.post("/lists", data={"name": name, "values": "\n".join(words)})
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"].rpartition("/")[2]
+
+
+def make(browser: httpx.Client, name: str, listed: str, **more: Any) -> str:
+    """The path of a new schedule."""
+    given = {"name": name, "metric": "homepage", "every": "day", "list": listed}
+    answer = browser.post("/schedules", data=given | more)
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+def page(browser: httpx.Client, path: str, status: int = 200) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == status, answer.text
+    assert EVIL not in answer.text
+    assert not INLINE.search(answer.text)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
+
+
+def test_a_schedule_from_the_form_to_what_it_found(
+    served: Running, browser: httpx.Client, tmp_path: Path
+) -> None:
+    """Made, decoded, changed, decoded anew beside what was there, paused, deleted."""
+    listed = stored_list(browser, "words", WORDS)
+    form = browser.get("/schedules/new").text
+    assert '<option value="homepage">' in form
+    name = f"daily {EVIL}"
+    path = make(browser, name, listed, correction="holm", alpha="0.01")
+    assert "No window yet" in page(browser, path)
+    assert served.service.tick().queued == 2
+    assert "waiting" in page(browser, path)
+    do_jobs(served.service, tmp_path)
+    served.service.tick()
+    shown = page(browser, path)
+    level = (
+        "Each window is decided by itself (holm, 0.01). The chance of any false value is at most"
+    )
+    assert level in shown
+    assert "0.02 over the 2 windows together" in shown
+    assert re.search(r"word-0 \s*2 of 2", shown), shown
+    assert re.search(r"word-2 \s*1 of 2", shown), shown
+    assert name in page(browser, "/schedules")
+    filled = browser.get(f"{path}/edit").text
+    assert 'value="0.01"' in filled
+    assert "<option selected>holm</option>" in filled
+    assert f'<option value="{listed}" selected>' in filled
+    changed = {"name": "renamed", "list": listed, "alpha": "0.05", "correction": "bonferroni"}
+    assert browser.post(f"{path}/edit", data=changed).status_code == 303
+    assert served.service.tick().queued == 2  # with other options all windows are decoded again
+    do_jobs(served.service, tmp_path)
+    served.service.tick()
+    shown = page(browser, path)
+    assert "(bonferroni, 0.05)" in shown
+    assert level in shown  # what was found before keeps the level that it was found by
+    assert browser.post(f"{path}/enable", data={}).status_code == 303
+    assert "paused" in page(browser, path)
+    stored_version = browser.post(f"/lists/{listed}/versions", data={"values": "word-0\nword-1"})
+    assert stored_version.status_code == 303
+    assert served.service.tick().queued == 0
+    assert browser.post(f"{path}/enable", data={"enabled": "1"}).status_code == 303
+    assert served.service.tick().queued == 2
+    refused = browser.post(f"{path}/delete", data={})
+    assert (refused.status_code, "tick the box" in refused.text) == (422, True)
+    assert browser.post(f"{path}/delete", data={"sure": "1"}).status_code == 303
+    page(browser, path, 404)
+    do_jobs(served.service, tmp_path)
+
+
+def test_what_is_wrong_is_said_above_the_form_that_keeps_what_was_typed(
+    browser: httpx.Client,
+) -> None:
+    listed = stored_list(browser, "few", ["a"])
+    make(browser, "taken", listed)
+    given = {"name": "new", "metric": "homepage", "every": "day", "list": listed}
+    for wrong, said in (
+        ({"every": "year"}, "One window a: "),
+        ({"name": ""}, "1 to 200 printable characters"),
+        ({"name": "taken"}, "there is a schedule 'taken' of this person already"),
+        ({"alpha": "2"}, "Level of the correction: "),
+        ({"first_day": "soon"}, "From day: "),
+        ({"list": "0" * 16}, "there is no list"),
+        ({"numbers": "1:5"}, "give one of list, numbers and dates"),
+    ):
+        answer = browser.post("/schedules", data=given | wrong)
+        assert answer.status_code in (404, 422), (wrong, answer.status_code)
+        text = html.unescape(answer.text)
+        assert said in text, wrong
+        assert 'value="homepage"' in text
+        assert "Make the schedule" in text
+
+
+def test_an_alarm_shows_its_secret_once_and_what_it_told(
+    served: Running, browser: httpx.Client, tmp_path: Path
+) -> None:
+    path = make(browser, "told", stored_list(browser, "told", WORDS))
+    given = {"name": "on call", "channel": "webhook", "target": "http://127.0.0.1:9/hook"}
+    made = browser.post(f"{path}/alarms", data=given | {"new_value": "1", "change": "0.05"})
+    assert made.status_code == 201, made.text
+    found = re.search(r'<pre id="secret">([0-9a-f]{64})</pre>', made.text)
+    assert found
+    again = browser.get(path).text
+    assert found[1] not in again
+    assert "a share that moved by more than (0.05)" in again
+    assert "could not be decoded</td>" not in again  # its box was not ticked
+    served.service.tick()
+    do_jobs(served.service, tmp_path)
+    served.service.tick()
+    assert "What they told Alarm Message State on call" in page(browser, path)
+    wrong = browser.post(f"{path}/alarms", data=given | {"target": "http://10.0.0.1/"})
+    assert wrong.status_code == 422
+    with served.client("ana") as ana:
+        (alarm,) = ana.get(f"/v1{path}/alarms").json()["alarms"]
+    gone = f"{path}/alarms/{alarm['id']}/delete"
+    assert browser.post(gone, data={}).status_code == 422
+    assert browser.post(gone, data={"sure": "1"}).status_code == 303
+    assert "on call" not in browser.get(path).text
+
+
+def test_another_site_and_another_person_change_nothing(
+    served: Running, browser: httpx.Client
+) -> None:
+    """Every form of a schedule asks for the service's own Origin, and for its owner."""
+    path = make(browser, "mine", stored_list(browser, "mine", ["a"]))
+    forms = {
+        "/schedules": {"name": "x", "metric": "homepage", "every": "day"},
+        f"{path}/edit": {"name": "x"},
+        f"{path}/enable": {},
+        f"{path}/delete": {"sure": "1"},
+        f"{path}/alarms": {"name": "x", "channel": "webhook", "target": "http://127.0.0.1:9/"},
+        f"{path}/alarms/{'0' * 16}/delete": {"sure": "1"},
+    }
+    for target, data in forms.items():
+        for origin in ("https://evil.example", "null"):
+            answer = browser.post(target, data=data, headers={"Origin": origin})
+            assert answer.status_code == 403, (target, origin, answer.text)
+    with signed_in(served, "ben") as ben:
+        for target, data in list(forms.items())[1:]:
+            assert ben.post(target, data=data).status_code == 404, target
+        assert ben.get(path).status_code == ben.get(f"{path}/edit").status_code == 404
+        assert "mine" not in ben.get("/schedules").text
+    with signed_in(served, "vic") as vic:
+        assert vic.get("/schedules").status_code == 403
+        assert vic.post("/schedules", data=forms["/schedules"]).status_code == 403
+    with served.client("ana") as ana:
+        found = ana.get(f"/v1{path}").json()
+        assert (found["name"], found["enabled"]) == ("mine", True)
+
+
+def test_a_schedule_is_changed_over_http(served: Running, browser: httpx.Client) -> None:
+    listed = stored_list(browser, "api", ["a"])
+    path = make(browser, "api", listed, first_day="2026-11-09")
+    body = {"name": "api two", "candidates": {"list": listed, "version": 1}, "family": "series"}
+    with served.client("ana") as ana, served.client("ben") as ben:
+        changed = ana.put(f"/v1{path}", json=body)
+        assert changed.status_code == 200, changed.text
+        assert changed.json()["first_day"] is None
+        assert (changed.json()["metric"], changed.json()["family"]) == ("homepage", "series")
+        assert ben.put(f"/v1{path}", json=body).status_code == 404
+        assert ana.put(f"/v1{path}", json=body | {"metric": "other"}).status_code == 422
+    assert f'value="{listed}:1" selected' in browser.get(f"{path}/edit").text

@@ -1,0 +1,306 @@
+"""Schedules on a live collector: what is sealed is decoded once, and alarms tell a cause once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from decoder_service.jobs.specs import Choices
+from decoder_service.schedules.periods import Every, period_end, period_start
+from decoder_service.schedules.rules import spec_of_schedule
+from decoder_service.shell.models import alarm_events, alarms, jobs, schedule_windows
+from decoder_service.shell.service import Service, make_service
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.live_collector import (
+    MONDAY,
+    WORDS,
+    LiveCollector,
+    days_after,
+    live_collector,
+)
+from tests.decoder_service.support import Running, running, settings_of
+
+USUAL = {"word-0": 500, "word-1": 300, "word-2": 200}
+DAYS = dict.fromkeys(days_after(MONDAY, 4), USUAL)
+DAYS[MONDAY + timedelta(days=2)] = {"word-0": 150, "word-1": 100}
+DAYS[MONDAY + timedelta(days=3)] = {"word-0": 100, "word-1": 500, "word-7": 400}
+
+
+@pytest.fixture(scope="module")
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollector]:
+    with live_collector(tmp_path_factory.mktemp("collector"), DAYS) as one:
+        yield one
+
+
+@pytest.fixture
+def service(collector: LiveCollector, database_url: str) -> Iterator[Running]:
+    options = {"tick_seconds": 0.0, "webhook_loopback": True, **collector.settings}
+    with running(database_url, **options) as one:
+        yield one
+
+
+def create(served: Running, **changes: Any) -> str:
+    """The id of a schedule of ana's."""
+    with served.client("ana") as ana:
+        words = "\n".join(WORDS).encode() + b"\n"
+        name = f"words {len(ana.get('/v1/lists').json()['lists'])}"
+        listed = ana.post("/v1/lists", params={"name": name}, content=words).json()["id"]
+        given = {"name": name, "metric": "homepage", "every": "day", "candidates": {"list": listed}}
+        answer = ana.post("/v1/schedules", json=given | changes)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def windows_of(served: Running, schedule: str) -> list[dict[str, Any]]:
+    with served.client("ana") as ana:
+        found = ana.get(f"/v1/schedules/{schedule}").json()["windows"]
+    return sorted(found, key=lambda one: one["first_day"])
+
+
+def count(service: Service, table: Any) -> int:
+    with service.database.read() as connection:
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def test_each_sealed_day_is_decoded_once(service: Running, tmp_path: Path) -> None:
+    schedule = create(service)
+    first = service.service.tick()
+    assert (first.queued, first.problems) == (4, {})
+    assert service.service.tick().queued == 0
+    assert do_jobs(service.service, tmp_path) == 4
+    assert service.service.tick().settled == 4
+    found = windows_of(service, schedule)
+    assert [one["first_day"] for one in found] == [day.isoformat() for day in sorted(DAYS)]
+    assert {one["state"] for one in found} == {"done"}
+    assert [one["num_reports"] for one in found] == [1000, 1000, 250, 1000]
+    again = service.service.tick()
+    assert (again.queued, again.settled, count(service.service, jobs)) == (0, 0, 4)
+    with service.client("ana") as ana, service.client("ben") as ben:
+        series = ana.get(f"/v1/schedules/{schedule}/series").json()["series"][0]
+        assert ben.get(f"/v1/schedules/{schedule}/series").status_code == 404
+    held = {row["value"] for row in series["rows"] if row["detected"]}
+    assert {"word-0", "word-1", "word-7"} <= held
+    assert "not bounded" in series["level"]["text"]
+
+
+def test_two_processes_that_tick_at_once_queue_a_window_once(
+    service: Running, collector: LiveCollector
+) -> None:
+    create(service)
+    url = service.service.settings.database
+    others = [make_service(settings_of(url, **collector.settings)) for _ in range(3)]
+    queued: list[int] = []
+    start = threading.Barrier(len(others))
+
+    def tick(one: Service) -> None:
+        start.wait()
+        queued.append(one.tick().queued)
+
+    threads = [threading.Thread(target=tick, args=(one,)) for one in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(queued) == len(DAYS)
+    assert len(queued) == len(others)
+    assert count(service.service, jobs) == count(service.service, schedule_windows) == len(DAYS)
+    for one in others:
+        one.close()
+
+
+@pytest.mark.parametrize("act", ["pause", "edit", "delete"])
+def test_what_a_person_does_while_windows_are_queued_holds_from_then_on(
+    service: Running, collector: LiveCollector, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """After the first window of four is asked for, and before it is stored."""
+    schedule, mine = create(service), service.service.schedules
+    row = mine.get(service.people["ana"], schedule)
+    candidates, options = spec_of_schedule(row).candidates, Choices(alpha=0.01)
+    acts: dict[str, Callable[[], object]] = {
+        "pause": lambda: mine.enable(service.people["ana"], schedule, False),
+        "edit": lambda: mine.edit(
+            service.people["ana"], schedule, row.name, candidates, options, first_day=MONDAY
+        ),
+        "delete": lambda: mine.delete(service.people["ana"], schedule),
+    }
+    other = make_service(settings_of(service.service.settings.database, **collector.settings))
+    asking = other.ticker.collector
+    assert asking is not None
+    ask, todo = type(asking).aggregate, [acts[act]]
+
+    def asked(*given: Any) -> Any:
+        found = ask(*given)
+        if todo:
+            todo.pop()()
+        return found
+
+    monkeypatch.setattr(type(asking), "aggregate", asked)
+    assert other.tick().queued == 0
+    assert count(service.service, jobs) == count(service.service, schedule_windows) == 0
+    assert other.tick().queued == (len(DAYS) if act == "edit" else 0)
+    other.close()
+
+
+def test_weeks_and_months_wait_for_their_last_day(service: Running) -> None:
+    week, month = create(service, every="week"), create(service, every="month")
+    ticked = service.service.tick()
+    assert (ticked.queued, ticked.problems) == (0, {})
+    assert windows_of(service, week) == windows_of(service, month) == []
+
+
+def test_merged_days_stay_together(tmp_path: Path) -> None:
+    """Two days have too few reports alone: the collector merged them with the day after."""
+    days = {day: {"word-0": 20} for day in days_after(MONDAY, 9)}
+    for number in (5, 6):  # Saturday, Sunday
+        days[MONDAY + timedelta(days=number)] = {"word-0": 2}
+    with (
+        live_collector(tmp_path, days) as collector,
+        running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0, **collector.settings) as served,
+    ):
+        daily, weekly = create(served), create(served, every="week")
+        assert served.service.tick().problems == {}
+        spans = [(one["first_day"][8:], one["last_day"][8:]) for one in windows_of(served, daily)]
+        assert spans == [
+            *((f"{n:02}", f"{n:02}") for n in range(9, 14)),
+            ("14", "16"),
+            ("17", "17"),
+        ]
+        assert windows_of(served, weekly) == []  # its last days are merged into an open week
+
+
+def test_another_version_of_the_list_decodes_all_windows_again(service: Running) -> None:
+    schedule = create(service)
+    assert service.service.tick().queued == 4
+    with service.client("ana") as ana:
+        listed = ana.get("/v1/lists").json()["lists"][0]["id"]
+        ana.post(f"/v1/lists/{listed}/versions", content=b"word-0\nword-1\nnew\n")
+    assert service.service.tick().queued == 4
+    assert service.service.tick().queued == 0
+    assert len({one["digest"] for one in windows_of(service, schedule)}) == 2
+
+
+def test_a_schedule_stands_still_when_its_owner_has_no_key(service: Running) -> None:
+    schedule = create(service)
+    with service.client("root") as root:
+        for key in root.get("/v1/keys").json()["keys"]:
+            if key["name"] == "ana":
+                root.post(f"/v1/keys/{key['key_id']}/revoke")
+    ticked = service.service.tick()
+    assert ticked.queued == 0
+    assert "no key that holds" in ticked.problems[schedule]
+
+
+def test_the_level_of_a_series_holds_over_its_p_values(service: Running, tmp_path: Path) -> None:
+    schedule = create(service, family="series", options={"alpha": 0.01})
+    service.service.tick()
+    do_jobs(service.service, tmp_path)
+    service.service.tick()
+    with service.client("ana") as ana:
+        series = ana.get(f"/v1/schedules/{schedule}/series").json()["series"][0]
+    assert series["level"]["correction"] == "bh"
+    assert "48 p-values of 4 windows" in series["level"]["text"]
+    shown = [row for row in series["rows"] if row["detected"]]
+    assert all(row["p_adjusted"] <= 0.01 for row in shown)
+    ranked = sorted(row["p_value"] for row in shown)
+    assert ranked[-1] * 48 / len(ranked) <= 0.01  # Benjamini and Hochberg over all 48
+
+
+def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
+    schedule = create(service)
+    rules = {"new_value": True, "change": 0.2, "fewer_reports": 0.5, "cohort": True}
+    hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/", "rules": rules}
+    with service.client("ana") as ana:
+        made = ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
+        assert made.status_code == 201, made.text
+    service.service.ticker.tick()
+    do_jobs(service.service, tmp_path)
+    service.service.ticker.tick()
+    with service.client("ana") as ana:
+        shown = ana.get(f"/v1/schedules/{schedule}/alarms").json()
+    told = {(one["rule"], one["window"]["first_day"]) for one in shown["events"]}
+    days = [day.isoformat() for day in sorted(DAYS)]
+    assert {("fewer_reports", days[2]), ("new_value", days[3]), ("change", days[3])} <= told
+    assert not [rule for rule, day in told if day in days[:2] and rule != "cohort"]
+    assert not any("values" in one for one in shown["events"])
+    before = count(service.service, alarm_events)
+    with service.service.database.change() as connection:  # settled again, as after a restored copy
+        connection.execute(update(schedule_windows).values(state="waiting", result_id=None))
+    assert service.service.ticker.tick().settled == 4
+    assert count(service.service, alarm_events) == before
+
+
+def test_a_window_that_cannot_be_decoded_is_tried_thrice_and_told(
+    service: Running, tmp_path: Path
+) -> None:
+    schedule = create(service)
+    with service.client("ana") as ana:
+        hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/"}
+        ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
+    clock = service.service.clock
+    ticker = service.service.ticker
+    ticker.tick()
+    for number in range(1, 4):
+        with service.service.database.change() as connection:
+            connection.execute(
+                update(jobs).values(state="failed", ended=clock().timestamp(), reason="broken")
+            )
+        late = replace(ticker, clock=lambda n=number: clock() + timedelta(hours=n))
+        assert late.tick().settled == (4 if number == 3 else 0)
+    assert {one["state"] for one in windows_of(service, schedule)} == {"failed"}
+    assert count(service.service, alarm_events) == 4
+    assert do_jobs(service.service, tmp_path) == 0
+
+
+def test_refused_reports_of_a_day_are_told_once(service: Running) -> None:
+    schedule = create(service)
+    rules = {"refused": 0.1}
+    hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/", "rules": rules}
+    with service.client("ana") as ana:
+        ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
+    causes = service.service.ticker.causes
+    assert causes.wants_refusals()
+    for accepted, refused in ((1000.0, 50.0), (2000.0, 100.0), (2100.0, 400.0), (2200.0, 900.0)):
+        causes.tell_refusals(accepted, refused)
+    assert count(service.service, alarm_events) == 1
+    assert service.service.ticker.collector is not None
+    assert service.service.ticker.collector.counters() == (0.0, 0.0)
+
+
+def test_deleting_a_schedule_takes_its_alarms(service: Running, tmp_path: Path) -> None:
+    schedule = create(service)
+    with service.client("ana") as ana, service.client("ben") as ben:
+        hook = {"name": "ops", "channel": "webhook", "target": "https://example.org/h"}
+        made = ana.post(f"/v1/schedules/{schedule}/alarms", json=hook).json()
+        assert len(made["secret"]) == 64
+        path = f"/v1/schedules/{schedule}"
+        assert "secret" not in json.dumps(ana.get(f"{path}/alarms").json())
+        assert ben.get(f"{path}/alarms").status_code == 404
+        assert ben.post(f"{path}/alarms", json=hook).status_code == 404
+        assert ben.delete(f"{path}/alarms/{made['id']}").status_code == 404
+        assert ben.delete(path).status_code == 404
+        assert ana.delete(f"{path}/alarms/{made['id']}").status_code == 200
+        assert ana.post(f"{path}/alarms", json=hook).status_code == 201
+        service.service.tick()
+        assert ana.delete(path).status_code == 200
+        assert ana.get(path).status_code == 404
+    assert count(service.service, alarms) == count(service.service, schedule_windows) == 0
+
+
+@pytest.mark.parametrize(
+    ("every", "first", "last"),
+    [("day", "2026-11-12", "2026-11-12"), ("week", "2026-11-09", "2026-11-15"),
+     ("month", "2026-11-01", "2026-11-30")],
+)  # fmt: skip
+def test_periods(every: str, first: str, last: str) -> None:
+    day = date(2026, 11, 12)
+    assert period_start(Every(every), day).isoformat() == first
+    assert period_end(Every(every), day).isoformat() == last
+    assert period_end(Every.MONTH, date(2028, 2, 1)) == date(2028, 2, 29)

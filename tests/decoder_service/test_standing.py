@@ -1,0 +1,268 @@
+"""What is refused when a schedule or a job is made, and why a schedule stands later."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoder.errors import RemoteError
+from decoder_service.metrics.rules import Metrics
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.live_collector import MONDAY, LiveCollector
+from tests.decoder_service.support import STRINGS, Running, running, settings_of, upload
+from tests.decoder_service.test_pages import signed_in
+
+SCHEDULE = {"name": "a", "metric": "homepage", "every": "day", "candidates": {"numbers": [0, 9]}}
+
+
+@pytest.fixture
+def served(collector: LiveCollector, tmp_path: Path) -> Iterator[Running]:
+    settings = {"tick_seconds": 0, **collector.settings}
+    with running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as one:
+        yield one
+
+
+def post(service: Running, path: str, given: dict[str, Any]) -> tuple[int, Any]:
+    with service.client("ana") as ana:
+        answer = ana.post(path, json=given)
+    return answer.status_code, answer.json()
+
+
+def standing(service: Running, schedule: str) -> dict[str, str]:
+    """By the API, once it is checked; the page says the same."""
+    one = service.service
+    one.standings.check(one.schedules.get(service.people["root"], schedule))
+    with service.client("ana") as ana:
+        found: dict[str, str] = ana.get(f"/v1/schedules/{schedule}").json()["standing"]
+    with signed_in(service, "ana") as browser:
+        page = unescape(browser.get(f"/schedules/{schedule}").text)
+        assert f'<span class="state {found["state"]}">{found["state"]}</span>' in page
+        assert found["reason"][:500] in page
+        rows = browser.get("/schedules").text
+    assert f'<span class="state {found["state"]}">' in rows
+    return found
+
+
+def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
+    """As the collector would list them; None: it does not answer."""
+
+    def ask() -> list[dict[str, Any]]:
+        if listed is None:
+            raise RemoteError("no collector answers at http://127.0.0.1:9: refused")
+        return listed
+
+    made = Metrics(service.service.database, ask)
+    one = service.service
+    for owner in (one, one.jobs, one.schedules, one.standings):
+        object.__setattr__(owner, "metrics", made)
+
+
+def as_listed(service: Running, **changes: Any) -> list[dict[str, Any]]:
+    collector = service.service.ticker.collector
+    assert collector is not None
+    return [{**row, **changes} for row in collector.metrics()]
+
+
+def test_a_metric_that_no_collector_has_is_refused_when_the_schedule_is_made(
+    served: Running,
+) -> None:
+    status, said = post(served, "/v1/schedules", {**SCHEDULE, "metric": "hompage"})
+    assert status == 422
+    assert said["detail"] == "the collector has no metric 'hompage'; it has 'homepage'"
+    status, made = post(served, "/v1/schedules", SCHEDULE)
+    assert (status, made["standing"]["state"]) == (201, "ready")
+
+
+def test_a_metric_that_was_declared_a_moment_ago_is_known(served: Running) -> None:
+    """What was listed is kept for half a minute; it is asked again before a metric is refused."""
+    listed: list[dict[str, Any]] = []
+    metrics = Metrics(served.service.database, lambda: list(listed))
+    assert metrics.versions_of("homepage") == ([], [], "")
+    listed += as_listed(served)
+    metrics._memory.asked -= 2
+    assert len(metrics.versions_of("homepage")[0]) == 1
+
+
+@pytest.mark.parametrize("kind", ["location", "number", "pair", "discover"])
+def test_a_metric_that_another_job_decodes_is_refused(served: Running, kind: str) -> None:
+    definition = as_listed(served)[0]["definition"]
+    set_metrics(served, as_listed(served, definition={**definition, "kind": kind}))
+    status, said = post(served, "/v1/schedules", SCHEDULE)
+    job = "density" if kind == "location" else kind
+    assert status == 422
+    assert f"is of kind '{kind}'" in said["detail"]
+    assert f"start jobs of kind {job}" in said["detail"]
+
+
+def test_a_schedule_is_taken_while_the_collector_is_away_and_says_so(served: Running) -> None:
+    set_metrics(served, None)
+    status, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "any"})
+    assert (status, made["standing"]["state"]) == (201, "blocked")
+    assert "no collector answers at" in made["standing"]["reason"]
+
+
+BACKWARDS = [
+    (
+        {"source": {"collector": {"metric": "m", "first": "2026-11-09", "last": "2026-11-08"}}},
+        "the first day, 2026-11-09, is after the last, 2026-11-08; exchange them",
+    ),
+    ({"candidates": {"numbers": [9, 0]}}, "numbers: 9 to 0 by 1 has none"),
+    ({"candidates": {"numbers": [0, 9, 0]}}, "a step of 1 or more"),
+    ({"candidates": {"numbers": [0, 10**9]}}, "take a larger step, or a list"),
+    ({"candidates": {"dates": ["2026-02-01", "2026-01-01"]}}, "dates: the first, 2026-02-01, is"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BACKWARDS)
+def test_what_runs_backwards_is_refused_when_the_job_is_made(
+    served: Running, changes: dict[str, Any], words: str
+) -> None:
+    with served.client("ana") as ana:
+        spec = {"kind": "decode", "source": {"aggregates": [upload(ana, STRINGS)]}}
+    status, said = post(served, "/v1/jobs", {**spec, **changes})
+    assert status == 422
+    assert words in said["detail"]
+    if "candidates" in changes:
+        status, said = post(served, "/v1/schedules", {**SCHEDULE, **changes})
+        assert status == 422
+        assert words in said["detail"]
+    before = {"kind": "compare", "before": changes.get("source", spec["source"])}
+    if "source" in changes:  # of a comparison, both windows
+        status, said = post(served, "/v1/jobs", {**spec, **before})
+        assert status == 422
+        assert words in said["detail"]
+
+
+def test_a_schedule_says_what_it_waits_for(served: Running, tmp_path: Path) -> None:
+    _, day = post(served, "/v1/schedules", SCHEDULE)
+    _, week = post(served, "/v1/schedules", {**SCHEDULE, "name": "b", "every": "week"})
+    assert standing(served, day["id"])["state"] == "ready"
+    assert served.service.tick().queued == 2
+    assert do_jobs(served.service, tmp_path) == 2
+    said = standing(served, day["id"])
+    after = MONDAY + timedelta(days=2)
+    assert said["state"] == "waiting"
+    assert f"the next window is {after} to {after}" in said["reason"]
+    assert f"serves days up to {after - timedelta(days=1)}" in said["reason"]
+    assert "the days after are closed up to" in said["reason"]
+    assert "and hold no reports" in said["reason"]
+    said = standing(served, week["id"])
+    assert f"the next window is {MONDAY} to {MONDAY + timedelta(days=6)}" in said["reason"]
+    _, later = post(served, "/v1/schedules", {**SCHEDULE, "name": "c", "first_day": "2027-01-04"})
+    assert "the next window is 2027-01-04" in standing(served, later["id"])["reason"]
+    with served.client("ana") as ana:
+        ana.post(f"/v1/schedules/{day['id']}/enable", json={"enabled": False})
+    assert standing(served, day["id"])["state"] == "paused"
+    waiting = {"first_day": "2026-11-09", "last_day": "2026-11-12", "reports": 7}
+    set_metrics(served, as_listed(served, served=None, waiting=waiting))
+    said = standing(served, week["id"])
+    assert said["state"] == "waiting"
+    assert "serves no day of it yet; its days from 2026-11-09 on" in said["reason"]
+    assert "too few reports (7)" in said["reason"]
+    set_metrics(served, as_listed(served, closed_through=str(after - timedelta(days=1))))
+    said = standing(served, week["id"])
+    assert f"it has closed days up to {after - timedelta(days=1)}, and closes" in said["reason"]
+    set_metrics(served, as_listed(served, state="retired"))
+    assert "takes no more reports of it (retired)" in standing(served, week["id"])["reason"]
+
+
+def test_a_schedule_that_is_blocked_says_why_and_the_way_out(served: Running) -> None:
+    _, made = post(served, "/v1/schedules", SCHEDULE)
+    schedule = made["id"]
+    set_metrics(served, [])
+    said = standing(served, schedule)
+    assert said["state"] == "blocked"
+    assert "no metric 'homepage'; it has none yet; an operator declares it" in said["reason"]
+    set_metrics(served, None)
+    assert "no collector answers" in standing(served, schedule)["reason"]
+    set_metrics(served, as_listed(served))
+    with served.client("ana") as ana:
+        listed = ana.post("/v1/lists", params={"name": "w"}, content=b"word-0\n").json()["id"]
+        given = {**SCHEDULE, "candidates": {"list": listed}}
+        ana.put(f"/v1/schedules/{schedule}", json=drop(given, "metric", "every"))
+        assert standing(served, schedule)["state"] == "ready"
+        ana.delete(f"/v1/lists/{listed}")
+    assert f"there is no list {listed}" in standing(served, schedule)["reason"]
+    for row in served.service.access.list_keys(served.people["root"]):
+        if row.name == "ana":
+            served.service.access.revoke_key(served.people["root"], row.key_id)
+    with served.client("root") as root:
+        told = root.get(f"/v1/schedules/{schedule}").json()["standing"]["reason"]
+    assert "its owner has no key that holds" in told
+    assert "an admin makes the owner a key" in told
+
+
+def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name not in names}
+
+
+def test_a_tick_tells_of_a_metric_that_is_gone(served: Running) -> None:
+    set_metrics(served, None)  # so that it is taken
+    _, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "gone"})
+    ticked = served.service.tick()
+    assert ticked.problems == {made["id"]: "the collector has no metric 'gone'; it has 'homepage'"}
+
+
+def test_a_collector_that_refuses_the_key_blocks_with_the_way_out(
+    collector: LiveCollector, tmp_path: Path
+) -> None:
+    for key, words in ((None, "RAPPOR_DECODER_COLLECTOR_KEY"), ("wrong", "rappor keys create")):
+        settings = {"collector": collector.url, "tick_seconds": 0, "collector_key": key}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        with running(f"sqlite:///{tmp_path}/{key}.sqlite", **settings) as service:
+            status, made = post(service, "/v1/schedules", SCHEDULE)
+            assert (status, made["standing"]["state"]) == (201, "blocked")
+            said = standing(service, made["id"])["reason"]
+            assert "answered 401" in said
+            assert words in said
+            assert list(service.service.tick().problems) == [made["id"]]
+
+
+def test_without_a_key_for_the_collector_the_start_warns(tmp_path: Path) -> None:
+    for extra, warned in ((["--collector", "http://127.0.0.1:9"], True), ([], False)):
+        url = f"sqlite:///{tmp_path}/{len(extra)}.sqlite"
+        command = ["-m", "rappor_cli", "decoder", "serve", "--database", url, "--port", "0"]
+        server = subprocess.Popen(
+            [sys.executable, *command, *extra, "--slots", "0"], stderr=subprocess.PIPE, text=True
+        )
+        seen: list[dict[str, Any]] = []
+        try:
+            assert server.stderr is not None
+            for line in server.stderr:
+                seen.append(json.loads(line))
+                if seen[-1]["event"] == "listening":
+                    break
+        finally:
+            server.terminate()
+            server.communicate(timeout=30)
+        told = [one for one in seen if one["event"] == "no_collector_key"]
+        assert bool(told) == warned, seen
+        if warned:
+            assert "RAPPOR_DECODER_COLLECTOR_KEY" in told[0]["way_out"]
+            assert "rappor keys create --scope aggregate" in told[0]["way_out"]
+
+
+def test_a_schedule_without_a_collector_is_blocked(
+    collector: LiveCollector, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url, tick_seconds=0, **collector.settings) as one:
+        _, made = post(one, "/v1/schedules", SCHEDULE)
+        key = one.keys["ana"]
+    from decoder_service.shell.service import make_service
+
+    alone = make_service(settings_of(url))
+    person = alone.access.person_of_key(key)
+    assert alone.standings.of(person, made["id"]).state == "ready"  # as the other process found
+    alone.tick()
+    said = alone.standings.of(person, made["id"])
+    assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
+    alone.close()

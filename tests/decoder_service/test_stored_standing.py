@@ -1,0 +1,219 @@
+"""Why a schedule stands is stored: every process and the command line say the same."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoder_service.schedules.status import Standing, State
+from decoder_service.shell.database import Database
+from decoder_service.shell.service import Service, make_service
+from rappor_cli.main import main
+from tests.decoder_service.live_collector import LiveCollector
+from tests.decoder_service.support import Running, running, settings_of, with_people
+from tests.decoder_service.test_pages import signed_in
+from tests.decoder_service.test_standing import SCHEDULE, post, set_metrics
+
+
+@pytest.fixture
+def served(collector: LiveCollector, tmp_path: Path) -> Iterator[Running]:
+    settings = {"tick_seconds": 0, **collector.settings}
+    with running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as one:
+        yield one
+
+
+def told(service: Running, schedule: str) -> dict[str, Any]:
+    """By GET of one and of all, and by the page."""
+    with service.client("ana") as ana:
+        one: dict[str, Any] = ana.get(f"/v1/schedules/{schedule}").json()["standing"]
+        rows = ana.get("/v1/schedules").json()["schedules"]
+    assert [row["standing"] for row in rows if row["id"] == schedule] == [one]
+    with signed_in(service, "ana") as browser:
+        for path in (f"/schedules/{schedule}", "/schedules"):
+            page = unescape(browser.get(path).text)
+            assert f'<span class="state {one["state"]}">{one["state"]}</span>' in page
+            assert one["state"] == "ready" or one["reason"][:200] in page
+    return one
+
+
+def listed(service: Running, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """By the command line."""
+    command = ["decoder", "schedules", "list", "--database", service.service.settings.database]
+    assert main([*command, "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    for row in found:
+        assert f"{row['id']}: {row['standing']['state']}" in text
+        assert row["standing"]["reason"] in text
+    return found
+
+
+def other(service: Running, **settings: Any) -> Service:
+    """Another process on the same database, as far as what it knows."""
+    return make_service(settings_of(service.service.settings.database, **settings))
+
+
+def test_what_another_process_met_is_told_by_all(
+    served: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, made = post(served, "/v1/schedules", SCHEDULE)
+    assert made["standing"]["state"] == "ready"
+    assert listed(served, capsys)[0]["standing"] == told(served, made["id"]) == made["standing"]
+    away = other(served, collector="http://127.0.0.1:9", collector_key="k")
+    assert list(away.tick().problems) == [made["id"]]
+    away.close()
+    said = told(served, made["id"])
+    assert said["state"] == "blocked"
+    assert "no collector answers at http://127.0.0.1:9" in said["reason"]
+    assert listed(served, capsys)[0]["standing"] == said
+    served.service.tick()  # of a process that reaches the collector
+    assert told(served, made["id"])["state"] == "waiting"
+    assert listed(served, capsys)[0]["standing"] == told(served, made["id"])
+
+
+def test_a_quota_that_a_tick_met_is_told(
+    served: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, made = post(served, "/v1/schedules", SCHEDULE)
+    settings = {**_collector_of(served), "max_jobs_of_analyst": 1}
+    strict = other(served, **settings)
+    strict.tick()
+    strict.close()
+    said = told(served, made["id"])
+    assert (said["state"], "you have 1 jobs" in said["reason"]) == ("blocked", True)
+    assert listed(served, capsys)[0]["standing"] == said
+
+
+def _collector_of(served: Running) -> dict[str, Any]:
+    settings = served.service.settings
+    assert settings.collector_key is not None
+    return {
+        "collector": settings.collector,
+        "collector_key": settings.collector_key.get_secret_value(),
+    }
+
+
+def test_since_is_kept_while_the_state_is_the_same(served: Running) -> None:
+    _, made = post(served, "/v1/schedules", SCHEDULE)
+    begun = served.service.clock()
+    row = served.service.schedules.get(served.people["root"], made["id"])
+    for minutes, state in ((1, State.BLOCKED), (2, State.BLOCKED), (3, State.READY)):
+        later = other(served)
+        at = begun + timedelta(minutes=minutes)
+        object.__setattr__(later.standings, "clock", lambda at=at: at)
+        later.standings.store([(row, Standing(state, f"reason {minutes}"))])
+        later.close()
+        said = told(served, made["id"])
+        since = minutes if minutes != 2 else 1
+        expected = {"since": since, "checked": minutes}
+        assert said["reason"] == f"reason {minutes}"
+        for name, number in expected.items():
+            at = begun + timedelta(minutes=number)
+            assert said[name] == at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_pause_a_gone_list_and_a_gone_owner_are_told_at_once(
+    served: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served.client("ana") as ana:
+        words = ana.post("/v1/lists", params={"name": "w"}, content=b"word-0\n").json()["id"]
+        _, made = post(served, "/v1/schedules", {**SCHEDULE, "candidates": {"list": words}})
+        path = f"/v1/schedules/{made['id']}"
+        database = ["--database", served.service.settings.database]
+        assert main(["decoder", "schedules", "disable", made["id"], *database]) == 0
+        capsys.readouterr()
+        assert told(served, made["id"])["state"] == "paused"
+        assert listed(served, capsys)[0]["standing"]["state"] == "paused"
+        answer = ana.post(f"{path}/enable", json={"enabled": True}).json()
+        assert answer["standing"]["state"] == "ready"
+        ana.delete(f"/v1/lists/{words}")
+        assert "there is no list" in told(served, made["id"])["reason"]
+        changed = {"name": "a", "candidates": {"numbers": [0, 9]}}
+        assert ana.put(path, json=changed).json()["standing"]["state"] == "ready"
+    for row in served.service.access.list_keys(served.people["root"]):
+        if row.name == "ana":
+            served.service.access.revoke_key(served.people["root"], row.key_id)
+    said = listed(served, capsys)[0]["standing"]
+    assert (said["state"], "its owner has no key" in said["reason"]) == ("blocked", True)
+
+
+def test_a_schedule_that_no_process_checks_says_so(
+    served: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, made = post(served, "/v1/schedules", SCHEDULE)
+    row = served.service.schedules.get(served.people["root"], made["id"])
+    at = served.service.clock()
+    for hours, state in ((24, State.READY), (26, State.BLOCKED)):
+        later = other(served)
+        object.__setattr__(later.standings, "clock", lambda h=hours: at + timedelta(hours=h))
+        said = later.standings.of_row(row)
+        later.close()
+        assert said.state == state
+    assert "no process has checked it since" in said.reason
+    assert "rappor decoder schedules tick" in said.reason
+    with served.service.database.change() as connection:
+        from decoder_service.schedules.status_models import schedule_standings
+
+        connection.execute(schedule_standings.delete())  # as after the upgrade
+    assert "no process has checked it yet" in told(served, made["id"])["reason"]
+    served.service.tick()
+    assert told(served, made["id"])["state"] == "waiting"
+    with served.client("ana") as ana:
+        assert ana.delete(f"/v1/schedules/{made['id']}").status_code == 200
+    assert listed(served, capsys) == []
+
+
+def test_what_was_checked_before_a_change_is_not_stored_after_it(served: Running) -> None:
+    """A tick that began before a schedule was changed says nothing of the new one."""
+    _, made = post(served, "/v1/schedules", SCHEDULE)
+    before = served.service.schedules.get(served.people["root"], made["id"])
+    with served.client("ana") as ana:
+        changed = {"name": "b", "candidates": {"numbers": [0, 5]}}
+        ana.put(f"/v1/schedules/{made['id']}", json=changed)
+        served.service.standings.store([(before, Standing(State.BLOCKED, "old"))])
+        assert told(served, made["id"])["state"] == "ready"
+        ana.delete(f"/v1/schedules/{made['id']}")
+    served.service.standings.store([(before, Standing(State.BLOCKED, "old"))])  # of none
+
+
+def test_many_processes_store_at_once(database: Database, tmp_path: Path) -> None:
+    """On both kinds of database: one row a schedule, and no check fails of another."""
+    url = database.engine.url.render_as_string(hide_password=False)
+    services = [make_service(settings_of(url, collector="http://127.0.0.1:9")) for _ in range(4)]
+    people = with_people(url, services[0])
+    set_metrics(people, None)
+    schedules, ana = services[0].schedules, people.people["ana"]
+    from decoder_service.jobs.specs import CandidateSpec, Choices
+    from decoder_service.schedules.periods import Every
+
+    given = CandidateSpec(numbers=(0, 9))
+    rows = [schedules.create(ana, f"s{n}", "m", Every.DAY, given, Choices()) for n in range(5)]
+    starting, failed = threading.Barrier(4), []
+
+    def tick(service: Service) -> None:
+        starting.wait()
+        try:
+            for _ in range(5):
+                service.tick()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=tick, args=(one,)) for one in services]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    found = services[1].standings.of_rows(rows)
+    assert [one.state for one in found] == ["blocked"] * 5
+    assert all(one.checked is not None for one in found)
+    for service in services:
+        service.close()

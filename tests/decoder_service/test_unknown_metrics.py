@@ -1,0 +1,198 @@
+"""A job of a metric that the collector has not is refused when it is made, as a schedule is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoder.errors import RemoteError
+from decoder_client import Service
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.live_collector import MONDAY, LiveCollector
+from tests.decoder_service.support import STRINGS, Running, running, upload
+from tests.decoder_service.test_pages import signed_in
+from tests.decoder_service.test_standing import SCHEDULE, as_listed, post, set_metrics
+
+UNKNOWN = "the collector has no metric 'hompage'; it has 'homepage'"
+DAY = timedelta(days=1)
+TYPED = {"collector": {"metric": "hompage"}}
+
+
+@pytest.fixture(scope="module")
+def service(
+    collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    settings = {"tick_seconds": 0, **collector.settings}
+    with running(f"sqlite:///{tmp_path_factory.mktemp('d')}/d.sqlite", **settings) as one:
+        yield one
+
+
+@pytest.fixture
+def served(service: Running) -> Iterator[Running]:
+    """One service for all tests, each of which finds the collector as it is, and no job."""
+    set_metrics(service, as_listed(service))
+    yield service
+    with service.client("root") as root:
+        for one in root.get("/v1/jobs?state=queued").json()["jobs"]:
+            root.post(f"/v1/jobs/{one['id']}/cancel")
+
+
+def count_jobs(service: Running) -> int:
+    with service.client("root") as root:
+        return len(root.get("/v1/jobs?limit=1000").json()["jobs"])
+
+
+def job(kind: str, metric: str = "hompage") -> dict[str, Any]:
+    days = {"first": str(MONDAY + DAY)} if kind == "compare" else {}
+    spec = {"kind": kind, "source": {"collector": {"metric": metric, **days}}}
+    if kind == "compare":
+        spec["before"] = {"collector": {"metric": metric, "last": str(MONDAY)}}
+    return spec
+
+
+KINDS = ["decode", "series", "compare", "density", "number", "pair", "discover"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_refused_with_the_names_that_there_are(served: Running, kind: str) -> None:
+    before = count_jobs(served)
+    status, said = post(served, "/v1/jobs", job(kind))
+    assert (status, said["detail"]) == (422, UNKNOWN)
+    assert count_jobs(served) == before
+    schedule = post(served, "/v1/schedules", {**SCHEDULE, "metric": "hompage"})
+    assert schedule[1]["detail"] == said["detail"]  # in the same words
+
+
+def test_the_earlier_window_of_a_comparison_is_checked_too(served: Running) -> None:
+    spec = {**job("compare", "homepage"), "before": TYPED}
+    status, said = post(served, "/v1/jobs", spec)
+    assert (status, said["detail"]) == (422, UNKNOWN)
+
+
+def test_the_form_says_so_and_keeps_what_was_typed(served: Running) -> None:
+    with signed_in(served, "ana") as browser:
+        form = {"kind": "decode", "metric": "hompage", "numbers": "0:9"}
+        answer = browser.post("/jobs", data=form, headers={"Origin": served.url})
+    assert answer.status_code == 422
+    page = unescape(answer.text)
+    assert UNKNOWN in page
+    assert 'value="hompage"' in page
+    assert 'value="0:9"' in page
+
+
+def test_from_python_it_is_an_error_of_the_call(served: Running) -> None:
+    ana, before = Service(served.url, served.keys["ana"]), count_jobs(served)
+    with pytest.raises(RemoteError, match="answered 422: the collector has no metric 'hompage'"):
+        ana.decode("hompage", ana.upload_list("w", ["word-0"]))
+    assert count_jobs(served) == before
+
+
+def test_a_metric_that_is_there_is_decoded(served: Running, tmp_path: Path) -> None:
+    with served.client("ana") as ana:
+        spec = {**job("decode", "homepage"), "candidates": {"numbers": [0, 9]}}
+        asked = ana.post("/v1/jobs", json=spec)
+        assert asked.status_code == 202
+        assert do_jobs(served.service, tmp_path) == 1
+        assert ana.get(f"/v1/jobs/{asked.json()['id']}").json()["state"] == "done"
+
+
+def test_counts_that_are_here_ask_no_collector(served: Running, tmp_path: Path) -> None:
+    """An upload of a metric that the collector has not is decoded, while it hangs or is gone."""
+    away: list[list[dict[str, Any]] | None] = [None, []]
+    for number, listed in enumerate(away):
+        set_metrics(served, listed)
+        with served.client("ana") as ana:
+            spec = {"source": {"aggregates": [upload(ana, STRINGS)]}, "kind": "decode"}
+            asked = {**spec, "candidates": {"numbers": [number, 9]}}
+            assert ana.post("/v1/jobs", json=asked).status_code == 202
+    assert do_jobs(served.service, tmp_path) == 2
+
+
+def test_a_job_is_taken_while_the_collector_is_away_as_a_schedule_is(served: Running) -> None:
+    set_metrics(served, None)
+    assert post(served, "/v1/jobs", job("decode", "any"))[0] == 202
+    assert post(served, "/v1/schedules", {**SCHEDULE, "metric": "any"})[0] == 201
+
+
+def test_what_the_collector_said_before_it_went_away_refuses_nothing(served: Running) -> None:
+    """It may have been declared since."""
+    listed: list[dict[str, Any]] | None = as_listed(served)
+    set_metrics(served, listed)
+    metrics = served.service.jobs.metrics
+    assert post(served, "/v1/jobs", job("decode"))[0] == 422
+    object.__setattr__(metrics, "_ask", _away)
+    metrics._memory.asked -= 2
+    assert metrics.versions_of("hompage")[2] == "it is away"
+    assert post(served, "/v1/jobs", job("decode"))[0] == 202
+
+
+def _away() -> list[dict[str, Any]]:
+    raise RemoteError("it is away")
+
+
+OF_ANOTHER_KIND = [
+    ("decode", "number", "start jobs of kind number"),
+    ("compare", "number", "start jobs of kind number"),
+    ("decode", "pair", "start jobs of kind pair"),
+    ("series", "discover", "start jobs of kind discover"),
+    ("number", "string", "start jobs of kind decode"),
+    ("density", "string", "start jobs of kind decode"),
+    ("series", "number", ""),
+    ("number", "number", ""),
+    ("decode", "category", ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "of", "words"), OF_ANOTHER_KIND)
+def test_a_metric_of_another_kind_is_refused(
+    served: Running, kind: str, of: str, words: str
+) -> None:
+    definition = as_listed(served)[0]["definition"]
+    set_metrics(served, as_listed(served, definition={**definition, "kind": of}))
+    asked = job(kind, "homepage")
+    if of == "category":
+        asked["candidates"] = {"numbers": [0, 9]}
+    status, said = post(served, "/v1/jobs", asked)
+    assert status == (422 if words else 202), said
+    if words:
+        assert f"metric 'homepage' is of kind '{of}', and a job of kind {kind}" in said["detail"]
+        assert words in said["detail"]
+
+
+def test_maps_are_of_a_whole_location_and_decodings_of_a_part(served: Running) -> None:
+    definition = {**as_listed(served)[0]["definition"], "kind": "location"}
+    set_metrics(
+        served,
+        [
+            {**row, "name": f"home/{slot}/7"}
+            for row in as_listed(served, definition=definition)
+            for slot in ("day", "night")
+        ],
+    )
+    assert post(served, "/v1/jobs", job("density", "home"))[0] == 202
+    assert post(served, "/v1/jobs", job("decode", "home/day/7"))[0] == 202
+    status, said = post(served, "/v1/jobs", job("density", "home/day/7"))
+    assert status == 422
+    assert said["detail"] == "the collector has no metric 'home/day/7'; it has 'home'"
+    status, said = post(served, "/v1/jobs", job("decode", "home"))
+    assert status == 422
+    assert "it has 'home/day/7', 'home/night/7'" in said["detail"]
+
+
+def test_without_a_collector_it_is_said_that_there_is_none(tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path}/none.sqlite", tick_seconds=0) as one:
+        status, said = post(one, "/v1/jobs", job("decode"))
+    assert status == 503
+    assert "no collector is set up here" in said["detail"]
+
+
+def test_who_may_start_no_job_learns_no_names(served: Running) -> None:
+    with served.client("vic") as vic:
+        answer = vic.post("/v1/jobs", json=job("decode"))
+    assert answer.status_code == 403
+    assert "homepage" not in answer.text

@@ -1,0 +1,138 @@
+"""What is measured, copied and deleted; CSV files that a spreadsheet may open."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from decoder_service.results.csv_cells import without_formulas
+from decoder_service.shell.clock import utc_now
+from decoder_service.shell.models import jobs
+from decoder_service.shell.service import make_service
+from decoder_service.shell.settings import load_settings
+from rappor_cli.main import main
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.support import STRINGS, Running, decode_spec, running, submit, upload
+
+HOSTILE = [
+    "=1+1",
+    "+cmd|'/C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "\uff1d1",
+    '="a"',
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_value_is_no_formula(value: str) -> None:
+    made = io.StringIO(newline="")
+    csv.writer(made, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
+        [["string", "n"], ["plain", "1"], [value, "-2"]]
+    )
+    rows = list(
+        csv.reader(io.StringIO(without_formulas(made.getvalue().encode()).decode(), newline=""))
+    )
+    assert rows == [["string", "n"], ["plain", "1"], [f"'{value}", "-2"]]
+
+
+@pytest.mark.parametrize("value", ["-1.5", "+2", "-1e-300", "-inf", "1", "a=b", "'=1", ""])
+def test_numbers_and_other_text_stay(value: str) -> None:
+    content = f"a,{value}\n".encode()
+    assert without_formulas(content) == content
+
+
+def test_separators_of_other_countries_are_quoted() -> None:
+    assert without_formulas(b"x;=1+1,2\n") == b'"x;\'=1+1",2\n'
+    of_third = without_formulas(b'1,"x;=1+1;y",-2\n').decode()  # as read where ; ends a cell
+    assert not any(cell.startswith("=") for cell in of_third.strip().split(";"))
+    assert without_formulas(b"\xff=,2\n") == b"\xff=,2\n"  # not UTF-8
+
+
+def metric_lines(served: Running) -> dict[str, float]:
+    with served.client(None) as client:
+        text = client.get("/telemetry").text
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def test_metrics_count_and_name_nobody(database_url: str) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        submit(ana, decode_spec(ana))
+        with served.service.database.change() as connection:
+            connection.execute(update(jobs).values(created=jobs.c.created - 100))
+        found = metric_lines(served)
+        assert found['rappor_decoder_jobs{state="queued"}'] == 1
+        assert 99 < found["rappor_decoder_oldest_queued_seconds"] < 200
+        assert found["rappor_decoder_workers"] == 0
+        assert not any(word in str(found) for word in ("ana", "strings"))
+
+
+def test_protected_metrics_are_for_admins(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url, tick_seconds=0, protect_metrics=True) as served:
+        for who, status in ((None, 401), ("ana", 403), ("root", 200)):
+            with served.client(who) as client:
+                assert client.get("/telemetry").status_code == status
+
+
+def test_aggregates_that_nothing_needs_are_deleted(database_url: str, tmp_path: Path) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        service = served.service
+        submit(ana, decode_spec(ana))
+        other = upload(ana, others())
+        late = make_service(service.settings, clock=lambda: utc_now() + timedelta(days=31))
+        assert service.delete_unused_aggregates() == 0  # too young
+        assert late.delete_unused_aggregates() == 1  # the other is of a job that waits
+        assert other not in ana.get("/v1/aggregates").text
+        assert do_jobs(service, tmp_path) == 1
+        assert late.delete_unused_aggregates() == 0  # now of a result
+        late.close()
+
+
+def others() -> bytes:
+
+    return STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
+
+
+def test_a_copy_is_put_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url, copy = f"sqlite:///{tmp_path}/d.sqlite", tmp_path / "copy.sqlite"
+    back = f"sqlite:///{tmp_path}/back.sqlite"
+    with running(url, tick_seconds=0) as served, served.client("ana") as ana:
+        job = submit(ana, decode_spec(ana))
+        assert main(["decoder", "backup", "-o", str(copy), "--database", url]) == 0
+        assert main(["decoder", "backup", "-o", str(copy), "--database", url]) == 1
+    assert copy.stat().st_mode & 0o077 == 0
+    assert main(["decoder", "restore", str(copy), "--database", back]) == 0
+    assert main(["decoder", "restore", str(copy), "--database", back]) == 1
+    with running(back, tick_seconds=0) as served, served.client("root") as root:
+        assert root.get(f"/v1/jobs/{job}").json()["state"] == "queued"
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(b"no database")
+    assert main(["decoder", "restore", str(wrong), "--database", f"{back}2"]) == 1
+    assert "not" in capsys.readouterr().err
+
+
+def test_schedules_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url, tick_seconds=0, collector="http://127.0.0.1:9") as served:
+        with served.client("ana") as ana:
+            given = {"name": "n", "metric": "homepage", "every": "day"}
+            schedule = ana.post("/v1/schedules", json=given).json()["id"]
+        assert main(["decoder", "schedules", "list", "--database", url]) == 0
+        assert schedule in capsys.readouterr().out
+        asked = ["--collector", "http://127.0.0.1:9", "--database", url]
+        assert main(["decoder", "schedules", "tick", *asked]) == 1
+        assert "no collector answers" in capsys.readouterr().err
+        assert main(["decoder", "schedules", "disable", schedule, "--database", url]) == 0
+        assert main(["decoder", "schedules", "tick", *asked]) == 0
+        assert main(["decoder", "schedules", "enable", "0" * 16, "--database", url]) == 1
+    assert load_settings(database=url).tick_seconds == 60

@@ -1,0 +1,171 @@
+"""What people may store of results: refused in words, given up, deleted when nobody holds it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, text, update
+
+from decoder_service.shell.clock import utc_now
+from decoder_service.shell.models import result_files, results
+from decoder_service.shell.service import make_service
+from decoder_service.shell.settings import Settings
+from decoder_service.shell.web import size_text
+from rappor_server.schema import migrate
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.support import (
+    Running,
+    await_state,
+    decode_spec,
+    running,
+    submit,
+    workers,
+)
+
+MOST = 1 << 20  # the least that can be set
+
+
+def full(served: Running, who: str, held: int = MOST) -> None:
+    """Let the results of a person hold so much."""
+    with served.service.database.change() as connection:
+        connection.execute(update(results).values(stored=held))
+
+
+def stored_files(served: Running) -> int:
+    with served.service.database.read() as connection:
+        return int(connection.execute(select(func.count()).select_from(result_files)).scalar_one())
+
+
+def done(served: Running, client: Any, folder: Path, **changes: Any) -> str:
+    """The id of a new result."""
+    job = submit(client, decode_spec(client, **changes))
+    assert do_jobs(served.service, folder) == 1
+    return str(client.get(f"/v1/jobs/{job}").json()["result_id"])
+
+
+def test_a_full_quota_refuses_jobs_until_something_is_given_up(
+    database_url: str, tmp_path: Path
+) -> None:
+    with (
+        running(database_url, tick_seconds=0, max_result_bytes_of_analyst=MOST) as served,
+        served.client("ana") as ana,
+        served.client("root") as root,
+    ):
+        result = done(served, ana, tmp_path)
+        usage = ana.get("/v1/usage").json()
+        assert usage["result_bytes"]["most"] == MOST
+        with served.service.database.read() as connection:
+            counted = select(func.sum(func.length(result_files.c.content)))
+            assert usage["result_bytes"]["held"] == connection.execute(counted).scalar_one() > 0
+        assert root.get("/v1/usage").json()["result_bytes"] == {"held": 0, "most": 50 << 30}
+        full(served, "ana")
+        spec = decode_spec(ana, options={"alpha": 0.01})
+        refused = ana.post("/v1/jobs", json=spec)
+        assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (429, "quota")
+        assert "1,048,576 bytes; a role of analyst may hold 1,048,576: give up" in refused.text
+        assert root.post("/v1/jobs", json=decode_spec(root)).status_code == 202  # its own quota
+        assert ana.delete(f"/v1/results/{result}").json() == {"given_up": result, "deleted": True}
+        assert ana.get(f"/v1/results/{result}").status_code == 404
+        assert ana.post("/v1/jobs", json=spec).status_code == 202
+        acts = [one["act"] for one in root.get("/v1/audit").json()["entries"]]
+        assert "give-up-result" in acts
+
+
+def test_a_result_stays_as_long_as_anybody_holds_it(database_url: str, tmp_path: Path) -> None:
+    with (
+        running(database_url, tick_seconds=0) as served,
+        served.client("ana") as ana,
+        served.client("ben") as ben,
+        served.client("root") as root,
+    ):
+        result = done(served, ana, tmp_path)
+        assert ben.delete(f"/v1/results/{result}").status_code == 404
+        assert done(served, ben, tmp_path) == result
+        released = {"released": True}
+        assert ana.post(f"/v1/results/{result}/release", json=released).status_code == 200
+        told = ben.delete(f"/v1/results/{result}")
+        assert (told.status_code, told.json()["detail"]) == (
+            422, "the result is released: take it back first",
+        )  # fmt: skip
+        ana.post(f"/v1/results/{result}/release", json={"released": False})
+        assert ana.delete(f"/v1/results/{result}").json()["deleted"] is False
+        assert ana.get(f"/v1/results/{result}").status_code == 404
+        assert ana.get("/v1/usage").json()["result_bytes"]["held"] == 0
+        assert ben.get(f"/v1/results/{result}").status_code == 200
+        assert root.delete(f"/v1/results/{result}").json()["deleted"] is True
+        assert stored_files(served) == 0
+
+
+def test_what_nobody_holds_and_what_is_superseded_is_deleted(
+    database_url: str, tmp_path: Path
+) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        old = done(served, ana, tmp_path)
+        new = done(served, ana, tmp_path, options={"alpha": 0.01})
+        with served.service.database.change() as connection:
+            connection.execute(update(results).where(results.c.id == new).values(supersedes=old))
+        assert served.service.delete_unneeded_results() == 0
+        days = {"keep_superseded_days": 7, "tick_seconds": 0}
+        settings = Settings(database=database_url, **days)
+        for late, deleted in ((6, 0), (8, 1)):
+            service = make_service(settings, clock=lambda d=late: utc_now() + timedelta(days=d))
+            assert service.delete_unneeded_results() == deleted
+            service.close()
+        assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [new]
+        with served.service.database.change() as connection:
+            connection.execute(text("DELETE FROM result_readers"))
+        assert served.service.delete_unneeded_results() == 1
+        assert stored_files(served) == 0
+
+
+@pytest.mark.slow
+def test_a_result_that_does_not_fit_ends_its_job_in_words(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    limits = {"MAX_RESULT_BYTES_OF_ANALYST": MOST}
+    with (
+        running(url, tick_seconds=0, max_result_bytes_of_analyst=MOST) as served,
+        served.client("ana") as ana,
+    ):
+        first = done(served, ana, tmp_path)
+        full(served, "ana", MOST - 1)
+        with workers(url, tmp_path, **limits):
+            late = submit(ana, decode_spec(ana, options={"alpha": 0.01}))
+            found = await_state(ana, late)
+        assert (found["state"], found["result_id"]) == ("failed", None)
+        assert "with this result yours would hold 1,0" in found["reason"]
+        assert "DELETE /v1/results/ID" in found["reason"]
+        assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [first]
+
+
+def test_an_older_database_counts_what_it_has(database_url: str, tmp_path: Path) -> None:
+    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
+        done(served, ana, tmp_path)
+        held = ana.get("/v1/usage").json()["result_bytes"]["held"]
+        with served.service.database.change() as connection:
+            for table in ("schedule_standings", "release_metrics", "release_files", "releases"):
+                connection.execute(text(f"DROP TABLE {table}"))
+            connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
+            connection.execute(text("DROP TABLE identities"))
+            connection.execute(text("ALTER TABLE results DROP COLUMN stored"))
+            for column in ("kind", "num_cohorts", "own_values"):
+                connection.execute(text(f"ALTER TABLE aggregates DROP COLUMN {column}"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0003_released_by'"))
+        migrate(served.service.database)
+        assert ana.get("/v1/usage").json()["result_bytes"]["held"] == held
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1 kB"),
+        (10 << 30, "10.7 GB"),
+        (10**17, "1e+05 TB"),
+    ],
+)
+def test_sizes_for_people(size: int, shown: str) -> None:
+    assert size_text(size) == shown

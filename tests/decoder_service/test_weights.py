@@ -1,0 +1,341 @@
+"""Weights of candidates: lists that jobs and schedules name, and that results are known by."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections.abc import Iterator
+from hashlib import sha256
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pyarrow import parquet
+
+from decoder_client import Service
+from decoder_service.jobs.list_versions import Pinned
+from decoder_service.jobs.specs import JobSpec
+from decoder_service.schedules.rules import question_of
+from rappor_cli.main import main
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.live_collector import MONDAY, LiveCollector
+from tests.decoder_service.support import (
+    STRINGS,
+    WORDS,
+    Running,
+    decode_spec,
+    running,
+    submit,
+    upload,
+)
+from tests.decoder_service.test_pages import signed_in
+from tests.decoder_service.test_standing import SCHEDULE, as_listed, post, set_metrics
+
+VALUES = WORDS.decode().splitlines()
+HEAVY = f"value,weight\n{VALUES[0]},30\n,1\n"
+LATE = "what is promised holds only if the weights were decided without the counts"
+
+
+@pytest.fixture(scope="module")
+def served(collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('weights')}/d.sqlite"
+    with running(url, tick_seconds=0, **collector.settings) as one:
+        yield one
+
+
+def store(client: httpx.Client, name: str, text: str, kind: str = "weights") -> dict[str, Any]:
+    answer = client.post("/v1/lists", params={"name": name, "kind": kind}, content=text.encode())
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def words(client: httpx.Client, name: str) -> dict[str, Any]:
+    return {"list": store(client, name, WORDS.decode(), "candidates")["id"]}
+
+
+def done(service: Running, client: httpx.Client, spec: dict[str, Any], folder: Path) -> str:
+    """The id of the result of a job."""
+    job = submit(client, spec)
+    do_jobs(service.service, folder)
+    found = client.get(f"/v1/jobs/{job}").json()
+    assert found["state"] == "done", found
+    return str(found["result_id"])
+
+
+def of_file(client: httpx.Client, result: str, name: str) -> bytes:
+    return client.get(f"/v1/results/{result}/files/{name}", params={"exact": True}).content
+
+
+def test_weights_are_a_list_by_their_content(served: Running) -> None:
+    with served.client("ana") as ana:
+        made = store(ana, "content", HEAVY)
+        assert (made["kind"], made["version"], made["entries"]) == ("weights", 1, 1)
+        path = f"/v1/lists/{made['id']}"
+        sent = ana.get(f"{path}/content?exact=1")
+        assert sent.text == f"{VALUES[0]},30.0\n,1.0\n"
+        assert sent.headers["content-type"] == "text/csv; charset=utf-8"
+        assert f'filename="weights-{made["id"]}-1.csv"' in sent.headers["content-disposition"]
+        assert sha256(sent.content).hexdigest() == made["sha256"]
+        same = ana.post(f"{path}/versions", content=f",1.0\n{VALUES[0]},3e1\n".encode()).json()
+        assert same["number"] == 1  # in another order, and written otherwise
+        other = ana.post(f"{path}/versions", content=b"a,2\n").json()
+        assert (other["number"], other["entries"]) == (2, 1)
+        assert [one["kind"] for one in ana.get("/v1/lists").json()["lists"]] == ["weights"]
+        formulas = store(ana, "formulas", "=1+1,2\n")["id"]
+        assert ana.get(f"/v1/lists/{formulas}/content").text == "'=1+1,2.0\n"
+        for one in (made["id"], formulas):
+            assert ana.delete(f"/v1/lists/{one}").status_code == 200
+
+
+BAD = [
+    ("a,1\na,2\n", 422, "stands twice"),
+    ("a,0\n", 422, "is 0.0, not from"),
+    ("a,nan\n", 422, "not from"),
+    ("a,inf\n", 422, "not from"),
+    ("a,-1\n", 422, "not from"),
+    ("a\n", 422, "is not a value and its weight"),
+    ("a,1\nb,1,2\n", 422, "is not a value and its weight"),
+    ("a,1\nb,x\n", 422, "is not a value and its weight"),
+    (",1\n", 422, "no value has a weight"),
+    ("", 422, "no value has a weight"),
+    ('"a\nb",1\n', 422, "holds a line break"),
+    ('"a,1\n', 422, "the list: "),
+    ("a,1" + "0" * 400 + "\n", 422, "not from"),
+    ("\x1f\x8b", 422, "gzip"),
+    ("\udcff,1\n", 422, "UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("text", "status", "told"), BAD)
+def test_what_are_no_weights_is_refused_in_words(
+    served: Running, text: str, status: int, told: str
+) -> None:
+    content = text.encode("utf-8", "surrogateescape") if text != "\x1f\x8b" else b"\x1f\x8b"
+    with served.client("ana") as ana:
+        query = {"name": "bad", "kind": "weights"}
+        answer = ana.post("/v1/lists", params=query, content=content)
+        assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
+        assert "/tmp" not in answer.text
+        answer = ana.post("/v1/lists", params={**query, "column": "x"}, content=b"a,1\n")
+        assert "name none" in answer.json()["detail"]
+        assert all(one["name"] != "bad" for one in ana.get("/v1/lists").json()["lists"])
+
+
+def test_a_result_is_one_for_the_content_of_its_weights(served: Running, tmp_path: Path) -> None:
+    with served.client("ana") as ana, served.client("ben") as ben:
+        spec = decode_spec(ana, candidates=words(ana, "words of one"))
+        heavy, even = store(ana, "heavy", HEAVY)["id"], store(ana, "even", ",1\na,1\n")["id"]
+        plain = done(served, ana, spec, tmp_path)
+        told = done(served, ana, {**spec, "weights": {"list": heavy}}, tmp_path)
+        alike = done(served, ana, {**spec, "weights": {"list": even}}, tmp_path)
+        assert len({plain, told, alike}) == 3
+        assert done(served, ana, {**spec, "weights": {"list": heavy}}, tmp_path) == told
+        upload(ben)
+        his = {"list": store(ben, "his", f",1\n{VALUES[0]},30\n")["id"]}
+        same = {**spec, "candidates": words(ben, "his words"), "weights": his}
+        assert done(served, ben, same, tmp_path) == told
+        ana.post(f"/v1/lists/{heavy}/versions", content=HEAVY.replace("30", "40").encode())
+        newer = done(served, ana, {**spec, "weights": {"list": heavy}}, tmp_path)
+        assert newer not in (plain, told)
+        first = {"list": heavy, "version": 1}
+        assert done(served, ana, {**spec, "weights": first}, tmp_path) == told
+        manifest = ana.get(f"/v1/results/{told}").json()["manifest"]
+        assert manifest["spec"]["weights"] == first
+        exact = ana.get(f"/v1/lists/{heavy}/content?version=1&exact=1").content
+        digest = sha256(exact).hexdigest()
+        assert manifest["inputs"]["weights"] == digest
+        assert json.loads(of_file(ana, told, "manifest.json"))["weights"]["sha256"] == digest
+        assert "weights" not in ana.get(f"/v1/results/{plain}").json()["manifest"]["inputs"]
+        rows = list(csv.DictReader(io.StringIO(of_file(ana, told, "candidates.csv").decode())))
+        assert float(rows[0]["weight"]) / float(rows[1]["weight"]) == pytest.approx(30)
+        table = parquet.read_table(io.BytesIO(of_file(ana, alike, "candidates.parquet")))
+        assert set(table["weight"].to_pylist()) == {1.0}
+        check = ana.post(f"/v1/results/{told}/check").json()["id"]
+        do_jobs(served.service, tmp_path)
+        checked = ana.get(f"/v1/jobs/{check}").json()
+        assert (checked["state"], checked["result_id"]) == ("done", told), checked
+        ana.post(f"/v1/results/{told}/release", json={"released": True})
+        with served.client("vic") as vic:
+            assert "spec" not in vic.get(f"/v1/results/{told}").json()["manifest"]
+            assert vic.get(f"/v1/lists/{heavy}").status_code == 403
+
+
+def test_the_page_of_a_result_says_them_and_its_command_makes_it_again(
+    served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served.client("ana") as ana:
+        candidates = words(ana, "words of the page")
+        listed = store(ana, "weights of the page", HEAVY.replace("30", "77"))["id"]
+        spec = decode_spec(ana, candidates=candidates, weights={"list": listed})
+        result = done(served, ana, spec, tmp_path)
+        for kind, name in (("candidates", f"list-{candidates['list']}-1.txt"),
+                           ("weights", f"weights-{listed}-1.csv")):  # fmt: skip
+            identity = candidates["list"] if kind == "candidates" else listed
+            sent = ana.get(f"/v1/lists/{identity}/content")
+            assert name in sent.headers["content-disposition"]
+            (tmp_path / name).write_bytes(sent.content)
+        sha = ana.get(f"/v1/results/{result}").json()["manifest"]["inputs"]["aggregates"][0][0]
+        (tmp_path / f"{sha[:16]}.json").write_bytes(STRINGS)
+        with signed_in(served, "ana") as browser:
+            page = unescape(browser.get(f"/results/{result}").text)
+        assert "p-values divided by weights of" in page
+        assert f'<a href="/lists/{listed}">version 1</a>, stored 20' in page
+        assert LATE not in page  # nobody knows the days of these counts
+        command = page.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
+        assert f"--weights weights-{listed}-1.csv" in command
+        monkeypatch.chdir(tmp_path)
+        assert main(shlex.split(command)[1:]) == 0
+        for name in ("candidates.csv", "results.json", "manifest.json"):
+            assert (tmp_path / "result" / name).read_bytes() == of_file(ana, result, name)
+
+
+def test_what_does_not_go_together_is_refused_when_it_is_asked(served: Running) -> None:
+    with served.client("ana") as ana, served.client("ben") as ben:
+        values, listed = words(ana, "words of wrong"), store(ana, "wrong", HEAVY)["id"]
+        spec, given = decode_spec(ana, candidates=values), {"list": listed}
+        cases: list[tuple[dict[str, Any], int, str]] = [
+            ({**spec, "weights": given, "options": {"correction": "fdr-eb"}}, 422, "fdr-eb has"),
+            ({**spec, "weights": given, "options": {"correction": "none"}}, 422, "none has none"),
+            ({**spec, "weights": values}, 422, "it holds values without weights"),
+            ({**spec, "candidates": given}, 422, "it holds weights"),
+            ({**spec, "weights": {"list": listed, "version": 9}}, 404, "has no version 9"),
+            ({**spec, "weights": {"list": "0" * 16}}, 404, "there is no list"),
+            ({**spec, "weights": {"version": 1}}, 422, "weights"),
+            (
+                {"kind": "number", "source": spec["source"], "weights": given},
+                422,
+                "not of a number",
+            ),
+            ({"kind": "density", "source": spec["source"], "weights": given}, 422, "not of a dens"),
+        ]
+        for asked, status, told in cases:
+            answer = ana.post("/v1/jobs", json=asked)
+            assert (answer.status_code, told in answer.text) == (status, True), answer.text
+        foreign = {**decode_spec(ben), "weights": given}
+        assert ben.post("/v1/jobs", json=foreign).status_code == 404
+        ana.post(f"/v1/lists/{listed}/share", json={"shared": True})
+        assert ben.post("/v1/jobs", json=foreign).status_code == 202
+        wrong = {"options": {"correction": "fdr-eb"}, "weights": given}
+        answer = ana.post("/v1/schedules", json={**SCHEDULE, "name": "wrong", **wrong})
+        assert (answer.status_code, "fdr-eb has" in answer.text) == (422, True)
+
+
+def test_a_candidate_without_a_weight_and_a_deleted_list_are_said(
+    served: Running, tmp_path: Path
+) -> None:
+    with served.client("ana") as ana:
+        listed = store(ana, "few", f"{VALUES[0]},2\n")["id"]
+        spec = decode_spec(ana, candidates=words(ana, "words of few"), weights={"list": listed})
+        job = submit(ana, spec)
+        do_jobs(served.service, tmp_path)
+        failed = ana.get(f"/v1/jobs/{job}").json()
+        assert (failed["state"], "has no weight" in failed["reason"]) == ("failed", True)
+        job = submit(ana, spec)
+        ana.delete(f"/v1/lists/{listed}")
+        with pytest.raises(Exception, match="a list of this job was deleted"):
+            do_jobs(served.service, tmp_path)
+        ana.post(f"/v1/jobs/{job}/cancel")
+
+
+def test_series_and_comparisons_take_them(served: Running, tmp_path: Path) -> None:
+    with served.client("ana") as ana:
+        listed = store(ana, "series", "word-0,30\n,1\n")["id"]
+        given = store(ana, "values", "word-0\nword-1\n", "candidates")["id"]
+        both = {"collector": {"metric": "homepage", "first": "2026-11-09", "last": "2026-11-10"}}
+        one, two = (
+            {"collector": {"metric": "homepage", "first": day, "last": day}}
+            for day in ("2026-11-09", "2026-11-10")
+        )
+        common = {"candidates": {"list": given}, "weights": {"list": listed}}
+        for spec in ({"kind": "series", "source": both},
+                     {"kind": "compare", "before": one, "source": two}):  # fmt: skip
+            result = done(served, ana, {**spec, **common}, tmp_path)
+            written = json.loads(of_file(ana, result, "manifest.json"))["weights"]
+            assert written["most"] == pytest.approx(30 * written["least"])
+            with signed_in(served, "ana") as browser:
+                assert LATE in browser.get(f"/results/{result}").text
+
+
+def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
+    set_metrics(served, as_listed(served))
+    with served.client("ana") as ana:
+        listed = store(ana, "scheduled", "word-0,30\n,1\n")["id"]
+        given = store(ana, "scheduled words", "word-0\nword-1\n", "candidates")["id"]
+        lists = {"candidates": {"list": given}, "weights": {"list": listed}}
+        status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": "weighted", **lists})
+        assert (status, made["weights"]) == (201, {"list": listed, "version": None})
+        assert served.service.tick().queued == 2
+        do_jobs(served.service, tmp_path)
+        served.service.tick()
+        path = f"/v1/schedules/{made['id']}"
+        first = ana.get(path).json()["windows"]
+        assert [one["state"] for one in first] == ["done", "done"]
+        manifest = ana.get(f"/v1/results/{first[0]['result_id']}").json()["manifest"]
+        assert manifest["spec"]["weights"] == {"list": listed, "version": 1}
+        assert served.service.tick().queued == 0
+        ana.post(f"/v1/lists/{listed}/versions", content=b"word-0,40\n,1\n")
+        assert served.service.tick().queued == 2  # a new version decodes all windows again
+        assert len(ana.get(path).json()["windows"]) == 4
+        kept = {"name": "weighted", **lists, "weights": {"list": listed, "version": 1}}
+        assert ana.put(path, json=kept).json()["weights"] == kept["weights"]
+        assert served.service.tick().queued == 0  # those of version 1 are decoded
+        with signed_in(served, "ana") as browser:
+            form = browser.get(f"/schedules/{made['id']}/edit").text
+            assert f'<option value="{listed}:1" selected>' in form
+            posted = {"name": "weighted", "list": given, "weights": listed, "alpha": "0.01"}
+            headers = {"Origin": served.url}
+            browser.post(f"/schedules/{made['id']}/edit", data=posted, headers=headers)
+            changed = ana.get(path).json()
+            assert changed["weights"] == {"list": listed, "version": None}
+            page = browser.get(f"/schedules/{made['id']}").text
+            assert "<dt>Weights</dt><dd>list: scheduled; version: the latest</dd>" in page
+            assert "<dd>list: scheduled words; version: the latest</dd>" in page
+        ana.delete(path)
+
+
+def test_questions_without_weights_are_what_they_were() -> None:
+    """No window is decoded again, and no result made again, because weights came into being."""
+    spec = JobSpec.model_validate(
+        {"kind": "decode", "source": {"files": ["a"]}, "candidates": {"numbers": [0, 9]}}
+    )
+    known = "9da6d342aeef5cbbf93a3a0b85da0d18c35178a92c8a2857f3b3711fe0cbeae5"
+    assert question_of(Pinned(spec, None, None)) == known
+    assert question_of(Pinned(spec, None, "0" * 64)) != known
+
+
+def test_the_form_of_a_job_offers_them(served: Running, tmp_path: Path) -> None:
+    with served.client("ana") as ana, signed_in(served, "ana") as browser:
+        headers = {"Origin": served.url}
+        typed = {"name": "typed", "kind": "weights", "values": "word-0,30\r\n,1"}
+        stored = browser.post("/lists", data=typed, headers=headers, follow_redirects=True)
+        assert stored.status_code == 200
+        assert "1 value with its weight" in stored.text
+        listed = stored.url.path.rpartition("/")[2]
+        form = browser.get(f"/jobs/new?weights={listed}").text
+        assert f'<option value="{listed}" selected>typed, version 1, 1 value<' in form
+        given = {"kind": "decode", "aggregates": upload(ana), "numbers": "0:9", "weights": listed}
+        answer = browser.post("/jobs", data={**given, "correction": "none"}, headers=headers)
+        assert (answer.status_code, "none has none to divide" in answer.text) == (422, True)
+        assert f'<option value="{listed}" selected>' in answer.text
+        answer = browser.post("/jobs", data=given, headers=headers, follow_redirects=True)
+        assert answer.status_code == 200
+        assert "<dt>Weights</dt>" in answer.text
+        assert do_jobs(served.service, tmp_path) >= 1
+
+
+def test_from_python(served: Running, tmp_path: Path) -> None:
+    ana = Service(served.url, served.keys["ana"])
+    values = ana.upload_list("values of python", ["word-0", "word-1"])
+    weights = ana.upload_weights("weights of python", {"word-0": 30, "a,b": 2.5}, others=1)
+    assert (values.kind, weights.kind, weights.entries) == ("candidates", "weights", 2)
+    assert "Weights" in weights._repr_html_()
+    job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
+    do_jobs(served.service, tmp_path)
+    result = job.wait().result()
+    written = json.loads(result.file("manifest.json"))["weights"]
+    assert written["most"] == pytest.approx(30 * written["least"])

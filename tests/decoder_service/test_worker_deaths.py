@@ -1,0 +1,130 @@
+"""Workers killed at any point, on both databases: each result is there once, nothing is stuck."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+import pytest
+from sqlalchemy import func, select
+
+from decoder_service.jobs.rows import LIVE
+from decoder_service.shell.models import jobs, results
+from tests.decoder_service.support import (
+    Running,
+    await_busy,
+    await_state,
+    decode_spec,
+    running,
+    submit,
+)
+from tests.decoder_service.worker_nursery import Nursery
+
+KILLS = int(os.environ.get("RAPPOR_TEST_KILLS", "50"))  # on each of the two databases
+LEASE = 2.0
+WORKERS, SLOTS = 2, 2
+
+
+def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
+    """Kill workers with jobs running, again and again: each job is done, each result once.
+
+    There are always so many live jobs. A worker is killed at a random moment after it took one,
+    within twice what a job takes on this machine: the points lie in all stages of a job, and in
+    the storing of its result, and half of the jobs get done. The oldest is taken first again and
+    again: within 1.2 times, a few used up 16 and more of their 20 attempts. Returns how many jobs
+    were done.
+    """
+    rng = random.Random(9)
+    limits = {"job_attempts": 20, "lease_seconds": LEASE, "tick_seconds": 0}
+    own = {"lease_seconds": LEASE, "job_slots": SLOTS, "work_folder": str(folder)}
+    with (
+        running(url, **limits) as served,
+        served.client("ana") as ana,
+        Nursery(url, **own) as nursery,
+    ):
+        spec = decode_spec(ana, candidates={"numbers": [0, 3000]})
+        ids: list[str] = []
+
+        def top_up() -> None:
+            for _ in range(live - len(live_jobs(ana))):
+                level = {"alpha": round(0.01 + 0.0001 * len(ids), 4)}
+                ids.append(submit(ana, spec | {"options": level}))
+
+        alive = [nursery.start() for _ in range(WORKERS)]
+        top_up()
+        lasted = median(seconds_of(await_state(ana, job, seconds=300)) for job in ids)
+        for _ in range(kills):
+            top_up()
+            victim = await_busy(alive)
+            time.sleep(rng.uniform(0, 2 * lasted))
+            alive.remove(victim)
+            kill(victim)
+            alive.append(nursery.start())
+        ended = [await_state(ana, job, seconds=300) for job in ids]
+        nursery.stop()
+        assert {one["state"] for one in ended} == {"done"}, ended
+        assert len({one["result_id"] for one in ended}) == len(ids)
+        _nothing_is_left(served, folder, nursery, len(ids))
+        return len(ids)
+
+
+def kill(worker: psutil.Process) -> None:
+    """kill -9. The jobs of a dead worker die with it."""
+    family = [worker, *worker.children(recursive=True)]
+    worker.kill()
+    deadline = time.monotonic() + 10
+    while left := [one for one in family if _runs(one)]:
+        assert time.monotonic() < deadline, f"outlived their worker: {left}"
+        time.sleep(0.02)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether a process is there and more than an entry that its parent has not read yet."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _nothing_is_left(served: Running, folder: Path, nursery: Nursery, done: int) -> None:
+    """One result a job, no job held, and no folder of a dead worker once another has started."""
+    with served.service.database.read() as connection:
+        stored = connection.execute(select(func.count()).select_from(results)).scalar_one()
+        held = select(func.count()).where(jobs.c.token.is_not(None))
+        assert (stored, connection.execute(held).scalar_one()) == (done, 0)
+    nursery.start()
+    deadline = time.monotonic() + 60
+    while left := list(folder.glob("rappor-job-*")):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def live_jobs(client: Any) -> list[str]:
+    """The ids of the jobs that are not over."""
+    rows = client.get("/v1/jobs?limit=1000").json()["jobs"]
+    return [row["id"] for row in rows if row["state"] in LIVE]
+
+
+def seconds_of(job: dict[str, Any]) -> float:
+    """How long a job ran."""
+    started, ended = (datetime.fromisoformat(job[name]) for name in ("started", "ended"))
+    return (ended - started).total_seconds()
+
+
+@pytest.mark.slow
+def test_killed_workers_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    assert kill_workers(f"sqlite:///{tmp_path}/d.sqlite", tmp_path, kills=1, live=3) >= 3
+
+
+@pytest.mark.long
+def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> None:
+    """50 points on each database, 8 jobs at every one; RAPPOR_TEST_KILLS sets another number."""
+    before = time.monotonic()
+    done = kill_workers(database_url, tmp_path, kills=KILLS)
+    print(f"{KILLS} kills, {done} jobs done, {time.monotonic() - before:.0f} s")
