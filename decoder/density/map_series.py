@@ -25,7 +25,7 @@ from decoder.density.gaussian_field import Field, fit_field
 from decoder.density.linear_system import Reading, WindowReadings
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.slots import slot_readings
-from decoder.density.space_time_field import fit_space_time, most_repeated_noise
+from decoder.density.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
@@ -104,30 +104,52 @@ def _pooled(
     places: Places,
     whole: Field,
 ) -> list[WindowMap]:
-    """By a field over space and time about the map of all windows."""
+    """By a field over space and time about the map of all windows.
+
+    Of more cells than can be pooled the map of all is shown where deviations predict no better:
+    what fits and its freedom say, summed over the windows.
+    """
     metric, location = location_of(windows[0][-1])
     memo = location.mode == "memo"
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
     capped = memo and not metric.params.scheme.symbols
-    maps, freedom, changes = _deviating(readings, places, whole, most, independent=capped)
-    gains = _gains(readings, maps, len(places.reserved)) - freedom
-    return [
+    field, maps, changes = _deviating(readings, places, whole, most, independent=capped)
+    reserved = len(places.reserved)
+    gains = _gains(readings, maps, reserved) - (field.shared_freedom + field.own_freedom)
+    found = [
         WindowMap(
             shares,
             "series",
             whole.belief,
-            check_map(window, shares, len(places.reserved)),
+            check_map(window, shares, reserved),
             whole.doubts or _own_doubts(float(gains[index]), len(shares)),
             None if changes is None else changes[index],
         )
         for index, (shares, window) in enumerate(zip(maps, readings, strict=True))
     ]
+    if changes is not None:
+        return found
+    plain = [_of_whole(whole, window, reserved) for window in readings]
+    expected = _gains(readings, np.array([one.shares for one in plain]), reserved)
+    if (expected - field.shared_freedom).sum() <= gains.sum():
+        return found
+    return [
+        replace(one, doubts=other.doubts) if one.check.agrees else other
+        for one, other in zip(plain, found, strict=True)
+    ]
+
+
+def _of_whole(whole: Field, readings: Sequence[Reading], reserved: int) -> WindowMap:
+    """The map of all windows with the window's own reserved shares."""
+    shares = own_reserved(Misfit(readings, whole.shares), whole.shares, reserved)
+    check = check_map(readings, shares, reserved)
+    return WindowMap(shares, "whole", whole.belief, check, whole.doubts)
 
 
 def _deviating(
     readings: WindowReadings, places: Places, whole: Field, most: float, *, independent: bool
-) -> tuple[Floats, Floats, Sequence[WindowChanges] | None]:
-    """Maps (T, n), how many parameters each has really (T,), and changes where all cells deviate.
+) -> tuple[SpaceTimeField, Floats, Sequence[WindowChanges] | None]:
+    """The field, its maps of cells (T, n), and changes where all cells deviate.
 
     Of more cells than can be pooled blocks deviate, each with the shape it has in the whole map.
     most, independent: as in `fit_space_time`.
@@ -143,13 +165,13 @@ def _deviating(
         field = fit_space_time(readings, shares, precision, laplacian, most, reserved=reserved,
                                independent=independent)  # fmt: skip
         near = None if laplacian is None else laplacian[:cells, :cells]
-        return field.shares, field.freedom, series_changes(field.deviations, near, most)
+        return field, field.shares, series_changes(field.deviations, near, most)
     blocks = Blocks.of(shares, laplacian, few, reserved)
     field = fit_space_time(
         blocks.reduced(readings), blocks.summed(shares), blocks.precision(precision),
         blocks.laplacian, most, reserved=reserved, independent=independent
     )  # fmt: skip
-    return field.shares @ blocks.within.T, field.freedom, None
+    return field, field.shares @ blocks.within.T, None
 
 
 def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:
@@ -184,12 +206,9 @@ def _instead(
 
     The changes stay: they do not come from its map.
     """
-    reserved = len(places.reserved)
-    shares = own_reserved(Misfit(readings, whole.shares), whole.shares, reserved)
-    check = check_map(readings, shares, reserved)
-    found = WindowMap(shares, "whole", whole.belief, check, whole.doubts)
+    found = _of_whole(whole, readings, len(places.reserved))
     made = "the map of all windows is shown"
-    if not check.agrees:
+    if not found.check.agrees:
         found, made = _alone(readings, places, belief, "alone"), "it was fitted by itself"
     doubt = (
         "The map of this window in its series disagrees with the window's own reports (chi-square "

@@ -37,12 +37,13 @@ _LEAST = 1e-3  # of the shared map: what a cell keeps where a change takes all
 class SpaceTimeField:
     """Maps of T windows. shares: (T, n), r reserved values the last, positive, each of sum 1.
 
-    freedom: (T,), how many parameters each map has really: what it fits of its window's noise,
-    nats.  deviations: the whitened rows.
+    shared_freedom, own_freedom: (T,), how many parameters each map has really, of the shared map
+    and of its deviations: what it fits of its window's noise, nats.  deviations: the whitened rows.
     """
 
     shares: Floats
-    freedom: Floats
+    shared_freedom: Floats
+    own_freedom: Floats
     deviations: Deviations
     graph: Graph
     strengths: Strengths
@@ -89,9 +90,15 @@ def fit_space_time(
     weights = _weights(windows, apart)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, test.patterns, weights)
     shares = _with_reserved(windows, maps, reserved)
-    freedom = _shared_freedom(windows, shared, precision) * weights
-    freedom = freedom + _own_freedom(modes, contrasts, strengths, variances)
-    return SpaceTimeField(shares, freedom, deviations, graph, strengths, changes)
+    return SpaceTimeField(
+        shares,
+        _shared_freedom(windows, shared, precision) * weights,
+        _own_freedom(modes, contrasts, strengths, variances),
+        deviations,
+        graph,
+        strengths,
+        changes,
+    )
 
 
 def most_repeated_noise(windows: WindowReadings, shared: Floats) -> float:

@@ -116,3 +116,24 @@ def test_a_window_by_itself_is_fitted_when_it_is_asked_for(monkeypatch: pytest.M
     for number, one in enumerate(estimate_density_series(windows, places=places), start=1):
         assert one.source == "projection"
         assert fitted[0] == 1 + number
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("event", [False, True])
+def test_deviations_that_predict_nothing_are_not_shown(
+    event: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all weeks are alike the map of all is, but for a week with a crowd of its own."""
+    monkeypatch.setattr(map_series, "MOST_CELLS_POOLED", 60)
+    rng, (metric, places) = np.random.default_rng(6), declared(WINDOW)
+    values = np.repeat(rng.choice(144, (40_000, 1), p=np.full(144, 1 / 144)), 4, axis=1)
+    if event:
+        values[:8_000, 2] = 3
+    windows = windows_of(metric, places, values, rng)
+    maps = map_windows(windows, places, None, None)
+    if not event:
+        assert {one.source for one in maps} == {"whole"}
+        assert not any("disagrees" in text for one in maps for text in one.doubts)
+        return
+    assert maps[2].source == "series"
+    assert maps[2].shares[3] > 0.15

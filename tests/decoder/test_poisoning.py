@@ -134,3 +134,22 @@ def test_reports_that_shake_the_whole_fit_move_no_estimate_beyond_the_bound(uneq
     assert "left out (cohort" in decoding.warnings[0]
     assert (decoding.diagnostics.cohort_z[forged] > 4).any()
     assert clean.diagnostics.left_out == ()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("most", [0.012, 0.03])
+def test_forgers_who_spread_thin_are_within_what_the_forged_counts_say(unequal, values, sign, most):
+    """No cohort is plain; to first order of the clean counts they are up to 1.42 times as far."""
+    listed = Candidates.from_strings(values)
+    clean = decode(unequal, listed)
+    with one_thread():
+        observed = observe(unequal, listed.positions(unequal.params), 1.0)
+        weights = by_cavity(observed, 0.95).directions(np.array([0]))
+    weights = sign * weights.reshape(observed.bit_shares.shape)
+    decoding = decode(attacked(unequal, weights, 0.01, 0.012), listed)
+    found = np.flatnonzero(clean.candidates.detected & decoding.candidates.detected)
+    moved = np.abs(decoding.candidates.estimate - clean.candidates.estimate)[found]
+    assert decoding.diagnostics.left_out == ()
+    assert 0 in found
+    assert moved[0] > 0.5 * clean.candidates.forged_shift[0]
+    assert (moved <= decoding.candidates.forged_shift[found]).all()
