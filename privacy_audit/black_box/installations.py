@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from scipy import stats
 
 from privacy_audit.black_box import crowd_lives
 from privacy_audit.black_box.alone import each_alone
@@ -74,6 +77,7 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
     if all(files):
         yield from file_checks(files[0], files[1])
     yield from _answers(clear, crowd_lives.lives(clear)[2], found.clear.devices)
+    yield _cohorts(file, [*crowd.usual.devices, *crowd.anew.devices, *crowd.others_anew.devices])
     yield from _apart(file, [*crowd.usual.devices, *crowd.anew.devices])
 
 
@@ -148,6 +152,25 @@ def _compared(
         bits = wanted[key].bits
         another += bits is not None and looks_another(shown, found[key].bits, bits)
     return another, off, len(found)
+
+
+def _cohorts(file: MetricsFile, devices: list[Device]) -> Check:
+    """Devices of independent randomness, by the cohort that most of them are in."""
+    p_values, found, fewest, chance = [1.0], [(1.0, "there are no cohorts")], len(devices), 1.0
+    seen = [seen_of(device) for device in devices]
+    for metric in file.declared:
+        cohorts = [own[metric.base_name][0].cohort for own in seen if metric.base_name in own]
+        m = metric.params.num_cohorts
+        if m > 1 and cohorts:
+            which, number = Counter(cohorts).most_common(1)[0]
+            p_values.append(m * float(stats.binom.sf(number - 1, len(cohorts), 1 / m)))
+            told = f"{metric.name}: {number} of {len(cohorts)} devices are in cohort {which}"
+            found.append((p_values[-1], told))
+            fewest, chance = min(fewest, len(cohorts)), min(chance, 1 / m)
+    return test(
+        "", "installations: cohorts are uniform", BOX, min(p_values) * max(len(p_values) - 1, 1),
+        min(found)[1], one_of(fewest if chance < 1 else 0, "devices in one cohort", chance),
+    )  # fmt: skip
 
 
 def _apart(file: MetricsFile, devices: list[Device]) -> Iterator[Check]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -349,29 +349,31 @@ def _of_order(devices: list[Device]) -> Iterator[Check]:
         for device in devices
         for some in device.requests
     ]
-    ranks: dict[str, list[float]] = {}
+    sums, variances = defaultdict[str, float](float), defaultdict[str, float](float)
+    terms: Counter[str] = Counter()
     before: Counter[tuple[str, str]] = Counter()
     expected: Counter[tuple[str, str]] = Counter()
     for names in rounds:
-        if len(names) < 3 or len(set(names)) < len(names):
-            continue
-        for place, name in enumerate(names):
-            centre = (len(names) - 1) / 2
-            spread = math.sqrt((len(names) ** 2 - 1) / 12)
-            ranks.setdefault(name, []).append((place - centre) / spread)
-        before.update(pairwise(names))
-        expected.update({(a, b): 1 / len(names) for a in names for b in names if a != b})
-    if not ranks:
+        n, most = len(names), Counter(names)
+        for name, m in most.items():
+            if m == n:
+                continue  # nothing to be before or after
+            places = sum(place - (n - 1) / 2 for place, own in enumerate(names) if own == name)
+            sums[name] += places / n  # at most half a place each
+            variances[name] += m * (n - m) * (n + 1) / 12 / n**2  # of m places drawn from n
+            terms[name] += 1
+        before.update(pair for pair in pairwise(names) if pair[0] != pair[1])
+        expected.update({(a, b): most[a] * most[b] / n for a in most for b in most if a != b})
+    if not terms:
         return
-    found = {name: sum(some) / math.sqrt(len(some)) for name, some in ranks.items()}
+    found = {name: sums[name] / math.sqrt(variances[name]) for name in terms}
     worst = max(found, key=lambda name: abs(found[name]))
-    fewest = min(len(some) for some in ranks.values())
     yield test(
         "", "batches leave in random order", BOX,
         bounds.normal_p_value(found[worst]) * len(found),
-        f"batches of {worst} stand {found[worst] / math.sqrt(len(ranks[worst])):+.2f} standard "
-        f"deviations from the middle of {len(ranks[worst])} rounds",
-        shifted(1 / math.sqrt(fewest), "standard deviations of a batch's place"),
+        f"batches of {worst} stand {found[worst]:+.2f} standard deviations from the middle of "
+        f"{terms[worst]} rounds",
+        shifted(1 / math.sqrt(min(terms.values())), "standard deviations of a batch's place"),
     )  # fmt: skip
     follows = {pair: float(stats.poisson.sf(before[pair] - 1, expected[pair])) for pair in before}
     pair = min(follows, key=lambda one: follows[one])

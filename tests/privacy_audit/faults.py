@@ -259,7 +259,7 @@ FAULTS = (
           "devices draw independent noise"),
     Fault("one-secret-for-all-installations", _KEYS,
           "return randomness(SECRET_BYTES)", "return bytes(range(32))",
-          "cohorts are uniform", installations=30),
+          "installations: cohorts are uniform", installations=8),
     Fault("batch-id-of-the-device", _QUEUE,
           "batch_id = self._randomness(BATCH_ID_BYTES)",
           'batch_id = ((self._state.identity().secret or b"")[:14] + rows[0][0].encode())[:16]',
