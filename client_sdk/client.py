@@ -200,13 +200,14 @@ class Client:
     def flush(self, timeout: float) -> bool:
         """Send what waits now, without the random delay. True when all was delivered in time.
 
-        False, too, where the collector refused a report or one was dropped: `last_error`.
+        False, too, where the collector refused a report or one was dropped: `last_error`; and
+        under `DO_NOT_TRACK`, where what waits is kept and not sent: `status`.
         timeout: seconds to wait at most. For the end of a session or a test; a service that
         flushes after every record tells the collector when it was used.
         """
         session = self._life.session or self._life.revive(at_once=True)
         if session is None:
-            return self.status.condition in ("no_consent", "do_not_track")  # nothing waits
+            return self.status.condition == "no_consent"  # nothing waits
         return session.worker.flush(timeout)
 
     def close(self) -> None:

@@ -115,10 +115,11 @@ export class Client {
     return this.place(name, [origin, destination], at);
   }
 
-  /** Send what waits now. True when all was delivered within so many seconds. */
+  /** Send what waits now. True when all was delivered within so many seconds, or nothing may wait. */
   async flush(timeout: number): Promise<boolean> {
     if (this.unwiped) await this.wipe();
-    if (this.condition === "no_consent" || this.condition === "do_not_track") return true;
+    const { condition } = this;
+    if (condition === "no_consent" || condition === "do_not_track") return condition === "no_consent"; // then nothing waits
     await this.fill();
     return this.sender.flush(timeout);
   }

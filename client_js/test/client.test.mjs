@@ -214,6 +214,10 @@ test("do not track wins over consent and wipes nothing", async () => {
   assert.equal(await client.record("homepage", "x"), false);
   assert.equal(client.status.condition, "do_not_track");
   assert.equal((await client.inspect()).waiting, 1);
+  assert.equal(await client.flush(5), false); // what waits is kept
+  assert.equal(collector.counted, 0);
+  await client.setConsent(false);
+  assert.equal(await client.flush(5), true); // nothing waits
 });
 
 test("two clients of one store send each report once", async () => {
