@@ -26,6 +26,24 @@ const open = (storage, collector = "http://127.0.0.1:1", more = {}) =>
   Client.open({ metrics: METRICS, storage, collector, consent: true, doNotTrack: () => false, ...more,
     delivery: { meanDelay: 3600, batchReports: 2, firstPause: 0.001, ...more.delivery } });
 
+/** The store of a device that has recorded one value. */
+const used = async () => {
+  const first = store();
+  const one = await open(first.open());
+  assert.ok(await one.record("homepage", "x"));
+  await one.close();
+  const { text } = first.kept;
+  return { ...first, text, secret: /[0-9a-f]{64}/.exec(text)[0] };
+};
+
+/** A client of such a text, in which one document is another. */
+const openedWith = async (text, key, document) => {
+  const { kept, open: opened, change } = store();
+  kept.text = text;
+  change((documents) => documents.set(key, document));
+  return { kept, client: await open(opened()) };
+};
+
 const LINES = [null, {}, [], "x", 7, { agreed: null }];
 const FIELDS = ["agreed", "entries", "counts", "life", "pastValues", "pastCost", "pastSpent", "pastReports"];
 const damaged = (line) => [
@@ -41,18 +59,10 @@ const damaged = (line) => [
 ];
 
 test("a line that is damaged closes its metric, and a withdrawal wipes all the same", async () => {
-  const first = store();
-  const one = await open(first.open());
-  assert.ok(await one.record("homepage", "x"));
-  await one.close();
-  const { text } = first.kept;
-  const [secret] = /[0-9a-f]{64}/.exec(text);
+  const { text, secret } = await used();
   const whole = JSON.parse(new Map(JSON.parse(text)).get("line/homepage"));
   for (const line of damaged(whole)) {
-    const { kept, open: opened, change } = store();
-    kept.text = text;
-    change((documents) => documents.set("line/homepage", line));
-    const client = await open(opened());
+    const { kept, client } = await openedWith(text, "line/homepage", line);
     assert.equal(client.status.condition, "active");
     assert.equal(await client.record("homepage", "y"), false, JSON.stringify(line));
     assert.match(client.lastRefusal, /what the ledger knew of it is damaged/, JSON.stringify(line));
@@ -67,18 +77,10 @@ test("a line that is damaged closes its metric, and a withdrawal wipes all the s
 });
 
 test("a device that is damaged is used no more, and a withdrawal wipes it", async () => {
-  const first = store();
-  const one = await open(first.open());
-  assert.ok(await one.record("homepage", "x"));
-  await one.close();
-  const { text } = first.kept;
-  const [secret] = /[0-9a-f]{64}/.exec(text);
+  const { text, secret } = await used();
   const device = JSON.parse(new Map(JSON.parse(text)).get("device"));
   for (const wrong of [null, {}, "x", [], { ...device, committed: null }, { ...device, counters: { a: null } }, { ...device, next: "1" }, { ...device, version: 2 }]) {
-    const { kept, open: opened, change } = store();
-    kept.text = text;
-    change((documents) => documents.set("device", wrong));
-    const client = await open(opened());
+    const { kept, client } = await openedWith(text, "device", wrong);
     assert.equal(client.status.condition, "state_corrupt", JSON.stringify(wrong));
     assert.equal(await client.record("homepage", "x"), false);
     await client.setConsent(false);
@@ -91,10 +93,7 @@ test("a device that is damaged is used no more, and a withdrawal wipes it", asyn
 });
 
 test("status answers whatever is stored of a failure", async () => {
-  const first = store();
-  const one = await open(first.open());
-  assert.ok(await one.record("homepage", "x"));
-  await one.close();
+  const first = await used();
   for (const failing of [{}, 5, { since: 1e300, why: "x" }, { since: -1e300 }, { since: "x", why: 3 }]) {
     first.change((documents) => Object.assign(documents.get("device"), { failing }));
     const client = await open(first.open());

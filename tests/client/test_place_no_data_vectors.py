@@ -13,8 +13,6 @@ import pytest
 from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.metric_encoder import MetricEncoder
-from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.compiled_reading import read_compiled
 from rappor_core.metrics.file import parse_metrics
 from tests.client.test_place_vectors import FILE as PLAIN_FILE
 from tests.client.test_place_vectors import plain_place, plain_usual
@@ -39,17 +37,6 @@ def test_params_ids_digest_the_name_beside_what_they_did() -> None:
         if not one_more:
             assert plain == row["meaning"]
         assert hashlib.sha256(text.encode()).hexdigest()[:32] == row["params_id"]
-
-
-def test_the_compiled_form_is_the_file() -> None:
-    assert read_compiled(json.dumps(VECTORS["compiled"])).metrics == FILE.metrics
-
-
-@pytest.mark.parametrize("row", VECTORS["bad_metrics"], ids=lambda row: row["reason"])
-def test_metrics_that_must_fail(row: dict[str, str]) -> None:
-    with pytest.raises(MetricsFileError) as caught:
-        parse_metrics(row["metrics.toml"])
-    assert str(caught.value) == row["error"]
 
 
 @pytest.mark.parametrize("row", VECTORS["usual"], ids=lambda row: row["what"])

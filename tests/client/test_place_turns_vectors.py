@@ -19,8 +19,6 @@ from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
-from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.compiled_reading import read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import Location
 from tests.client.test_place_vectors import plain_derive, plain_draw, plain_value
@@ -110,17 +108,6 @@ def test_a_file_that_knows_neither_means_what_it_meant() -> None:
     assert {"turn", "hold"}.isdisjoint(plain.location.meaning)
     assert Location.from_dict(plain.location.to_dict()) == plain.location
     assert plain.params_id != FILE.metrics["fresh/early/0"].params_id
-
-
-def test_the_compiled_form_is_the_file() -> None:
-    assert read_compiled(json.dumps(VECTORS["compiled"])).metrics == FILE.metrics
-
-
-@pytest.mark.parametrize("row", VECTORS["bad_metrics"], ids=lambda row: row["reason"])
-def test_metrics_that_must_fail(row: dict[str, str]) -> None:
-    with pytest.raises(MetricsFileError) as caught:
-        parse_metrics(row["metrics.toml"])
-    assert str(caught.value) == row["error"]
 
 
 @pytest.mark.parametrize("row", VECTORS["duties"], ids=lambda row: row["metric"])

@@ -20,6 +20,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from tests.metric_texts import declaration
 
 PLACES = """
 [metrics.places]
@@ -39,19 +40,10 @@ num_cohorts = 64
 SYMBOLS = 'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nepsilon_infinity = 2.0\n'
 WINDOW = 'mode = "window"\nwindow = 52\nturn = "fresh"\nhold = 4\nmax_reports = 2\nnum_bits = 32\n'
 FILTER = 'mode = "memo"\nhold = 4\nmechanism = "l-osue"\nmax_memoized_values = 3\nnum_bits = 16\n'
-THEME = """
-[metrics.theme]
-kind = "category"
-description = "Colours in use"
-owner = "web-team@example.org"
-expires = 2099-12-31
-categories = ["light", "dark", "none"]
-max_memoized_values = 3
-prob_f = 0.5
-prob_p = 0.25
-prob_q = 0.75
-num_cohorts = 4
-"""
+THEME = declaration(
+    "theme", "category", expires="2099-12-31", categories=["light", "dark", "none"],
+    max_memoized_values=3, prob_f=0.5, prob_p=0.25, prob_q=0.75, num_cohorts=4,
+)  # fmt: skip
 
 
 def places(keys: str) -> Metric:
