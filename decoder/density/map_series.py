@@ -2,8 +2,9 @@
 
 Each window's map is a field over space and time (`space_time_field`), of many cells over blocks of
 them (`blocks`). A map that disagrees with its own reports (`map_check`) is replaced by that of all
-windows, if that does not; else by a fit of the window alone, from several starts; if that disagrees
-too, `estimate_density` shows the projection of the plain estimates, and says so.
+windows, if that does not; else by a fit of the window alone, from several starts, with a weaker
+prior if need be; if that disagrees too, `estimate_density` shows the projection of the plain
+estimates, and says so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from decoder.density.cell_changes import WindowChanges, series_changes
 from decoder.density.cells import Places, location_of
 from decoder.density.field_misfit import Misfit, even_map, own_reserved
 from decoder.density.field_prior import Belief, Prior
-from decoder.density.gaussian_field import Field, fit_field
+from decoder.density.gaussian_field import STRENGTHS, Field, fit_field
 from decoder.density.linear_system import Reading, WindowReadings
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.slots import slot_readings
@@ -34,6 +35,7 @@ Source = Literal["field", "series", "whole", "alone", "projection", "hierarchy",
 
 MOST_CELLS_POOLED = 2_500  # or blocks: the directions of their deviations take an eigenproblem
 MOST_NUMBERS_POOLED = 2.5e7  # rows times blocks: two gigabytes
+WEAKER = 3  # priors that are tried where the likeliest gives a map that its reports reject
 
 
 @dataclass(frozen=True)
@@ -221,8 +223,28 @@ def _instead(
 def _alone(
     readings: Sequence[Reading], places: Places, belief: Belief | None, source: Source
 ) -> WindowMap:
-    """One window, from several starts."""
+    """One window, from several starts.
+
+    Where its own reports reject the map, and no belief was given, weaker priors are tried: a sharp
+    edge in an otherwise smooth map is blurred by the prior that suits the rest.
+    """
     reserved = len(places.reserved)
     field = fit_field(readings, places.laplacian, belief, reserved=reserved)
     check = check_map(readings, field.shares, reserved)
-    return WindowMap(field.shares, source, field.belief, check, field.doubts)
+    found = WindowMap(field.shares, source, field.belief, check, field.doubts)
+    if check.agrees or belief is not None:
+        return found
+    weaker = [one for one in STRENGTHS if one < field.belief.strength]
+    for strength in weaker[:WEAKER]:
+        looser = Belief(field.belief.graph, strength)
+        other = fit_field(readings, places.laplacian, looser, field.shares, reserved=reserved)
+        check = check_map(readings, other.shares, reserved)
+        if check.agrees:
+            doubt = (
+                f"The map by the likeliest prior, of strength {field.belief.strength:g}, disagrees "
+                "with the window's own reports (chi-square of coarse sums "
+                f"{found.check.chi_square:.0f} for {found.check.freedom}): one of strength "
+                f"{strength:g} was taken."
+            )
+            return WindowMap(other.shares, source, looser, check, (doubt, *field.doubts))
+    return found

@@ -1,6 +1,7 @@
 """Maps of more cells than deviations can be had for: blocks of cells deviate in their place."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ import pytest
 from decoder.density import map_series
 from decoder.density.blocks import Blocks
 from decoder.density.cells import Places, places_of
-from decoder.density.field_prior import Prior
+from decoder.density.field_prior import Belief, Prior
 from decoder.density.map_check import MapCheck
 from decoder.density.map_series import WindowMap, map_windows
-from decoder.density.maps import estimate_density_series
+from decoder.density.maps import DensityOptions, estimate_density_series
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from simulations.location.moves import Setting, draw_moves
@@ -46,6 +47,7 @@ def test_light_cells_are_merged_with_light_neighbours(graph: bool) -> None:
             assert (reached > 0).all()  # in one piece
         assert blocks.laplacian is not None
         assert blocks.laplacian.toarray().sum(axis=0).tolist() == [0.0] * 41
+        assert blocks.laplacian.toarray()[~np.eye(41, dtype=bool)].min() == -1
 
 
 def test_blocks_that_lose_precision_are_merged_once() -> None:
@@ -113,7 +115,8 @@ def test_a_window_by_itself_is_fitted_when_it_is_asked_for(monkeypatch: pytest.M
 
     monkeypatch.setattr(map_series, "fit_field", counted)
     monkeypatch.setattr(map_series, "check_map", lambda *_: MapCheck(1e6, 2, 1e6, 2))
-    for number, one in enumerate(estimate_density_series(windows, places=places), start=1):
+    options = DensityOptions(belief=Belief("neighbours", 0.5))
+    for number, one in enumerate(estimate_density_series(windows, options, places), start=1):
         assert one.source == "projection"
         assert fitted[0] == 1 + number
 
@@ -123,12 +126,18 @@ def test_a_window_by_itself_is_fitted_when_it_is_asked_for(monkeypatch: pytest.M
 def test_deviations_that_predict_nothing_are_not_shown(
     event: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where all weeks are alike the map of all is, but for a week with a crowd of its own."""
+    """Where all weeks are alike the map of all is; not in a week that rejects it."""
     monkeypatch.setattr(map_series, "MOST_CELLS_POOLED", 60)
     rng, (metric, places) = np.random.default_rng(6), declared(WINDOW)
     values = np.repeat(rng.choice(144, (40_000, 1), p=np.full(144, 1 / 144)), 4, axis=1)
     if event:
         values[:8_000, 2] = 3
+        real = map_series.fit_space_time
+
+        def costly(*given, **more):  # type: ignore[no-untyped-def]
+            return replace(real(*given, **more), own_freedom=np.full(4, 1e6))
+
+        monkeypatch.setattr(map_series, "fit_space_time", costly)
     windows = windows_of(metric, places, values, rng)
     maps = map_windows(windows, places, None, None)
     if not event:

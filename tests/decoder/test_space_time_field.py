@@ -162,7 +162,7 @@ def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(map_series, name, wrong)
 
     misled("fit_space_time", 1)
-    misled("fit_field", {"series": 0, "whole": 1, "alone": 9}[lost])
+    misled("fit_field", {"series": 0, "whole": 1, "alone": 99}[lost])
     maps = list(estimate_density_series(windows, places=places))
     source = {"series": "whole", "whole": "alone", "alone": "projection"}[lost]
     assert {one.source for one in maps} == {source}
