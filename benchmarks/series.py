@@ -150,7 +150,7 @@ def changes(
                     for c in np.flatnonzero(one.changes.told)}  # fmt: skip
             if seed >= null:
                 found += (6, empty) in told
-                extra += len(told - {(6, empty)})
+                extra += sum(cell != empty for _, cell in told)  # elsewhere it is truly lower
                 shown.append(maps[6].shares[empty] / true[6, empty])
             else:
                 flags += len({cell for _, cell in told})
@@ -169,7 +169,7 @@ def changes(
             "series without a change"
             + (
                 f"; a new cell of 5 % found in {found} of {series}, {np.mean(shown):.0%} of it "
-                f"shown (least {min(shown):.0%}), {extra} others flagged"
+                f"shown (least {min(shown):.0%}), {extra} other cells flagged"
                 if series
                 else ""
             ),
