@@ -135,7 +135,8 @@ def changes(
     """False flags, coverage, and a new cell of 5 % in one window of ten. first: of the draws."""
     for way in ("window", "2 symbols"):
         metric, places = declared(way, 4.0)
-        shares, flags, held, top, shown, found, extra = shares_of(path, places), 0, [], [], [], 0, 0
+        shares, flags, held, top, shown, found = shares_of(path, places), 0, [], [], [], 0
+        others = wrong = 0
         empty = int(np.flatnonzero(shares == 0)[137])
         busiest = np.argsort(-shares)[:20]
         for seed in range(null + series):
@@ -150,7 +151,6 @@ def changes(
                     for c in np.flatnonzero(one.changes.told)}  # fmt: skip
             if seed >= null:
                 found += (6, empty) in told
-                extra += sum(cell != empty for _, cell in told)  # elsewhere it is truly lower
                 shown.append(maps[6].shares[empty] / true[6, empty])
             else:
                 flags += len({cell for _, cell in told})
@@ -160,6 +160,10 @@ def changes(
                 actual = inside[index] - np.delete(inside, index, axis=0).mean(axis=0)
                 shown_change, error = one.changes.from_others
                 away = np.abs(shown_change - actual) / error
+                if seed >= null:  # the new crowd comes from all other cells, which are truly less
+                    elsewhere = one.changes.told & (np.arange(len(actual)) != empty)
+                    others += int(elsewhere.sum())
+                    wrong += int((elsewhere & (np.sign(shown_change) != np.sign(actual))).sum())
                 held.append(away < 1.645)
                 top.append(away[busiest] < 1.645)
         yield Comparison(
@@ -169,7 +173,8 @@ def changes(
             "series without a change"
             + (
                 f"; a new cell of 5 % found in {found} of {series}, {np.mean(shown):.0%} of it "
-                f"shown (least {min(shown):.0%}), {extra} other cells flagged"
+                f"shown (least {min(shown):.0%}), {others} others flagged, "
+                f"{wrong} of them of the wrong sign"
                 if series
                 else ""
             ),

@@ -32,7 +32,7 @@ def test_changes_of_series_are_counted(series: ModuleType) -> None:
     found = next(series.changes(Path(), 20_000, 1, 1))
     assert 0.8 < found.ours[0] < 0.97
     assert "a new cell of 5 % found in 1 of 1" in found.note
-    assert found.note.endswith(", 0 other cells flagged")
+    assert found.note.endswith(", 0 of them of the wrong sign")
 
 
 def test_false_flags_are_counted(series: ModuleType) -> None:
