@@ -15,10 +15,10 @@ from itertools import pairwise
 from archive.errors import ArchiveDamagedError, NotArchivedError
 from archive.executors import Executor, Results
 from archive.keys import ArchiveKey
-from archive.manifest import Entry, metric_folder, params_of, read_entries, touches
+from archive.manifest import ArchivedPart, metric_folder, params_of, read_entries, touches
 from archive.parts import check_digest
 from archive.store import Store
-from archive.tasks import PartCounts, Task, no_counts, tasks_of
+from archive.tasks import PartCounts, SpanTask, no_counts, tasks_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.metrics.association import CountedAssociation
@@ -37,7 +37,7 @@ class Wanted:
     last: date | None = None
 
 
-def choose_parts(store: Store, key: ArchiveKey, wanted: Wanted, today: date) -> list[Entry]:
+def choose_parts(store: Store, key: ArchiveKey, wanted: Wanted, today: date) -> list[ArchivedPart]:
     """The parts of a window, oldest first. Raises NotArchivedError: why, and what there is."""
     entries = _version(store, key, wanted)
     undated = [entry for entry in entries if entry.first_day is None]
@@ -61,7 +61,7 @@ def choose_parts(store: Store, key: ArchiveKey, wanted: Wanted, today: date) -> 
 
 
 def aggregate(
-    entries: Sequence[Entry],
+    entries: Sequence[ArchivedPart],
     archive: str,
     key_file: str | None,
     executor: Executor,
@@ -99,7 +99,7 @@ def aggregate(
     return whole.without(set(range(params.num_cohorts)) ^ set(cohorts))
 
 
-def _linked(entries: Sequence[Entry], counts: PartCounts) -> AssociationAggregate:
+def _linked(entries: Sequence[ArchivedPart], counts: PartCounts) -> AssociationAggregate:
     """The counts of linked reports, as the collector gives them."""
     newest = entries[-1]
     first, second = newest.linked or (0, 0)
@@ -119,7 +119,7 @@ def _linked(entries: Sequence[Entry], counts: PartCounts) -> AssociationAggregat
 
 
 def reduce_parts(
-    entries: Sequence[Entry], tasks: Sequence[Task], results: Results, advance: Advance
+    entries: Sequence[ArchivedPart], tasks: Sequence[SpanTask], results: Results, advance: Advance
 ) -> PartCounts:
     """Add up what tasks found. Raises ArchiveDamagedError where a part's sums are not its own."""
     by_name = {entry.name: entry for entry in entries}
@@ -143,7 +143,7 @@ def reduce_parts(
     return total
 
 
-def _version(store: Store, key: ArchiveKey, wanted: Wanted) -> list[Entry]:
+def _version(store: Store, key: ArchiveKey, wanted: Wanted) -> list[ArchivedPart]:
     """The entries of the one version that is asked for."""
     every = list(read_entries(store, key, metric_folder(wanted.metric)))
     versions = sorted({entry.params_id for entry in every})
@@ -165,7 +165,7 @@ def _version(store: Store, key: ArchiveKey, wanted: Wanted) -> list[Entry]:
     return found
 
 
-def _undated(entries: list[Entry], wanted: Wanted, today: date) -> list[Entry]:
+def _undated(entries: list[ArchivedPart], wanted: Wanted, today: date) -> list[ArchivedPart]:
     """Imports without days can only be taken together."""
     if wanted.first or wanted.last:
         raise NotArchivedError(f"{wanted.metric!a} was imported without days; ask for all of it")
@@ -175,11 +175,11 @@ def _undated(entries: list[Entry], wanted: Wanted, today: date) -> list[Entry]:
     return entries
 
 
-def _gone(entry: Entry, today: date) -> bool:
+def _gone(entry: ArchivedPart, today: date) -> bool:
     return entry.expired or entry.is_due(today)
 
 
-def _refuse_gone(entries: Iterable[Entry], today: date) -> None:
+def _refuse_gone(entries: Iterable[ArchivedPart], today: date) -> None:
     for entry in entries:
         if _gone(entry, today):
             raise NotArchivedError(
@@ -188,7 +188,7 @@ def _refuse_gone(entries: Iterable[Entry], today: date) -> None:
             )
 
 
-def _refuse_cuts(entries: Iterable[Entry], first: str, last: str, metric: str) -> None:
+def _refuse_cuts(entries: Iterable[ArchivedPart], first: str, last: str, metric: str) -> None:
     """The collector's rule: a window takes a block whole or not at all."""
     for entry in entries:
         if str(entry.first_day) < first or last < str(entry.last_day):
@@ -198,7 +198,7 @@ def _refuse_cuts(entries: Iterable[Entry], first: str, last: str, metric: str) -
             )
 
 
-def _refuse_holes(entries: Sequence[Entry]) -> None:
+def _refuse_holes(entries: Sequence[ArchivedPart]) -> None:
     for before, after in pairwise(entries):
         expected = date.fromisoformat(str(before.last_day)) + timedelta(days=1)
         if str(after.first_day) != expected.isoformat():
@@ -212,11 +212,11 @@ def _date(text: str | None) -> date | None:
     return None if text is None else date.fromisoformat(text)
 
 
-def _days(entry: Entry) -> str:
+def _days(entry: ArchivedPart) -> str:
     if entry.first_day is None:
         return "an import"
     return f"{entry.first_day} to {entry.last_day}"
 
 
-def _there(live: Sequence[Entry]) -> str:
+def _there(live: Sequence[ArchivedPart]) -> str:
     return f"the archive has {live[0].first_day} to {live[-1].last_day}"

@@ -9,7 +9,7 @@ verified. Of two exports at once one commits.
 A block that is damaged, in the database or in the archive, is set aside with the reason: it stays
 where it is, and the others move.
 
-The collector is reached through `Source`, which it fulfils without knowing of archives.
+The collector is reached through `ExportSource`, which it fulfils without knowing of archives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from archive.errors import ArchiveDamagedError, ArchiveError, ArchiveKeyError
 from archive.keys import ArchiveKey
 from archive.layouts import declared
 from archive.manifest import (
-    Entry,
+    ArchivedPart,
     digest_of,
     entry_name,
     folder_of,
@@ -92,7 +92,7 @@ class Block(Protocol):
 B = TypeVar("B", bound=Block)
 
 
-class Source(Protocol[B]):
+class ExportSource(Protocol[B]):
     """Where reports come from."""
 
     def blocks(self) -> Iterable[B]:
@@ -121,7 +121,9 @@ class Outcome:
     reason: str = ""
 
 
-def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Iterator[Outcome]:
+def export(
+    source: ExportSource[B], store: Store, key: ArchiveKey, today: date
+) -> Iterator[Outcome]:
     """Move every block that is whole and in time; yield what became of each.
 
     A block is left where it is when rows of it are missing (they were kept only from some day on,
@@ -141,7 +143,7 @@ def export(source: Source[B], store: Store, key: ArchiveKey, today: date) -> Ite
         yield Outcome(name, *days, block.num_raw, what, reason)
 
 
-def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: date) -> str:
+def _move(source: ExportSource[B], block: B, store: Store, key: ArchiveKey, today: date) -> str:
     metric, first_day, last_day = block.metric, block.first_day, block.last_day
     if block.damage or first_day is None or last_day is None:
         raise ArchiveDamagedError(block.damage)
@@ -184,7 +186,9 @@ def _move(source: Source[B], block: B, store: Store, key: ArchiveKey, today: dat
     return MOVED
 
 
-def _finish(source: Source[B], block: B, entry: Entry, store: Store, key: ArchiveKey) -> str:
+def _finish(
+    source: ExportSource[B], block: B, entry: ArchivedPart, store: Store, key: ArchiveKey
+) -> str:
     """The block is in the archive, and its rows are still there: delete them.
 
     Raises ArchiveDamagedError where the part is not whole: the rows are what is left then.
@@ -197,7 +201,7 @@ def _finish(source: Source[B], block: B, entry: Entry, store: Store, key: Archiv
     return EARLIER
 
 
-def _pieces(source: Source[B], block: B) -> Iterator[tuple[int, Bytes]]:
+def _pieces(source: ExportSource[B], block: B) -> Iterator[tuple[int, Bytes]]:
     _, layout = declared(block.metric)
     width = layout.report_bytes
     for cohort in range(layout.num_cohorts):

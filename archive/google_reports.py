@@ -22,7 +22,7 @@ from archive.bit_sums import Bytes
 from archive.errors import ArchiveError, NotArchivedError
 from archive.keys import ArchiveKey
 from archive.layouts import LinkedLayout
-from archive.manifest import Entry, folder_of, params_of, read_entries, touches
+from archive.manifest import ArchivedPart, folder_of, params_of, read_entries, touches
 from archive.parquet import open_part, read_group, reading
 from archive.parts import PartLabel, check_digest, write_part
 from archive.store import Store
@@ -40,7 +40,7 @@ Cohorts = NDArray[np.int64]
 
 def import_reports(
     path: Path, store: Store, key: ArchiveKey, label: PartLabel, metric: Metric | None
-) -> Entry:
+) -> ArchivedPart:
     """Make a report file a part of an archive. Takes about 50 bytes of memory a report.
 
     label: its `source` is replaced by the digest of the file.  metric: whose `min_reports` and
@@ -90,7 +90,7 @@ def read_csv(path: Path, params: RapporParams) -> tuple[Cohorts, Bytes]:
 
 
 def write_csv(
-    output: IO[str], entries: Iterable[Entry], store: Store, key: ArchiveKey
+    output: IO[str], entries: Iterable[ArchivedPart], store: Store, key: ArchiveKey
 ) -> Iterator[int]:
     """Write the reports of parts as lines; yield how many each row group gave.
 

@@ -33,7 +33,7 @@ ENTRIES, REPORTS = "entries", "reports"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchivedPart:
     """What the archive knows of one part.
 
     metric, params_id: of its reports ("" where a params.csv declared them).
@@ -121,23 +121,23 @@ def digest_of(reports_per_cohort: Counts, bit_counts: Counts) -> str:
     return digest.hexdigest()
 
 
-def commit(store: Store, entry: Entry, key: ArchiveKey) -> None:
+def commit(store: Store, entry: ArchivedPart, key: ArchiveKey) -> None:
     """Make a part count. Raises FileExistsError where a part of this block is there already."""
     store.create(entry.name, _sealed(entry, key))
 
 
-def retire(store: Store, entry: Entry, key: ArchiveKey) -> None:
+def retire(store: Store, entry: ArchivedPart, key: ArchiveKey) -> None:
     """Mark a part as expired, before its file is deleted."""
     store.replace(entry.name, _sealed(replace(entry, expired=True), key))
 
 
-def read_entries(store: Store, key: ArchiveKey, folder: str = "") -> Iterator[Entry]:
+def read_entries(store: Store, key: ArchiveKey, folder: str = "") -> Iterator[ArchivedPart]:
     """Every entry, in the order of their names. Raises ArchiveDamagedError, ArchiveKeyError."""
     for name in store.list(f"{ENTRIES}/{folder}" if folder else ENTRIES):
         yield read_entry(store, key, name)
 
 
-def read_entry(store: Store, key: ArchiveKey, name: str) -> Entry:
+def read_entry(store: Store, key: ArchiveKey, name: str) -> ArchivedPart:
     """One entry, checked against its seal and its name."""
     try:
         fields = parse_strict_json(store.read(name))
@@ -145,7 +145,7 @@ def read_entry(store: Store, key: ArchiveKey, name: str) -> Entry:
         if fields.pop("version") != VERSION:
             raise ArchiveDamagedError(f"{name}: of another version; this reads {VERSION}")
         fields["reports_per_cohort"] = tuple(fields["reports_per_cohort"])
-        entry = Entry(**fields)
+        entry = ArchivedPart(**fields)
         key_name = entry.key
     except (RapporError, LookupError, TypeError, AttributeError) as error:
         raise ArchiveDamagedError(f"{name}: no entry of a manifest ({error})") from None
@@ -161,25 +161,25 @@ def read_entry(store: Store, key: ArchiveKey, name: str) -> Entry:
     return entry
 
 
-def touches(entry: Entry, first_day: date | str, last_day: date | str) -> bool:
+def touches(entry: ArchivedPart, first_day: date | str, last_day: date | str) -> bool:
     """Whether a part and a window have a day in common. A part without days has none."""
     if entry.first_day is None or entry.last_day is None:
         return False
     return entry.first_day <= str(last_day) and str(first_day) <= entry.last_day
 
 
-def params_of(entry: Entry) -> RapporParams:
+def params_of(entry: ArchivedPart) -> RapporParams:
     """The parameters of its reports."""
     return RapporParams.from_dict(entry.params)
 
 
-def _sealed(entry: Entry, key: ArchiveKey) -> bytes:
+def _sealed(entry: ArchivedPart, key: ArchiveKey) -> bytes:
     content = _content(entry)
     fields = json.loads(content) | {"seal": key.seal(content)}
     return json.dumps(fields, sort_keys=True, indent=1).encode() + b"\n"
 
 
-def _content(entry: Entry) -> bytes:
+def _content(entry: ArchivedPart) -> bytes:
     """The bytes under the seal: every field, in one spelling."""
     fields = {"version": VERSION} | asdict(entry)
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()

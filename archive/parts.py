@@ -13,7 +13,7 @@ from archive.bit_sums import Bytes
 from archive.errors import ArchiveDamagedError
 from archive.keys import ArchiveKey
 from archive.layouts import Layout, LinkedLayout, layout_of
-from archive.manifest import REPORTS, Entry, commit, digest_of, folder_of, week_of
+from archive.manifest import REPORTS, ArchivedPart, commit, digest_of, folder_of, week_of
 from archive.parquet import open_part, read_group, reading, rows_in_group, write_reports
 from archive.store import Store
 from archive.tasks import PartCounts, add_rows, no_counts
@@ -24,7 +24,7 @@ Expected = Callable[[PartCounts], None]
 
 @dataclass(frozen=True, slots=True)
 class PartLabel:
-    """What a new part is of; the fields of `Entry` that do not depend on its file."""
+    """What a new part is of; the fields of `ArchivedPart` that do not depend on its file."""
 
     metric: str
     params_id: str
@@ -48,7 +48,7 @@ def write_part(
     label: PartLabel,
     reports: Iterable[tuple[int, Bytes]],
     check: Expected,
-) -> Entry:
+) -> ArchivedPart:
     """Write a part, read it back, and commit its entry.
 
     reports: (cohort, (n, bytes)) in the order of cohorts.  check: is given the sums of what was
@@ -81,7 +81,7 @@ def read_back(store: Store, key: ArchiveKey, name: str, params: Layout) -> PartC
     return counts
 
 
-def verify_part(store: Store, key: ArchiveKey, entry: Entry) -> None:
+def verify_part(store: Store, key: ArchiveKey, entry: ArchivedPart) -> None:
     """Read a part whole: its bytes, and its sums. Raises ArchiveDamagedError."""
     name, digest = entry.file, sha256()
     with open_part(store, name) as file:
@@ -93,7 +93,7 @@ def verify_part(store: Store, key: ArchiveKey, entry: Entry) -> None:
     check_digest(entry, counts)
 
 
-def check_digest(entry: Entry, counts: PartCounts) -> None:
+def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
     """Refuse sums that are not those of the part. Raises ArchiveDamagedError."""
     if digest_of(counts.reports_per_cohort, counts.bit_counts) != entry.counts_digest:
         raise ArchiveDamagedError(
@@ -104,8 +104,8 @@ def check_digest(entry: Entry, counts: PartCounts) -> None:
 
 def _entry(
     label: PartLabel, name: str, file: _Hashing, counts: PartCounts, key: ArchiveKey
-) -> Entry:
-    return Entry(
+) -> ArchivedPart:
+    return ArchivedPart(
         metric=label.metric,
         params_id=label.params_id,
         definition=label.definition,

@@ -12,7 +12,7 @@ from archive.bit_sums import Bytes, Counts
 from archive.errors import ArchiveDamagedError
 from archive.keys import load_key
 from archive.layouts import sum_rows
-from archive.manifest import Entry
+from archive.manifest import ArchivedPart
 from archive.parquet import Cohorts, open_part, read_group, reading
 from archive.store import open_store
 
@@ -20,7 +20,7 @@ TASK_REPORTS = 16_000_000  # of a task: fractions of a second of work
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SpanTask:
     """A span of row groups of one part. Small: it travels to a worker.
 
     archive: path or URL.  key_file: path of the key, on the worker.  first, last: row groups, the
@@ -60,18 +60,18 @@ def no_counts(num_cohorts: int, num_bits: int) -> PartCounts:
 
 
 def tasks_of(
-    entry: Entry, archive: str, key_file: str | None, task_reports: int = TASK_REPORTS
-) -> Iterator[Task]:
+    entry: ArchivedPart, archive: str, key_file: str | None, task_reports: int = TASK_REPORTS
+) -> Iterator[SpanTask]:
     """The tasks of a part: each of its row groups once."""
     num_groups = -(-entry.num_reports // entry.rows_in_group)
     step = max(1, task_reports // entry.rows_in_group)
     shape = (*entry.shape, entry.linked)
     for first in range(0, num_groups, step):
         last = min(num_groups, first + step)
-        yield Task(archive, key_file, entry.name, entry.file, first, last, *shape)
+        yield SpanTask(archive, key_file, entry.name, entry.file, first, last, *shape)
 
 
-def count_part(task: Task) -> PartCounts:
+def count_part(task: SpanTask) -> PartCounts:
     """Sum the reports of a task. Raises ArchiveDamagedError."""
     key = load_key(None if task.key_file is None else Path(task.key_file))
     counts = no_counts(task.num_cohorts, task.num_bits)

@@ -21,11 +21,11 @@ from collector.domain.batch_writer import ReportWriter, Submission
 from collector.domain.clock import utc_now
 from collector.domain.commit_queue import Bounds, Intake
 from collector.domain.operations import Collector
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from collector.fast_json import decode_groups
 from collector.routes.reports import answer
 from collector.settings import Settings, load_settings
-from collector.store.database import Database, make_engine
+from collector.store.database import CollectorDatabase, make_engine
 from rappor_core.metrics.file import load_metrics
 from rappor_core.wire.report import BINARY_CONTENT_TYPE
 from rappor_server.schema import prepare
@@ -93,11 +93,11 @@ Message = MutableMapping[str, Any]
 
 def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
     """The same decoder, writer and counters under an ASGI function, with no checks around them."""
-    database = Database(make_engine(settings.database))
+    database = CollectorDatabase(make_engine(settings.database))
     prepare(database)
     metrics = load_metrics(str(settings.metrics)).metrics.values()
     Collector(database).push_metrics(metrics, "bench")
-    judge = Judge(refuse_implausible=False)
+    judge = ReportJudge(refuse_implausible=False)
     writer = ReportWriter(database, judge, utc_now, timedelta())
     intake = Intake(
         writer.write,

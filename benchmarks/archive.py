@@ -30,10 +30,10 @@ from _run import Comparison, run, seconds
 from archive.aggregate import Wanted, aggregate, choose_parts
 from archive.executors import DaskCluster, Executor, LocalProcesses
 from archive.keys import IN_CLEAR, ArchiveKey, load_key, make_key
-from archive.manifest import Entry
+from archive.manifest import ArchivedPart
 from archive.parts import PartLabel, write_part
 from archive.store import open_store
-from archive.tasks import PartCounts, Task, count_part
+from archive.tasks import PartCounts, SpanTask, count_part
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 
@@ -44,7 +44,7 @@ PARAMS = RapporParams.rappor(
 DELAY = 0.5  # seconds of simulated reading before each task
 
 
-def late(task: Task) -> PartCounts:
+def late(task: SpanTask) -> PartCounts:
     """A task behind a slow store."""
     time.sleep(DELAY)
     return count_part(task)
@@ -67,7 +67,7 @@ def pieces(count: int, seed: int) -> Iterator[tuple[int, np.ndarray]]:
         yield cohort, rng.integers(0, 256, (size, PARAMS.report_bytes), dtype=np.uint8)
 
 
-def parts(url: str, key_file: Path | None) -> list[Entry]:
+def parts(url: str, key_file: Path | None) -> list[ArchivedPart]:
     """All of an archive."""
     return choose_parts(open_store(url), load_key(key_file), Wanted("bench"), DAY)
 
@@ -114,7 +114,7 @@ def unpacked(url: str) -> Aggregate | None:
 LOG = os.environ.setdefault("RAPPOR_BENCH_LOG", str(Path(tempfile.mkdtemp()) / "tasks"))
 
 
-def in_own_time(task: Task) -> PartCounts:
+def in_own_time(task: SpanTask) -> PartCounts:
     """A task; its processor seconds and peak memory go to a file: its parent is a fork server."""
     started = time.process_time()
     counts = count_part(task)

@@ -37,7 +37,7 @@ from decoder.pipeline import observe
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions
 from rappor_core.params import HashFamily, RapporParams
-from simulations.experiments.calibration import Cell, draw, fit
+from simulations.experiments.calibration import CalibrationRun, draw, fit
 from simulations.populations.draws import draw_aggregate
 from simulations.populations.populations import exponential_shares
 
@@ -153,7 +153,7 @@ def medium() -> Iterator[Comparison]:
     """Fits of 10^7 reports over 1,000 values, k=8, m=128, h=2."""
     with threadpool_limits(1):
         for configuration in ("typical", "loose", "over_x2", "over_x10"):
-            sample = draw(Cell("medium", configuration, "exp", SEED))
+            sample = draw(CalibrationRun("medium", configuration, "exp", SEED))
             fit(sample, "cavity")
             took = seconds(partial(fit, sample, "cavity"))
             name = f"cavity fit, {configuration}, {len(sample.true_shares):,} candidates, k=8 m=128"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from client_sdk.client import Client
     from client_sdk.delivery.options import Delivery
-    from client_sdk.delivery.replies import Answer, Result
+    from client_sdk.delivery.replies import Ack, Answer
     from client_sdk.delivery.transport import Transport
     from client_sdk.errors import (
         ClientError,
@@ -48,7 +48,7 @@ _HOMES = {
     "MemoryState": "client_sdk.storage.memory",
     "PrivacyLevel": "client_sdk.privacy_level",
     "Recorder": "client_sdk.recording.recorder",
-    "Result": "client_sdk.delivery.replies",
+    "Ack": "client_sdk.delivery.replies",
     "StateChangedError": "client_sdk.errors",
     "StateError": "client_sdk.errors",
     "StateVersionError": "client_sdk.errors",
@@ -63,6 +63,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Ack",
     "Answer",
     "Client",
     "ClientError",
@@ -71,7 +72,6 @@ __all__ = [
     "MemoryState",
     "PrivacyLevel",
     "Recorder",
-    "Result",
     "StateChangedError",
     "StateError",
     "StateVersionError",

@@ -23,7 +23,7 @@ from collector.domain.clock import Clock, utc_now
 from collector.domain.commit_queue import Bounds, Intake, Taker
 from collector.domain.key_cache import KeyKeeper
 from collector.domain.operations import COMMAND_LINE, Collector
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from collector.errors import RequestError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
@@ -33,7 +33,7 @@ from collector.routes.dependencies import Parts, make_limits
 from collector.routes.reports import ReportsEndpoint
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
-from collector.store.database import Database, make_engine
+from collector.store.database import CollectorDatabase, make_engine
 from collector.store.probe import try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
@@ -96,7 +96,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
-    judge = Judge(refuse_implausible=settings.refuse_implausible)
+    judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
     shards = settings.counter_shards
     writer = ReportWriter(writing, judge, clock, settings.clock_skew, shards)
     telemetry = Telemetry()
@@ -122,7 +122,7 @@ def _make_intake(
     settings: Settings,
     collector: Collector,
     writer: ReportWriter,
-    judge: Judge,
+    judge: ReportJudge,
     telemetry: Telemetry,
     log: Log,
 ) -> tuple[Taker, Readiness]:
@@ -141,11 +141,11 @@ def _make_intake(
     return intake, Readiness(read, write, lambda: intake.is_failing or database.is_failing)
 
 
-def _database(settings: Settings, connections: int) -> Database:
+def _database(settings: Settings, connections: int) -> CollectorDatabase:
     engine = make_engine(
         settings.database, pool_size=connections, timeout=settings.database_seconds
     )
-    return Database(engine)
+    return CollectorDatabase(engine)
 
 
 def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 from rappor_core.errors import RapporError
 
 
-class CancelledError(RapporError):
+class JobCancelledError(RapporError):
     """Whoever started a job asked for its end."""
 
 

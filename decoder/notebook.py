@@ -51,7 +51,7 @@ def to_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
     return pandas.DataFrame([dict(row) for row in rows], columns=list(columns))
 
 
-class CellTable:
+class NotebookTable:
     """Adds to a map: how a notebook shows it, and a row a cell as a table."""
 
     def _columns(self: Any) -> dict[str, list[Any]]:

@@ -25,7 +25,7 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
-from decoder.results.build import Answer, Grouping, assemble, cohort_scores, with_left_out
+from decoder.results.build import Grouping, StepResults, assemble, cohort_scores, with_left_out
 from decoder.results.forgeries import forged
 from decoder.results.selective_intervals import crowded_samples, found_intervals
 from decoder.results.tables import Decoding
@@ -120,7 +120,7 @@ def _decode(
         samples = crowded_samples(observed, estimate, seed_of(aggregate))
     intervals = found_intervals(estimate, decision, options, samples)
     poison = forged(observed, estimate, decision.detected, intervals.low)
-    answer = Answer(observed, estimate, p, decision, intervals, poison)
+    answer = StepResults(observed, estimate, p, decision, intervals, poison)
     return assemble(aggregate, candidates, options, answer, grouping)
 
 

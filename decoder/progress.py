@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from decoder.errors import CancelledError
+from decoder.errors import JobCancelledError
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # name of the stage, parts done, parts in all
 Note: TypeAlias = Callable[[str], None]  # what was left out, taken or replaced, in words
@@ -36,7 +36,7 @@ def check_cancelled(cancelled: Cancelled, before: str) -> None:
         CancelledError: it should.
     """
     if cancelled():
-        raise CancelledError(f"the job was cancelled before {before}")
+        raise JobCancelledError(f"the job was cancelled before {before}")
 
 
 def watched(progress: Progress, cancelled: Cancelled) -> Progress:

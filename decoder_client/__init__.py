@@ -8,6 +8,6 @@
 Standard library only; pandas for `to_frame`.
 """
 
-from decoder_client.client import KEY_VARIABLE, CandidateList, Job, Release, Result, Service
+from decoder_client.client import KEY_VARIABLE, CandidateList, Job, Result, Service, ServiceRelease
 
-__all__ = ["KEY_VARIABLE", "CandidateList", "Job", "Release", "Result", "Service"]
+__all__ = ["KEY_VARIABLE", "CandidateList", "Job", "Result", "Service", "ServiceRelease"]

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
-from decoder_client.http import KEY_VARIABLE, Connection
+from decoder_client.http import KEY_VARIABLE, ServiceConnection
 from decoder_client.objects import CandidateList, Job, Result, list_of
-from decoder_client.releases import Release
+from decoder_client.releases import ServiceRelease
 from rappor_core.aggregate import Aggregate
 
-__all__ = ["KEY_VARIABLE", "CandidateList", "Job", "Release", "Result", "Service"]
+__all__ = ["KEY_VARIABLE", "CandidateList", "Job", "Result", "Service", "ServiceRelease"]
 
 
-class Service(Connection):
+class Service(ServiceConnection):
     """A decoder service over HTTP. Every method raises RemoteError, with what the service said.
 
     url: https://, or http:// to this machine.  key: that of RAPPOR_DECODER_KEY if "".
@@ -103,26 +103,28 @@ class Service(Connection):
         """A result by its id."""
         return Result(self, self.ask("GET", f"/v1/results/{result_id}"))
 
-    def releases(self, state: str | None = None, limit: int = 100) -> list[Release]:
+    def releases(self, state: str | None = None, limit: int = 100) -> list[ServiceRelease]:
         """Releases that you may see, newest first.
 
         state: proposed, approved, rejected or withdrawn; all of them by default.
         """
         query = {"limit": str(limit)} | ({} if state is None else {"state": state})
         found = self.ask_rows("/v1/releases", "releases", query)
-        return [Release(self, row) for row in found]
+        return [ServiceRelease(self, row) for row in found]
 
-    def release(self, release_id: str) -> Release:
+    def release(self, release_id: str) -> ServiceRelease:
         """A release by its id."""
-        return Release(self, self.ask("GET", f"/v1/releases/{release_id}"))
+        return ServiceRelease(self, self.ask("GET", f"/v1/releases/{release_id}"))
 
     def propose_release(
         self, name: str, policy: str, results: Iterable[Result], *, note: str = ""
-    ) -> Release:
+    ) -> ServiceRelease:
         """Build a release from results of yours, for another person to approve.
 
         policy: text of a release.toml.  note: for who approves it.
         """
         body = {"name": name, "policy": policy, "note": note}
         sources = [{"result": one.id} for one in results]
-        return Release(self, self.ask("POST", "/v1/releases", body=body | {"sources": sources}))
+        return ServiceRelease(
+            self, self.ask("POST", "/v1/releases", body=body | {"sources": sources})
+        )

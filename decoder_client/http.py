@@ -29,7 +29,7 @@ _MOST_DETAIL = 2000  # characters of its sentence
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Row(dict[str, Any]):
+class JsonObject(dict[str, Any]):
     """An object of an answer. Raises RemoteError for a member that is missing."""
 
     def __missing__(self, name: str) -> Any:
@@ -37,7 +37,7 @@ class Row(dict[str, Any]):
 
 
 @dataclass(frozen=True)
-class Connection:
+class ServiceConnection:
     """A decoder service by its address, and a key.
 
     url: https://, or http:// to this machine.  key: that of RAPPOR_DECODER_KEY if "".
@@ -62,7 +62,7 @@ class Connection:
     ) -> Any:
         """Any route, by its JSON, an object. Raises RemoteError, also for anything else."""
         try:
-            answer = json.loads(self.read(method, path, query, body), object_hook=Row)
+            answer = json.loads(self.read(method, path, query, body), object_hook=JsonObject)
         except (ValueError, RecursionError) as error:
             raise self._stranger() from error
         if not isinstance(answer, dict):
@@ -115,7 +115,7 @@ class Kept:
 
     route: ClassVar[str]  # of all of its kind
 
-    service: Connection = field(repr=False)
+    service: ServiceConnection = field(repr=False)
     row: dict[str, Any] = field(repr=False)
 
     @property

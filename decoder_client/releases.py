@@ -26,7 +26,7 @@ _READ = {"number": float, "integer": int}
 
 
 @dataclass(frozen=True)
-class Difference:
+class ReleaseDifference:
     """How a release differs from the last approved one of its name.
 
     policy: by key, the value before and now.  changes: rows of `change`, `table`, `cell`, `before`
@@ -50,7 +50,7 @@ class Difference:
 _CHANGE = ("change", "table", "cell", "before", "after")
 
 
-class Release(Kept):
+class ServiceRelease(Kept):
     """A release as it was when it was last asked for: `refresh`."""
 
     route = "/v1/releases"
@@ -65,22 +65,22 @@ class Release(Kept):
         """SHA-256 of its manifest."""
         return str(self.row["digest"])
 
-    def approve(self, reason: str) -> Release:
+    def approve(self, reason: str) -> ServiceRelease:
         """Publish what another person proposed; for admins. Settled for good."""
         return self._decide("approve", reason)
 
-    def reject(self, reason: str) -> Release:
+    def reject(self, reason: str) -> ServiceRelease:
         """Refuse what another person proposed; for admins. Settled for good."""
         return self._decide("reject", reason)
 
-    def withdraw(self, reason: str = "") -> Release:
+    def withdraw(self, reason: str = "") -> ServiceRelease:
         """Take back what you proposed, before it is settled; its files are deleted."""
         return self._decide("withdraw", reason)
 
-    def difference(self) -> Difference:
+    def difference(self) -> ReleaseDifference:
         """What is to be approved; for who proposed it, and for admins."""
         found = self.service.ask("GET", f"{self.path}/difference")
-        return Difference(found["policy"], found["changes"])
+        return ReleaseDifference(found["policy"], found["changes"])
 
     def file(self, name: str) -> bytes:
         """A file, exactly as it is published."""
@@ -140,14 +140,14 @@ class Release(Kept):
             raise RemoteError(f"release {self.id}: its manifest is not as its digest says")
         return files
 
-    def _decide(self, act: str, reason: str) -> Release:
+    def _decide(self, act: str, reason: str) -> ServiceRelease:
         self.row = self.service.ask("POST", f"{self.path}/{act}", body={"reason": reason})
         return self
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
         columns = ("name", "number", "state", "issued", "owner", "audience", "digest")
-        return html_table("Release", columns, [[self.row.get(name) for name in columns]])
+        return html_table("ServiceRelease", columns, [[self.row.get(name) for name in columns]])
 
 
 def _cell(read: type, text: str | None) -> Any:

@@ -8,9 +8,9 @@ import numpy as np
 
 from decoder.progress import Progress, silent
 from metric_design.design import Design
-from metric_design.detection import Setting, clear, interference, visible_share
+from metric_design.detection import PlanSetting, clear, interference, visible_share
 from metric_design.population import Population
-from metric_design.request import Request
+from metric_design.request import PlanRequest
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import MAX_BITS, RapporParams
@@ -37,7 +37,7 @@ class Alternative:
 
 
 def compare(
-    request: Request, design: Design, population: Population, progress: Progress = silent
+    request: PlanRequest, design: Design, population: Population, progress: Progress = silent
 ) -> list[Alternative]:
     """The plan first, then basic RAPPOR, symbols, one report for life, and Chrome's presets."""
     life = design.params.epsilon_infinity * request.held
@@ -60,8 +60,8 @@ def compare(
 
 def _row(
     name: str,
-    setting: Setting,
-    request: Request,
+    setting: PlanSetting,
+    request: PlanRequest,
     life: float,
     population: Population,
     note: str,
@@ -82,7 +82,7 @@ def _row(
     )
 
 
-def _like(design: Design, params: RapporParams) -> Setting:
+def _like(design: Design, params: RapporParams) -> PlanSetting:
     return replace(design.setting, params=params)
 
 
@@ -91,7 +91,7 @@ def _shape(params: RapporParams) -> str:
 
 
 def _basic(
-    request: Request, design: Design, life: float, population: Population
+    request: PlanRequest, design: Design, life: float, population: Population
 ) -> list[Alternative]:
     """One bit a value, with RAPPOR's symmetric rounds and with those of L-OSUE."""
     number = design.setting.candidates
@@ -112,7 +112,7 @@ def _basic(
 
 
 def _symbols(
-    request: Request, design: Design, life: float, population: Population
+    request: PlanRequest, design: Design, life: float, population: Population
 ) -> list[Alternative]:
     """LOLOHA: the best number of symbols; a device holds at most one response for each."""
     best: Alternative | None = None
@@ -140,7 +140,7 @@ def _symbols(
 
 
 def _one_time(
-    request: Request, design: Design, life: float, population: Population
+    request: PlanRequest, design: Design, life: float, population: Population
 ) -> list[Alternative]:
     """All of the lifetime epsilon in a single report, which is the last."""
     found: Alternative | None = None

@@ -10,7 +10,7 @@ from typing import Any
 from decoder.errors import PlanError
 from decoder.progress import Progress, silent
 from metric_design.detection import (
-    Setting,
+    PlanSetting,
     can_be_found,
     clear,
     information,
@@ -19,7 +19,7 @@ from metric_design.detection import (
     why_nothing,
 )
 from metric_design.population import Population
-from metric_design.request import DEFAULTS, LIMITS, PERIODS_A_YEAR, Request, Unknown
+from metric_design.request import DEFAULTS, LIMITS, PERIODS_A_YEAR, PlanRequest, Unknown
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
@@ -46,7 +46,7 @@ class Design:
     """
 
     kind: str
-    setting: Setting
+    setting: PlanSetting
     infinity: float
     one: float
     unlisted: float
@@ -60,8 +60,8 @@ class Design:
 
 
 def solve(
-    request: Request, population: Population, progress: Progress = silent
-) -> tuple[Request, Design, Unknown]:
+    request: PlanRequest, population: Population, progress: Progress = silent
+) -> tuple[PlanRequest, Design, Unknown]:
     """Find the missing number, and the best design with it.
 
     Args:
@@ -98,8 +98,8 @@ def solve(
 
 
 def _bisected(
-    request: Request, unknown: Unknown, population: Population, progress: Progress
-) -> Request:
+    request: PlanRequest, unknown: Unknown, population: Population, progress: Progress
+) -> PlanRequest:
     """The least number (the most candidates) with which the share asked for is seen."""
     least, most = LIMITS["epsilon_life" if unknown == "epsilon" else unknown]
     if unknown == "epsilon":
@@ -127,13 +127,13 @@ def _bisected(
     return _with(request, unknown, good)
 
 
-def _with(request: Request, name: str, value: float) -> Request:
+def _with(request: PlanRequest, name: str, value: float) -> PlanRequest:
     """The request with one number; that of `epsilon` is of a life."""
     changed: dict[str, Any] = {"epsilon_life" if name == "epsilon" else name: value}
     return replace(request, **changed)
 
 
-def best_design(request: Request, population: Population) -> Design | None:
+def best_design(request: PlanRequest, population: Population) -> Design | None:
     """The design with the most information on a share; None where no mechanism keeps any."""
     made = list(_designs(request))
     if not made:
@@ -151,12 +151,12 @@ def best_design(request: Request, population: Population) -> Design | None:
     return Design(kind, setting, infinity, one, left, share, alone)
 
 
-def _size(entry: tuple[Setting, float, float, str]) -> tuple[int, int]:
+def _size(entry: tuple[PlanSetting, float, float, str]) -> tuple[int, int]:
     setting = entry[0]
     return setting.params.num_bits, setting.params.num_hashes
 
 
-def _designs(request: Request) -> Iterator[tuple[Setting, float, float, str]]:
+def _designs(request: PlanRequest) -> Iterator[tuple[PlanSetting, float, float, str]]:
     devices, candidates = float(request.devices or 1), int(request.candidates or 1)
     for kind, encoding, bits, hashes in _shapes(request, candidates):
         made = mechanism_for(request, hashes, single_bit=request.single_bit)
@@ -168,10 +168,10 @@ def _designs(request: Request) -> Iterator[tuple[Setting, float, float, str]]:
             cohorts = min(cohorts_affordable(CROWD, int(devices)), MOST_COHORTS)
         params = RapporParams(bits, hashes, cohorts, mechanism, encoding)
         each = int(request.periods or 1)
-        yield Setting(params, devices, each, candidates, request.alpha), infinity, one, kind
+        yield PlanSetting(params, devices, each, candidates, request.alpha), infinity, one, kind
 
 
-def _shapes(request: Request, candidates: int) -> Iterator[tuple[str, str, int, int]]:
+def _shapes(request: PlanRequest, candidates: int) -> Iterator[tuple[str, str, int, int]]:
     """Kind, encoding, bits and hashes that fit the bytes and the list."""
     most = min(int((request.bytes or DEFAULTS["bytes"]) * 8), MAX_BITS)
     if request.single_bit:
@@ -196,7 +196,7 @@ def _shapes(request: Request, candidates: int) -> Iterator[tuple[str, str, int, 
 
 
 def mechanism_for(
-    request: Request, hashes: int, *, single_bit: bool
+    request: PlanRequest, hashes: int, *, single_bit: bool
 ) -> tuple[TwoRoundMechanism, float, float] | None:
     """RAPPOR's rounds for the epsilons asked for; None where nothing would be kept.
 
@@ -234,7 +234,7 @@ def mechanism_for(
 
 
 def _within_year(
-    request: Request,
+    request: PlanRequest,
     hashes: int,
     single_bit: bool,
     most: float,
@@ -270,7 +270,9 @@ def _down(value: float) -> float:
     return math.floor(value * scale + 1e-9) / scale
 
 
-def _why_impossible(request: Request, unknown: Unknown, population: Population, good: float) -> str:
+def _why_impossible(
+    request: PlanRequest, unknown: Unknown, population: Population, good: float
+) -> str:
     """What bounds the missing number."""
     design = best_design(_with(request, unknown, good), population)
     at_best = "no share at all" if design is None or design.share is None else f"{design.share:.3g}"

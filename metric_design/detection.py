@@ -26,14 +26,14 @@ from decoder.model.noise import BitNoise, RandomString
 from decoder.typing import Floats
 from metric_design.few_cohorts import floor_sentence, least_score, unmistaken
 from metric_design.interference import settled_sum
-from metric_design.request import Request
+from metric_design.request import PlanRequest
 from rappor_core.params import RapporParams
 
 LEAST_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
-class Setting:
+class PlanSetting:
     """What is decoded at once: a window of one metric.
 
     params: of the metric.  devices: that report in it.  reports_each: reports of one value that
@@ -74,7 +74,7 @@ class _Spectrum(NamedTuple):
     times: Floats
 
 
-def _spectrum(setting: Setting) -> _Spectrum:
+def _spectrum(setting: PlanSetting) -> _Spectrum:
     """Bits of a typical share, in units of the debiased share of a report."""
     params, rho = setting.params, float(setting.reports_each)
     noise = BitNoise.of(params.mechanism)
@@ -93,7 +93,7 @@ def _spectrum(setting: Setting) -> _Spectrum:
     return _Spectrum(of_values, rounds + rho * of_values, np.array([k - 1.0, 1.0]))
 
 
-def information(setting: Setting, unlisted: float = 0.0) -> float:
+def information(setting: PlanSetting, unlisted: float = 0.0) -> float:
     """1 / variance of the estimate of a small share, where `unlisted` is tau, a sum of squares."""
     noise = BitNoise.of(setting.params.mechanism)
     if setting.params.scheme.own_bits:
@@ -105,7 +105,7 @@ def information(setting: Setting, unlisted: float = 0.0) -> float:
     return float(setting.reports * (spectrum.times * spectrum.of_values / total).sum())
 
 
-def interference(setting: Setting, shares: Floats, unlisted: float = 0.0) -> float:
+def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> float:
     """tau: the sum of squared shares that a fit with these values present leaves in the noise.
 
     Args:
@@ -121,14 +121,14 @@ def interference(setting: Setting, shares: Floats, unlisted: float = 0.0) -> flo
     )  # fmt: skip
 
 
-def _all_take_part(setting: Setting) -> bool:
+def _all_take_part(setting: PlanSetting) -> bool:
     """Whether the decoder's fit takes all candidates (`Question.full` in its estimation)."""
     params = setting.params
     shape = params.num_cohorts, params.num_bits
     return all_may_take_part(setting.candidates, shape, params.num_hashes)
 
 
-def rough_sentence(setting: Setting) -> str | None:
+def rough_sentence(setting: PlanSetting) -> str | None:
     """Say that predictions are rough, and by how much; None where simulations bear them out.
 
     Where more candidates than bits take part, much of the counts is fitted, and the decoder tests
@@ -146,7 +146,7 @@ def rough_sentence(setting: Setting) -> str | None:
     )
 
 
-def clear(setting: Setting, shares: Floats, unlisted: float = 0.0) -> float:
+def clear(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> float:
     """Probability that no other candidate looks like a given value; 1 but for few cohorts.
 
     Args:
@@ -161,7 +161,7 @@ def clear(setting: Setting, shares: Floats, unlisted: float = 0.0) -> float:
 
 
 def detection(
-    setting: Setting, shares: Floats, unlisted: float = 0.0, clear: float = 1.0
+    setting: PlanSetting, shares: Floats, unlisted: float = 0.0, clear: float = 1.0
 ) -> Floats:
     """Probability that a value of each share is found, (n,).
 
@@ -181,7 +181,7 @@ def detection(
     return np.asarray(clear * ndtr((shares - needed / np.sqrt(level)) / deviation))
 
 
-def _needed(setting: Setting) -> float:
+def _needed(setting: PlanSetting) -> float:
     """The least estimate that is found, in its standard errors; infinite where none is.
 
     The decoder reads the null variance of a score from a residual that holds the value itself: a
@@ -198,12 +198,12 @@ def _needed(setting: Setting) -> float:
     return quantile / math.sqrt(left) if left > 0 else math.inf
 
 
-def can_be_found(setting: Setting) -> bool:
+def can_be_found(setting: PlanSetting) -> bool:
     """Whether any p-value reaches the level that the list asks for."""
     return setting.params.scheme.own_bits or math.isfinite(_needed(setting))
 
 
-def why_nothing(request: Request, setting: Setting | None) -> str:
+def why_nothing(request: PlanRequest, setting: PlanSetting | None) -> str:
     """Say why no share is found.
 
     Args:
@@ -219,11 +219,11 @@ def why_nothing(request: Request, setting: Setting | None) -> str:
     )
 
 
-def _quantile(setting: Setting) -> float:
+def _quantile(setting: PlanSetting) -> float:
     return -float(ndtri(setting.threshold))
 
 
-def _own_bit(setting: Setting, shares: Floats) -> Floats:
+def _own_bit(setting: PlanSetting, shares: Floats) -> Floats:
     """Basic RAPPOR: the count of one bit; exact for one report a device, else nearly normal."""
     noise, reports = BitNoise.of(setting.params.mechanism), setting.reports
     if noise.gap < 0:
@@ -243,7 +243,7 @@ def _own_bit(setting: Setting, shares: Floats) -> Floats:
 
 
 def visible_share(
-    setting: Setting, power: float, unlisted: float = 0.0, clear: float = 1.0
+    setting: PlanSetting, power: float, unlisted: float = 0.0, clear: float = 1.0
 ) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
 
@@ -268,7 +268,9 @@ def visible_share(
     return float(np.exp(high))
 
 
-def expected_found(setting: Setting, shares: Floats, unlisted: float = 0.0) -> tuple[float, Floats]:
+def expected_found(
+    setting: PlanSetting, shares: Floats, unlisted: float = 0.0
+) -> tuple[float, Floats]:
     """Expected number found of a population of these shares, and the chance of each, (n,)."""
     left = interference(setting, shares, unlisted)
     chances = detection(setting, shares, left, clear(setting, shares, left))

@@ -8,14 +8,14 @@ from datetime import date
 
 from metric_design.central_claim import REPORTS_A_COHORT
 from metric_design.design import Design
-from metric_design.request import Request
+from metric_design.request import PlanRequest
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS
 
 _BARE = re.compile(r"[a-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
 
 
 def metric_table(
-    name: str, description: str, owner: str, expires: date, request: Request, design: Design
+    name: str, description: str, owner: str, expires: date, request: PlanRequest, design: Design
 ) -> str:
     """TOML of the metric. Categories that nobody has named are `value-1`, and so on."""
     params = design.params
@@ -42,7 +42,7 @@ def metric_table(
     return "\n".join(lines) + "\n"
 
 
-def _values(request: Request, design: Design) -> list[str]:
+def _values(request: PlanRequest, design: Design) -> list[str]:
     """The cap, and what is sent past it."""
     if design.params.scheme.single_bit:
         return []

@@ -19,7 +19,7 @@ from metric_design.detection import detection, rough_sentence, visible_share
 from metric_design.few_cohorts import few_cohorts_sentence
 from metric_design.metric_table import metric_table
 from metric_design.population import Population
-from metric_design.request import PERIODS_A_YEAR, Request, Unknown
+from metric_design.request import PERIODS_A_YEAR, PlanRequest, Unknown
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.loading import MetricsFile
@@ -76,7 +76,7 @@ class Plan:
     budget, spent, left: of a device, all metrics; None where no budget is known.
     """
 
-    request: Request
+    request: PlanRequest
     solved: Unknown
     design: Design
     labels: Labels
@@ -143,7 +143,7 @@ class Plan:
 
 
 def make_plan(
-    request: Request,
+    request: PlanRequest,
     population: Population,
     labels: Labels,
     trust: Trust,
@@ -206,7 +206,7 @@ def make_plan(
     )
 
 
-def _weak(request: Request, metric: Metric, population: Population) -> str | None:
+def _weak(request: PlanRequest, metric: Metric, population: Population) -> str | None:
     """Say that an epsilon protects hardly at all, and what a usual one would show."""
     if metric.lifetime_epsilon <= WEAK:
         return None
@@ -238,7 +238,7 @@ def _left(budget: float | None, spent: float, metric: Metric) -> float | None:
 
 
 def _claims(
-    metric: Metric, request: Request, trust: Trust
+    metric: Metric, request: PlanRequest, trust: Trust
 ) -> tuple[tuple[CentralClaim, ...], str | None]:
     """One report, a month, a year; or why nothing is claimed."""
     expected = smallest_cohort(float(request.devices or 1), metric.params.num_cohorts)

@@ -32,7 +32,7 @@ LIMITS: dict[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """The question. None: not known, or not asked.
 
     share: the smallest that should be found, with probability `power`, at error rate `alpha` for

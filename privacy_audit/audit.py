@@ -25,8 +25,8 @@ from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.exact_checks import exact_checks
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.scenarios import left_out, scenarios, why_not
-from privacy_audit.black_box.trials import Source
-from privacy_audit.errors import AuditError, ClientError, client_errors
+from privacy_audit.black_box.trials import ClientSource
+from privacy_audit.errors import AuditedClientError, AuditError, client_errors
 from privacy_audit.stages import (
     ANSWERS,
     Lived,
@@ -166,7 +166,7 @@ def audit(
     chosen = [m for m in file.declared if m.base_name in names] if names else list(file.declared)
     for name in names:
         file.parts(name)
-    source = Source(compiled_text(file), command)
+    source = ClientSource(compiled_text(file), command)
     tell = progress or (lambda *_: None)
     notes = list(_notes(chosen, command))
     boxes, upkeep = options.boxes, command is None
@@ -212,12 +212,14 @@ def audit(
         pending += in_parts(None, installations.BOX, [task], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)
-        if not isinstance(one, ClientError):
+        if not isinstance(one, AuditedClientError):
             found.append((metric.base_name, scenario, one))
     return _judged(command or "client_sdk", chosen, options, found, pending, notes)
 
 
-def _tasks(stage: str, source: Source, chosen: list[Metric], options: AuditOptions) -> list[Task]:
+def _tasks(
+    stage: str, source: ClientSource, chosen: list[Metric], options: AuditOptions
+) -> list[Task]:
     """What a stage asks, of each metric that it fits; budgets of all together."""
     upkeep = source.command is None
     if stage == budgets.BOX:
@@ -249,7 +251,7 @@ def _exact(metrics: list[Metric]) -> list[Check]:
     try:
         with client_errors():
             return list(exact_checks(metrics))
-    except ClientError as error:
+    except AuditedClientError as error:
         return [exact("", ANSWERS, "rounds", str(error))]
 
 

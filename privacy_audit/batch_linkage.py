@@ -24,7 +24,7 @@ MOST_GROUPS = 1 << 40  # so many fingerprints that nobody shares one
 
 
 @dataclass(frozen=True)
-class Linkage:
+class BatchLinkage:
     """How often a device's batches of two days are paired rightly.
 
     metrics: in one batch.  cohorts: of each metric.  reports: of each metric in a day's batch.
@@ -54,7 +54,7 @@ def linkage(
     devices: int,
     crowds: int,
     rng: np.random.Generator,
-) -> Linkage:
+) -> BatchLinkage:
     """Attack so many crowds of devices, each with a value of its own in every metric.
 
     params: of each metric. A batch of several metrics is one of a filter as long as all of them.
@@ -66,12 +66,12 @@ def linkage(
     with threadpool_limits(1):
         linked = [attack(together, reports, devices, rng, groups).relinked for _ in range(crowds)]
     chance = chance_of(groups, devices)
-    return Linkage(metrics, params.num_cohorts, reports, float(np.mean(linked)), chance)
+    return BatchLinkage(metrics, params.num_cohorts, reports, float(np.mean(linked)), chance)
 
 
 def linkages(
     params: RapporParams, devices: int, crowds: int, rng: np.random.Generator
-) -> Iterator[Linkage]:
+) -> Iterator[BatchLinkage]:
     """A batch of four metrics, and one of one metric for several numbers of cohorts and reports."""
     yield linkage(params, METRICS, 1, devices, crowds, rng)
     for cohorts in COHORTS:

@@ -16,7 +16,7 @@ class AuditError(RapporError):
     """The audit cannot be run: the program under audit failed, or nothing can be audited."""
 
 
-class ClientError(AuditError):
+class AuditedClientError(AuditError):
     """The client under audit raised an exception, or its answer cannot be read."""
 
 
@@ -29,8 +29,10 @@ def client_errors() -> Iterator[None]:
     try:
         yield
     except AuditError as error:
-        raise ClientError(str(error)) from error
+        raise AuditedClientError(str(error)) from error
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error}"[:MOST_CHARS]
-        raise ClientError(f"{text} ({Path(where.filename).name}, line {where.lineno})") from error
+        raise AuditedClientError(
+            f"{text} ({Path(where.filename).name}, line {where.lineno})"
+        ) from error

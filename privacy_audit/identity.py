@@ -20,7 +20,7 @@ NAME = "rappor-telemetry"
 
 
 @dataclass(frozen=True)
-class Identity:
+class AuditedCode:
     """name, version: of the audited code.  digest: of its files.  machine: on which it ran."""
 
     name: str
@@ -30,7 +30,7 @@ class Identity:
     machine: str
 
 
-def identity(command: str | None) -> Identity:
+def identity(command: str | None) -> AuditedCode:
     """Of this project's SDK, or of the program behind a command."""
     folders = _of_command(command) if command else _of_sdk()
     files = sorted({path for folder in folders for path in _code(folder)})
@@ -38,7 +38,7 @@ def identity(command: str | None) -> Identity:
     for path in files:
         whole.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     name, number = _named(folders, command)
-    return Identity(name, number, whole.hexdigest() if files else "", len(files), _machine())
+    return AuditedCode(name, number, whole.hexdigest() if files else "", len(files), _machine())
 
 
 def _of_sdk() -> list[Path]:

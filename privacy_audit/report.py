@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from privacy_audit.audit import AuditResult
 from privacy_audit.black_box.checks import Check
-from privacy_audit.identity import Identity
+from privacy_audit.identity import AuditedCode
 from privacy_audit.life_findings import life_text
 from privacy_audit.promises import LIVES, grouped, promise_of
 from rappor_core.metrics.metric import Metric
@@ -38,7 +38,7 @@ BOXES = {
 }
 
 
-def to_dict(result: AuditResult, day: date, identity: Identity) -> dict[str, Any]:
+def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, Any]:
     """Plain values for JSON; infinities are null.
 
     Args:
@@ -63,7 +63,7 @@ def to_dict(result: AuditResult, day: date, identity: Identity) -> dict[str, Any
     }
 
 
-def page(result: AuditResult, day: date, identity: Identity) -> str:
+def page(result: AuditResult, day: date, identity: AuditedCode) -> str:
     """The page: verdict, findings, what was not tested, and all claims, by promise."""
     environment = Environment(
         loader=PackageLoader("privacy_audit"),

@@ -24,8 +24,8 @@ from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.noise import noise_checks
 from privacy_audit.black_box.power import one_of
 from privacy_audit.black_box.scenario import Scenario
-from privacy_audit.black_box.trials import Source, Trials, chunks, joined, run_chunk
-from privacy_audit.errors import AuditError, ClientError
+from privacy_audit.black_box.trials import ClientSource, Trials, chunks, joined, run_chunk
+from privacy_audit.errors import AuditedClientError, AuditError
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
@@ -37,17 +37,20 @@ Task = tuple[str, str, Callable[..., list[Check]], tuple[object, ...]]
 
 
 def run_trials(
-    pool: Executor | None, source: Source, every: list[tuple[Scenario, int]], progress: Progress
-) -> list[Trials | ClientError]:
+    pool: Executor | None,
+    source: ClientSource,
+    every: list[tuple[Scenario, int]],
+    progress: Progress,
+) -> list[Trials | AuditedClientError]:
     """All chunks of all scenarios. every: with the number of trials.
 
     A scenario in which the client raises an exception has that one as its result.
     """
     tasks = [(i, n) for i, (s, trials) in enumerate(every) for n in chunks(s, trials)]
     parts: list[list[Trials]] = [[] for _ in every]
-    failed: dict[int, ClientError] = {}
+    failed: dict[int, AuditedClientError] = {}
     for done, (i, part) in enumerate(_results(pool, source, every, tasks), 1):
-        if isinstance(part, ClientError):
+        if isinstance(part, AuditedClientError):
             failed[i] = part
         else:
             parts[i].append(part)
@@ -57,10 +60,10 @@ def run_trials(
 
 def _results(
     pool: Executor | None,
-    source: Source,
+    source: ClientSource,
     every: list[tuple[Scenario, int]],
     tasks: list[tuple[int, int]],
-) -> Iterator[tuple[int, Trials | ClientError]]:
+) -> Iterator[tuple[int, Trials | AuditedClientError]]:
     """The scenario's number and the trials of each chunk, in the order in which they end."""
     if pool is None:
         failed = set()
@@ -68,7 +71,7 @@ def _results(
             try:
                 if i not in failed:
                     yield i, run_chunk(source, every[i][0], number)
-            except ClientError as error:
+            except AuditedClientError as error:
                 failed.add(i)
                 yield i, error
         return
@@ -78,13 +81,15 @@ def _results(
     for future in as_completed(futures):
         try:
             yield futures[future], future.result()
-        except ClientError as error:
+        except AuditedClientError as error:
             yield futures[future], error
 
 
-def checks_of(metric: Metric, scenario: Scenario, trials: Trials | ClientError) -> Iterator[Check]:
+def checks_of(
+    metric: Metric, scenario: Scenario, trials: Trials | AuditedClientError
+) -> Iterator[Check]:
     """The number of reports, and the noise of scenarios that serve for it."""
-    if isinstance(trials, ClientError):
+    if isinstance(trials, AuditedClientError):
         what = f"{scenario.name}: {ANSWERS}"
         yield exact(metric.base_name, what, scenario.box, str(trials))
         return
@@ -104,7 +109,7 @@ def derivation_checks(
     another: Executor,
     file: MetricsFile,
     metric: Metric,
-    source: Source,
+    source: ClientSource,
     devices: int,
 ) -> list[Check]:
     """What is derived from secrets, each question in whatever process is free.
@@ -117,7 +122,7 @@ def derivation_checks(
             found += number_period.kept_over_periods(source, metric)
             found += place_turns.turn_checks(source, metric)
         return found
-    except ClientError as error:
+    except AuditedClientError as error:
         return [exact(metric.base_name, ANSWERS, derivations.BOX, str(error))]
 
 
@@ -126,7 +131,7 @@ def _derivation_checks(
     another: Executor,
     file: MetricsFile,
     metric: Metric,
-    source: Source,
+    source: ClientSource,
     devices: int,
 ) -> Iterator[Check]:
     both, twin, other = derivations.sources(source, file.parts(metric.base_name))
@@ -154,7 +159,7 @@ def _derivation_checks(
 
 
 def linked_lives(
-    pool: Executor | None, source: Source, association: Association, devices: int
+    pool: Executor | None, source: ClientSource, association: Association, devices: int
 ) -> tuple[list[Lived], list[Check]]:
     """Devices that record both metrics of an association: their attacks and tests."""
     name, sizes = association.name, linked.tasks(devices)
@@ -164,7 +169,7 @@ def linked_lives(
         else:
             futures = [pool.submit(linked.live, source.metrics, name, size) for size in sizes]
             parts = [future.result() for future in futures]
-    except ClientError as error:
+    except AuditedClientError as error:
         return [], [exact(name, ANSWERS, linked.BOX, str(error))]
     lived = linked.joined(parts)
     attacks = [(name, s, t) for s, t in linked.attacked(association, lived)]
@@ -184,7 +189,7 @@ def in_parts(
         for metric, box, function, arguments in tasks:
             try:
                 found += function(*arguments)
-            except ClientError as error:
+            except AuditedClientError as error:
                 found.append(exact(metric, ANSWERS, box, str(error)))
             progress(stage, next(done), len(tasks))
         return found
@@ -193,13 +198,13 @@ def in_parts(
         metric, box, *_ = futures[future]
         try:
             found += future.result()
-        except ClientError as error:
+        except AuditedClientError as error:
             found.append(exact(metric, ANSWERS, box, str(error)))
         progress(stage, next(done), len(tasks))
     return found
 
 
-def answers_of(source: Source, metric: Metric, devices: int, upkeep: bool) -> list[Check]:
+def answers_of(source: ClientSource, metric: Metric, devices: int, upkeep: bool) -> list[Check]:
     """The law of the answers of one metric."""
     some = [
         answers.live(source, metric.base_name, devices, clear=clear, upkeep=upkeep)
@@ -208,23 +213,23 @@ def answers_of(source: Source, metric: Metric, devices: int, upkeep: bool) -> li
     return list(answers.answer_checks(metric, some[0], some[1]))
 
 
-def calendars_of(source: Source, metric: Metric, upkeep: bool) -> list[Check]:
+def calendars_of(source: ClientSource, metric: Metric, upkeep: bool) -> list[Check]:
     """Permanent responses of one metric through calendars."""
     return list(calendars.calendar_checks(source, metric.base_name, upkeep=upkeep))
 
 
-def budgets_of(source: Source, names: tuple[str, ...], upkeep: bool) -> list[Check]:
+def budgets_of(source: ClientSource, names: tuple[str, ...], upkeep: bool) -> list[Check]:
     """Bounds of all metrics together."""
     return list(budgets.budget_checks(source, names, upkeep=upkeep))
 
 
-def freshness_of(source: Source, metric: Metric, reports: int) -> list[Check]:
+def freshness_of(source: ClientSource, metric: Metric, reports: int) -> list[Check]:
     """Equal reports of one metric."""
     return list(freshness.freshness_checks(source, metric, reports))
 
 
 def installations_of(
-    source: Source, names: tuple[str, ...], processes: int, devices: int
+    source: ClientSource, names: tuple[str, ...], processes: int, devices: int
 ) -> list[Check]:
     """A crowd of whole installations, with all metrics of those names."""
     file = source.file()

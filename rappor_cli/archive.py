@@ -18,7 +18,7 @@ from archive.aggregate import aggregate as sum_parts
 from archive.errors import ArchiveError
 from archive.executors import DaskCluster, Executor, InProcess, LocalProcesses
 from archive.keys import ArchiveKey, load_key, make_key
-from archive.manifest import Entry, read_entries
+from archive.manifest import ArchivedPart, read_entries
 from archive.parts import verify_part
 from archive.store import open_store
 from rappor_cli.archive_options import (
@@ -240,7 +240,7 @@ def _parts(
     params_id: str | None,
     window: Window,
     key: ArchiveKey,
-) -> list[Entry]:
+) -> list[ArchivedPart]:
     return choose_parts(open_store(archive), key, Wanted(metric, params_id, *window), utc_today())
 
 

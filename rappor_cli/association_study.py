@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from simulations.association.shapes import SHAPES
-from simulations.association.study import COUPLED, Counts, StudyRow, association_study
+from simulations.association.study import COUPLED, StudyRow, StudySize, association_study
 
 
 def association(
@@ -35,7 +35,7 @@ def association(
 ) -> None:
     """Joint tables: a pair metric against two linked metrics and google's EM, at equal epsilon."""
     rng = np.random.default_rng(seed)
-    counts = Counts(runs, min(rival_runs, runs), tests)
+    counts = StudySize(runs, min(rival_runs, runs), tests)
     rows = list(association_study(reports, counts, rng, coupled, SHAPES[shape]))
     if as_json:
         print(json.dumps([_plain(row) for row in rows], allow_nan=False))

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from decoder.files import probe_file
-from rappor_cli.bench_records import Comparison, Machine, Page, Part, comparison
+from rappor_cli.bench_records import BenchMachine, Comparison, Page, Part, comparison
 from rappor_core.errors import RapporError
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -85,10 +85,10 @@ def _write(markdown: Path, parts: list[Part]) -> None:
     records.write_text(page.to_json(), encoding="utf-8")
 
 
-def machine() -> Machine:
+def machine() -> BenchMachine:
     """Describe where this runs."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return Machine(
+    return BenchMachine(
         processor=_processor(),
         cores=len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")

@@ -82,7 +82,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Machine:
+class BenchMachine:
     """Where it was measured; versions: of libraries, by name."""
 
     processor: str
@@ -108,10 +108,10 @@ class Part:
 class Page:
     """All that a page shows."""
 
-    machine: Machine
+    machine: BenchMachine
     parts: tuple[Part, ...]
 
-    def with_parts(self, machine: Machine, parts: Sequence[Part]) -> Page:
+    def with_parts(self, machine: BenchMachine, parts: Sequence[Part]) -> Page:
         """These parts in place of their earlier form, in the order of their names."""
         every = {part.name: part for part in (*self.parts, *parts)}
         return Page(machine, tuple(every[name] for name in sorted(every)))
@@ -128,7 +128,7 @@ class Page:
             Part(**part | {"comparisons": tuple(map(comparison, part["comparisons"]))})
             for part in told["parts"]
         )
-        return cls(Machine(**told["machine"]), parts)
+        return cls(BenchMachine(**told["machine"]), parts)
 
     def markdown(self) -> str:
         """The page."""
@@ -171,7 +171,7 @@ def _cells(one: Comparison) -> list[str]:
     ]
 
 
-def _described(machine: Machine) -> Iterable[str]:
+def _described(machine: BenchMachine) -> Iterable[str]:
     yield f"Machine: {machine.processor}, {machine.cores} cores, {machine.memory} of memory,"
     yield f"{machine.system}, Python {machine.python}."
     if machine.versions:

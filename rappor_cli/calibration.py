@@ -18,10 +18,10 @@ import typer
 from rappor_cli.decode import MethodName
 from rappor_cli.figures import print_figures
 from rappor_cli.progress import progress_bar
-from simulations.experiments.calibration import RULES, Cell, RunScore, cells, run_cell
+from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
 from simulations.experiments.calibration_priors import PriorName
 from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
-from simulations.experiments.calibration_table import REFERENCE, Mean, Row, summarise
+from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarise
 
 FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
 HEADINGS = (
@@ -97,7 +97,7 @@ def decoder_calibration(
     print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
 
 
-def _run(wanted: Sequence[Cell], method: MethodName, prior: PriorName) -> list[RunScore]:
+def _run(wanted: Sequence[CalibrationRun], method: MethodName, prior: PriorName) -> list[RunScore]:
     """All cells on all cores, largest first, in a fixed order of results."""
     task = partial(run_cell, method=method.value, prior=prior)
     with (
@@ -137,7 +137,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _of_found(row: Row, rule: str) -> tuple[Mean, Mean, Mean]:
+def _of_found(row: Row, rule: str) -> tuple[MeanOfRuns, MeanOfRuns, MeanOfRuns]:
     """Coverage of the found: all of them, those that somebody holds, and by list."""
     return row.coverage_detected[rule], row.coverage_right[rule], row.coverage_by_list[rule]
 
@@ -149,7 +149,7 @@ def _name(row: Row) -> str:
     return f"{row.size} {row.configuration} ({', '.join(notes)})"
 
 
-def _figure(mean: Mean) -> str:
+def _figure(mean: MeanOfRuns) -> str:
     """Mean ± standard error, to as many digits as the error allows; - where not defined."""
     if math.isnan(mean.value):
         return "-"

@@ -19,7 +19,7 @@ from decoder.sources.aggregates import (
 )
 from decoder.sources.windows import Each
 from decoder.workflows.decoding import DecodeJob, run_decode, run_series
-from decoder.workflows.kinds import Answer, run_own
+from decoder.workflows.kinds import KindAnswer, run_own
 from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
 from rappor_cli.decode_farm import Farm, decode_all
@@ -195,7 +195,7 @@ def _run_and_print(job: DecodeJob, each: Each | None, as_json: bool) -> None:
     if not isinstance(job.source, GoogleTables):
         with stage_bars() as progress:
             own = run_own(job, each, progress, print_note)
-        if isinstance(own, Answer):
+        if isinstance(own, KindAnswer):
             print_answer(own, output, as_json)
             return
         job = own

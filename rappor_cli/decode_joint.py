@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from decoder.options import DecodeOptions
-from decoder.workflows.kinds import Answer
+from decoder.workflows.kinds import KindAnswer
 from decoder.workflows.two_metrics import JointJob, fetch_joint, read_joint, run_joint
 from rappor_cli.progress import stage_bars
 from rappor_core.errors import shown
@@ -54,7 +54,7 @@ def decode_joint(
     lists: tuple[Path | None, Path | None],
     options: DecodeOptions,
     output: Path | None,
-) -> Answer:
+) -> KindAnswer:
     """Find what links the two at the collector, or in files, and decode it."""
     if collector:
         counts = fetch_joint(collector, of, *window)

@@ -18,7 +18,7 @@ from decoder.output.series_files import series_rows
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 from decoder.series.series import Series
-from decoder.workflows.kinds import Answer
+from decoder.workflows.kinds import KindAnswer
 from rappor_cli.text import plain
 
 _SHOWN = 25
@@ -47,7 +47,7 @@ def print_series(series: Series, output: Path | None, as_json: bool) -> None:
     _print(series.whole, found, f"files in {output}: {files} and more" if output else None)
 
 
-def print_answer(answer: Answer, output: Path | None, as_json: bool) -> None:
+def print_answer(answer: KindAnswer, output: Path | None, as_json: bool) -> None:
     """What a kind's own decoder found: notes, its tables, the files."""
     if as_json:
         print(json.dumps(answer.content, allow_nan=False))

@@ -16,12 +16,12 @@ from decoder_service.people.access import COMMAND_LINE, shown_key
 from decoder_service.people.permissions import Role
 from decoder_service.schedules.rules import shown_schedule
 from decoder_service.schedules.status import shown_standing
-from decoder_service.shell.database import Database, back_up, check_is_there, make_engine
+from decoder_service.shell.database import ServiceDatabase, back_up, check_is_there, make_engine
 from decoder_service.shell.database import restore as put_back
 from decoder_service.shell.server import serve as run_service
 from decoder_service.shell.server import work
-from decoder_service.shell.service import Service, make_service
-from decoder_service.shell.settings import Settings, load_settings
+from decoder_service.shell.service import DecoderService, make_service
+from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
@@ -72,7 +72,7 @@ def worker(database: Where = None, collector: CollectorUrl = None, slots: Slots 
 def migrate(database: Where = None) -> None:
     """Bring the service's database to this version."""
     settings = _settings(database=database)
-    store = Database(make_engine(settings.database))
+    store = ServiceDatabase(make_engine(settings.database))
     try:
         before, after = run_migrations(store)
     finally:
@@ -200,12 +200,12 @@ def restore(
     print(f"restored from {file}")
 
 
-def _settings(**chosen: Any) -> Settings:
+def _settings(**chosen: Any) -> ServiceSettings:
     return load_settings(**{name: value for name, value in chosen.items() if value is not None})
 
 
 @contextmanager
-def _opened(settings: Settings, *, may_be_new: bool = False) -> Iterator[Service]:
+def _opened(settings: ServiceSettings, *, may_be_new: bool = False) -> Iterator[DecoderService]:
     """The operations on a database, for one command; only one that may be new is made."""
     if not may_be_new:
         check_is_there(settings.database)

@@ -33,8 +33,8 @@ from rappor_cli.demo_service import (
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import plain
 from rappor_core.errors import RapporError
-from simulations.experiments.demo import Plan, Question, plan_values, plan_words
-from simulations.populations.fleet import Delivery, deliver, encode_fleet
+from simulations.experiments.demo import DemoMetric, DemoPlan, plan_values, plan_words
+from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
 
 DEFAULT_CLIENTS = 200_000
 DEFAULT_OUTPUT = Path("demo-output")
@@ -50,7 +50,7 @@ class DemoError(RapporError):
 class Shown:
     """One decoded metric and where its report stands."""
 
-    question: Question
+    question: DemoMetric
     decoding: Decoding
     report: Path
 
@@ -141,7 +141,7 @@ def _end_in_service(
 
 
 def run_demo(
-    plan: Plan,
+    plan: DemoPlan,
     today: date,
     output: Path,
     randomness: Randomness,
@@ -177,7 +177,7 @@ def run_demo(
         return [_decode(question, url, output) for question in plan.questions]
 
 
-def _send(plan: Plan, today: date, url: str, randomness: Randomness) -> Delivery:
+def _send(plan: DemoPlan, today: date, url: str, randomness: Randomness) -> FleetDelivery:
     reports = encode_fleet(plan.readings, plan.file.metrics, today, randomness)
     with (
         Transport(url) as transport,
@@ -189,7 +189,7 @@ def _send(plan: Plan, today: date, url: str, randomness: Randomness) -> Delivery
     return delivery
 
 
-def _decode(question: Question, url: str, output: Path) -> Shown:
+def _decode(question: DemoMetric, url: str, output: Path) -> Shown:
     aggregate = fetch_aggregate(url, question.metric.name)
     candidates = (
         metric_candidates(aggregate)

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from decoder.sources.density_windows import SplitName
-from decoder_service.jobs.rows import LIVE, State
-from decoder_service.jobs.specs import CandidateSpec, JobSpec, Kind, MapChoices, Source
+from decoder_service.jobs.rows import LIVE, JobState
+from decoder_service.jobs.specs import CandidateSpec, CountSource, JobKind, JobSpec, MapChoices
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.shell.server import running_service
-from decoder_service.shell.service import Service
-from decoder_service.shell.settings import Settings, load_settings
+from decoder_service.shell.service import DecoderService
+from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 from rappor_server.serving import bind, listening_problem
@@ -40,7 +40,7 @@ class Prepared:
     second_key: of another person, who approves the releases that the first one proposes.
     """
 
-    settings: Settings
+    settings: ServiceSettings
     key: str
     second_key: str
 
@@ -71,7 +71,7 @@ def prepare_service(output: Path, today: date, rng: np.random.Generator, say: Sa
         log_level="error",
     )
     with running_service(settings) as (_, app):
-        service: Service = app.state.service
+        service: DecoderService = app.state.service
         key, second = (
             service.access.create_key(COMMAND_LINE, name, Role.ADMIN, "made by rappor demo")
             for name in ("demo", "second")
@@ -104,7 +104,7 @@ def command_text(output: Path, port: int) -> str:
 
 
 def _specs(
-    service: Service, person: Person, today: date, rng: np.random.Generator
+    service: DecoderService, person: Person, today: date, rng: np.random.Generator
 ) -> list[JobSpec]:
     """Two decodings, their comparison, a series and a map."""
 
@@ -118,21 +118,21 @@ def _specs(
         person, "start pages", text.encode(), source="made by rappor demo", shared=True
     )
     listed = CandidateSpec(list=pages.id)
-    first, second = (Source(aggregates=days[:7]), Source(aggregates=days[7:]))
+    first, second = (CountSource(aggregates=days[:7]), CountSource(aggregates=days[7:]))
     return [
-        JobSpec(kind=Kind.DECODE, source=first, candidates=listed),
-        JobSpec(kind=Kind.DECODE, source=second, candidates=listed),
-        JobSpec(kind=Kind.COMPARE, before=first, source=second, candidates=listed),
-        JobSpec(kind=Kind.SERIES, source=Source(aggregates=days), candidates=listed),
+        JobSpec(kind=JobKind.DECODE, source=first, candidates=listed),
+        JobSpec(kind=JobKind.DECODE, source=second, candidates=listed),
+        JobSpec(kind=JobKind.COMPARE, before=first, source=second, candidates=listed),
+        JobSpec(kind=JobKind.SERIES, source=CountSource(aggregates=days), candidates=listed),
         JobSpec(
-            kind=Kind.DENSITY,
-            source=Source(aggregates=places),
+            kind=JobKind.DENSITY,
+            source=CountSource(aggregates=places),
             map=MapChoices(split=SplitName.WEEK),
         ),
     ]
 
 
-def _await_jobs(service: Service, person: Person, say: Say) -> None:
+def _await_jobs(service: DecoderService, person: Person, say: Say) -> None:
     deadline, told = time.monotonic() + JOB_SECONDS, set[str]()
     while time.monotonic() < deadline:
         rows = service.jobs.all(person)
@@ -140,7 +140,7 @@ def _await_jobs(service: Service, person: Person, say: Say) -> None:
             if row.state not in LIVE and row.id not in told:
                 told.add(row.id)
                 say(f"job: {row.kind} of {row.metric}: {row.state}")
-            if row.state not in (*LIVE, State.DONE):
+            if row.state not in (*LIVE, JobState.DONE):
                 raise DemoServiceError(f"the {row.kind} ended as {row.state}: {row.reason}")
         if len(told) == len(rows):
             return

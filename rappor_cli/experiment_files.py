@@ -25,7 +25,7 @@ _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "ma
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExperimentRun:
     """An experiment that was run.
 
     name: of the command.  title: over the table.  settings: what it was run with; with the seed it
@@ -43,7 +43,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExperimentOptions:
     """What every experiment's command is told. seed: None: fresh draws.  output: folder."""
 
     seed: int | None
@@ -52,10 +52,10 @@ class Asked:
 
 
 def run_experiment(
-    asked: Asked,
+    asked: ExperimentOptions,
     bar: tuple[str, int],
     measure: Callable[[np.random.Generator, Callable[[int], None]], T],
-    outcome: Callable[[T], Outcome],
+    outcome: Callable[[T], ExperimentRun],
 ) -> None:
     """Measure behind a progress bar, then write picture and manifest and print the table.
 
@@ -75,7 +75,7 @@ def run_experiment(
     show(outcome(found), seed, asked.output, as_json=asked.as_json)
 
 
-def show(outcome: Outcome, seed: int, output: Path, *, as_json: bool) -> None:
+def show(outcome: ExperimentRun, seed: int, output: Path, *, as_json: bool) -> None:
     """Write NAME.png and NAME-manifest.json to `output`; print the table, or the manifest."""
     make_folder(output)
     picture, path = output / f"{outcome.name}.png", output / f"{outcome.name}-manifest.json"
@@ -98,7 +98,7 @@ def show(outcome: Outcome, seed: int, output: Path, *, as_json: bool) -> None:
     console.print(f"picture: {picture}, manifest: {path}", soft_wrap=True)
 
 
-def manifest_of(outcome: Outcome, seed: int, picture: Path) -> dict[str, Any]:
+def manifest_of(outcome: ExperimentRun, seed: int, picture: Path) -> dict[str, Any]:
     """What was run with what, and every figure; null where one is not defined."""
     return {
         "experiment": outcome.name,

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from privacy_audit.batch_linkage import Linkage, linkages
+from privacy_audit.batch_linkage import BatchLinkage, linkages
 from privacy_audit.linkage_over_time import Gathered, gathered_over_time
 from rappor_core.params import RapporParams
 
@@ -70,7 +70,7 @@ def _print_gathered(found: list[Gathered], devices: int, *, as_json: bool) -> No
     Console().print(table)
 
 
-def _table(found: list[Linkage], devices: int) -> Table:
+def _table(found: list[BatchLinkage], devices: int) -> Table:
     table = Table(title=f"{devices:,} devices: batches of two days that are linked")
     for name in ("metrics in a batch", "cohorts", "reports a batch", "linked", "by cohort alone"):
         table.add_column(name, justify="right")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from collector.store.database import Database, make_engine
+from collector.store.database import CollectorDatabase, make_engine
 from rappor_server.schema import migrate as bring
 from rappor_server.schema import migrated_text
 
@@ -17,7 +17,7 @@ def migrate(
     ],
 ) -> None:
     """Bring the database to this version's schema, in one transaction. Make a backup first."""
-    store = Database(make_engine(database))
+    store = CollectorDatabase(make_engine(database))
     try:
         before, after = bring(store)
     finally:

@@ -18,7 +18,7 @@ from decoder.files import claim_folder, probe_folder
 from metric_design.plan import Labels, Plan, Trust, make_plan
 from metric_design.plan_html import Sampled, render_plan
 from metric_design.population import Population, given_population, read_shares, zipf_population
-from metric_design.request import Request
+from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
 from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli.plan_text import print_plan
@@ -168,7 +168,7 @@ def plan(
         asked = _ask()
         share, devices, epsilon_life = asked["share"], asked["devices"], asked["epsilon_life"]
         candidates, periods = asked["candidates"], asked["periods"]
-    request = Request(
+    request = PlanRequest(
         share=share, devices=devices, candidates=candidates, periods=periods, bytes=max_bytes,
         epsilon_report=epsilon_report, epsilon_year=epsilon_year, epsilon_life=epsilon_life,
         power=power, alpha=alpha, values=_values(values, kind), period=period.value,

@@ -15,7 +15,7 @@ from rappor_cli.progress import progress_bar
 from rappor_cli.text import wide_console
 from simulations.experiments.plan_check import (
     BAR,
-    Check,
+    PlanCheck,
     cases,
     check,
     drawn_cases,
@@ -44,7 +44,7 @@ def plan_check(
         raise typer.BadParameter(f"--first {first} is above --last {last}")
     seed = randbits(32) if seed is None else seed
     settings = drawn_cases(drawn, settings_seed) if drawn else cases()
-    wanted, rows = settings[first - 1 : last], list[Check]()
+    wanted, rows = settings[first - 1 : last], list[PlanCheck]()
     with progress_bar("settings", len(wanted)) as advance:
         for number, case in enumerate(wanted, first):
             windows = runs if error is None else min(runs, runs_for(case, error))
@@ -57,7 +57,7 @@ def plan_check(
     _print(seed, rows, told)
 
 
-def _print(seed: int, rows: list[Check], told: dict[str, float]) -> None:
+def _print(seed: int, rows: list[PlanCheck], told: dict[str, float]) -> None:
     table = Table(title=f"Detection of placed values, seed {seed}")
     headings = (
         "setting",

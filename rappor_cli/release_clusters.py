@@ -15,7 +15,7 @@ import typer
 
 from disclosure_control.co_clustering import (
     CoClustering,
-    Grid,
+    GroupGrid,
     LearntHierarchies,
     Recoded,
     co_cluster,
@@ -324,7 +324,7 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
 
 def _published(
     publish: Publish,
-    grid: Grid,
+    grid: GroupGrid,
     learnt: LearntHierarchies,
     bounds: Mapping[str, tuple[float, float]],
 ) -> dict[str, list[str]] | None:
@@ -363,7 +363,7 @@ def _write(table: Mapping[str, Sequence[str]], file: Path) -> None:
         raise ReleaseError(f"{file} cannot be written: {file_problem(error)}") from None
 
 
-def _print_grid(model: CoClustering, grid: Grid) -> None:
+def _print_grid(model: CoClustering, grid: GroupGrid) -> None:
     clusters, groups = grid.counts.shape
     finest = " by ".join(f"{length:,}" for length in model.finest.counts.shape)
     print(

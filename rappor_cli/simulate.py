@@ -14,7 +14,7 @@ from decoder.options import DecodeOptions
 from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.decode import CorrectionName, MethodName
-from rappor_cli.experiment_files import Asked, Outcome, run_experiment
+from rappor_cli.experiment_files import ExperimentOptions, ExperimentRun, run_experiment
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
@@ -103,7 +103,7 @@ def normal(
             advance(1)
         return experiments
 
-    asked = Asked(seed, output, as_json)
+    asked = ExperimentOptions(seed, output, as_json)
     run_experiment(asked, ("collections", len(reports)), collect, partial(_outcome, "normal"))
 
 
@@ -127,16 +127,16 @@ def exponential(
         advance(1)
         return [experiment]
 
-    asked = Asked(seed, output, as_json)
+    asked = ExperimentOptions(seed, output, as_json)
     run_experiment(asked, ("collections", 1), collect, partial(_outcome, "exponential"))
 
 
-def _outcome(name: str, experiments: Sequence[Experiment]) -> Outcome:
+def _outcome(name: str, experiments: Sequence[Experiment]) -> ExperimentRun:
     options = experiments[0].decoding.options
     settings = {"method": options.method, "correction": options.correction, "alpha": options.alpha}
     rows = [_row(experiment) for experiment in experiments]
     draw = partial(draw_experiments, experiments)
-    return Outcome(name, f"Experiment: {name}", settings, COLUMNS, rows, draw)
+    return ExperimentRun(name, f"Experiment: {name}", settings, COLUMNS, rows, draw)
 
 
 def _row(experiment: Experiment) -> dict[str, str | int | float]:

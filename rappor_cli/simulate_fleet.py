@@ -27,7 +27,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import load_metrics
 from rappor_core.params import RapporParams
 from simulations.fleets.draws import Fleet, FleetError, draw_cohorts
-from simulations.fleets.table import Declared, Drawn, Row, decode_rows, draw_fleet
+from simulations.fleets.table import Drawn, FleetMetric, Row, decode_rows, draw_fleet
 
 MONDAY = date(2026, 11, 2)  # of the files' first week, unless told
 HEADINGS = ("weeks", "reports", "devices", "repeats", "held", "found", "false", "smallest found",
@@ -109,7 +109,7 @@ def _monday(first: str | None) -> date:
 
 
 def _listed(
-    declared: Declared, file: Path | None, zipf: float, num_values: int, absent: int
+    declared: FleetMetric, file: Path | None, zipf: float, num_values: int, absent: int
 ) -> Listed:
     """Strings that are made up, or the values that the metric has by its definition."""
     if declared.params.scheme.hashed:
@@ -121,7 +121,7 @@ def _listed(
     return Listed(own, shares / shares.sum())
 
 
-def _empty(declared: Declared) -> Aggregate:
+def _empty(declared: FleetMetric) -> Aggregate:
     params, metric = declared.params, declared.metric
     row = (0,) * params.num_bits
     return Aggregate(
@@ -133,12 +133,12 @@ def _empty(declared: Declared) -> Aggregate:
     )
 
 
-def _declared(file: Path | None, name: str | None) -> Declared:
+def _declared(file: Path | None, name: str | None) -> FleetMetric:
     """The metric of a file, or strings in 128 bits and 64 cohorts at epsilons 4.4 and 1.1."""
     if (file is None) != (name is None):
         raise typer.BadParameter("--metrics and --metric go together")
     if file is None or name is None:
-        return Declared(
+        return FleetMetric(
             RapporParams.rappor(
                 num_bits=128, num_hashes=2, num_cohorts=64, prob_f=0.5, prob_p=0.5, prob_q=0.75
             )
@@ -146,10 +146,10 @@ def _declared(file: Path | None, name: str | None) -> Declared:
     known = load_metrics(file).metrics
     if name not in known:
         raise FleetError(f"{file}: no metric {name!a}; it has {', '.join(known)}")
-    return Declared(known[name].params, known[name])
+    return FleetMetric(known[name].params, known[name])
 
 
-def _write(drawn: Drawn, declared: Declared, start: date, folder: Path) -> None:
+def _write(drawn: Drawn, declared: FleetMetric, start: date, folder: Path) -> None:
     for week in range(drawn.fleet.periods):
         text = drawn.aggregate(week, week + 1, declared, start).to_json()
         day = start + timedelta(weeks=week)

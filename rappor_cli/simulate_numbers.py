@@ -14,7 +14,7 @@ from rich.table import Table
 
 from rappor_cli.figures import known_names
 from rappor_cli.progress import stage_bars
-from simulations.numbers.comparison import DESIGNS, OURS, Cell, compare
+from simulations.numbers.comparison import DESIGNS, OURS, ComparisonSetting, compare
 
 Budgets = Annotated[
     list[float] | None, typer.Option("--life", min=0.1, max=10, help="Nats for life; may repeat.")
@@ -60,7 +60,9 @@ def numbers(
     console.print(_intervals(cells))
 
 
-def _distances(cells: list[Cell], budgets: list[float], sizes: list[int], runs: int) -> Table:
+def _distances(
+    cells: list[ComparisonSetting], budgets: list[float], sizes: list[int], runs: int
+) -> Table:
     table = Table(title=f"W1, geometric mean of 7 populations, +- Monte-Carlo error of {runs} runs")
     table.add_column("design")
     for budget in budgets:
@@ -72,7 +74,7 @@ def _distances(cells: list[Cell], budgets: list[float], sizes: list[int], runs: 
     return table
 
 
-def _intervals(cells: list[Cell]) -> Table:
+def _intervals(cells: list[ComparisonSetting]) -> Table:
     table = Table(title="ours: 95 % intervals, and the worst population")
     for heading in ("design", "life", "devices", "coverage", "half-width", "quantiles", "worst W1",
                     "max error"):  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rappor_cli.experiment_files import Asked, Outcome, run_experiment
+from rappor_cli.experiment_files import ExperimentOptions, ExperimentRun, run_experiment
 from rappor_core.risk import PRIOR
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
@@ -80,10 +80,10 @@ def processes(
     """Ten processes among the reports of machines that report often; the variance it really has."""
     runs = 3 if small else runs
     run_experiment(
-        Asked(seed, output, as_json),
+        ExperimentOptions(seed, output, as_json),
         ("collections", runs * len(machines.WAYS)),
         lambda rng, advance: machines.processes(runs, devices, rng, advance=advance),
-        lambda found: Outcome(
+        lambda found: ExperimentRun(
             "processes", f"processes, {runs} collections of each way",
             {"runs": runs, "devices": devices, "correction": "bh"}, PROCESSES_COLUMNS,
             [asdict(row) for row in found.rows], partial(draw_processes, found),
@@ -108,10 +108,10 @@ def homepages(
     runs = 1 if small else runs
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
     run_experiment(
-        Asked(seed, output, as_json),
+        ExperimentOptions(seed, output, as_json),
         ("draws", runs * (len(home.DISTRIBUTIONS) + 1)),
         lambda rng, advance: home.homepages(runs, reports, rng, repeated, advance),
-        lambda found: Outcome(
+        lambda found: ExperimentRun(
             "homepages", f"homepages, {reports:,} devices, {runs} draws",
             {"runs": runs, "reports": reports, "repeated": repeated, "alpha": home.ALPHA},
             HOMEPAGES_COLUMNS, [asdict(row) for row in found.rows], partial(draw_homepages, found),
@@ -131,10 +131,10 @@ def parameters(
     """Detection against h, k, m, f, p and q; false discoveries against f."""
     runs = 2 if small else runs
     run_experiment(
-        Asked(seed, output, as_json),
+        ExperimentOptions(seed, output, as_json),
         ("settings", len(list(grid.settings()))),
         lambda rng, advance: grid.parameters(runs, reports, rng, advance),
-        lambda rows: Outcome(
+        lambda rows: ExperimentRun(
             "parameters", f"parameters, {reports:,} reports, {runs} draws",
             {"runs": runs, "reports": reports, "alpha": grid.ALPHA}, PARAMETERS_COLUMNS,
             [asdict(row) for row in rows], partial(draw_parameters, rows),
@@ -154,10 +154,10 @@ def longitudinal(
     """What an adversary with all reports of a device learns over a year of days, by mode."""
     devices = min(devices, 20_000) if small else devices
     run_experiment(
-        Asked(seed, output, as_json),
+        ExperimentOptions(seed, output, as_json),
         ("attacks", len(over_time.modes()) * len(over_time.PERIODS)),
         lambda rng, advance: over_time.longitudinal(devices, rng, over_time.PERIODS, advance),
-        lambda rows: Outcome(
+        lambda rows: ExperimentRun(
             "longitudinal", f"longitudinal, {devices:,} devices attacked in each row",
             {"devices": devices, "prior": PRIOR, "level": over_time.LEVEL},
             LONGITUDINAL_COLUMNS, [asdict(row) for row in rows], partial(draw_longitudinal, rows),
@@ -178,10 +178,10 @@ def poisoning(
     """How far forged reports move an estimate, and whether bound, warnings and checks see them."""
     runs = 2 if small else runs
     run_experiment(
-        Asked(seed, output, as_json),
+        ExperimentOptions(seed, output, as_json),
         ("ways and parts", 1 + len(forging.WAYS) * len(forging.FRACTIONS)),
         lambda rng, advance: forging.poisoning(runs, reports, rng, forging.FRACTIONS, advance),
-        lambda rows: Outcome(
+        lambda rows: ExperimentRun(
             "poisoning", f"poisoning, {reports:,} reports, {runs} draws",
             {"runs": runs, "reports": reports}, POISONING_COLUMNS, list(map(_forged_row, rows)),
             partial(draw_poisoning, rows),

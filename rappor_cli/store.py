@@ -34,7 +34,7 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
     # Loaded here: it takes most of a second, which commands that read files do not need.
     from collector.domain.operations import Collector
     from collector.errors import SettingsError
-    from collector.store.database import Database, make_engine, parse_url
+    from collector.store.database import CollectorDatabase, make_engine, parse_url
     from rappor_server.schema import prepare
 
     url = parse_url(database)
@@ -44,7 +44,7 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
             f"database {url.database!r}: there is no such file; check the path, or make it with "
             "rappor migrate"
         )
-    store = Database(engine)
+    store = CollectorDatabase(engine)
     try:
         prepare(store)
         yield Collector(store)

@@ -10,7 +10,7 @@ MAX_CONNECTIONS = 1_000  # of a process; each may hold a head of 32 KiB
 _OTHER_FILES = 128  # of the database, of jobs, of the log
 
 
-class Connection(Protocol):
+class TransportProtocol(Protocol):
     """The part of a transport that is needed here."""
 
     def abort(self) -> None:
@@ -39,15 +39,17 @@ class Connections:
     def __init__(self, most: int | None = None) -> None:
         """Hold nothing yet. most: connections at once; None: `most_connections`."""
         self._most = most_connections() if most is None else most
-        self._addresses: dict[Connection, str] = {}
+        self._addresses: dict[TransportProtocol, str] = {}
         self._by_address: Counter[str] = Counter()
-        self._waiting: dict[Connection, None] = {}  # in the order in which they began to wait
+        self._waiting: dict[
+            TransportProtocol, None
+        ] = {}  # in the order in which they began to wait
 
     def __len__(self) -> int:
         """How many are held."""
         return len(self._addresses)
 
-    def begin(self, connection: Connection, address: str) -> None:
+    def begin(self, connection: TransportProtocol, address: str) -> None:
         """Hold a new connection, which waits for its first request; another may be closed."""
         self._addresses[connection] = address
         self._by_address[address] += 1
@@ -56,16 +58,16 @@ class Connections:
         if connection in self._addresses:
             self._waiting[connection] = None
 
-    def wait(self, connection: Connection) -> None:
+    def wait(self, connection: TransportProtocol) -> None:
         """A connection waits for a request, from now on if it did not already."""
         if connection in self._addresses:
             self._waiting.setdefault(connection)
 
-    def work(self, connection: Connection) -> None:
+    def work(self, connection: TransportProtocol) -> None:
         """The request of a connection is here, whole."""
         self._waiting.pop(connection, None)
 
-    def end(self, connection: Connection) -> None:
+    def end(self, connection: TransportProtocol) -> None:
         """A connection is gone."""
         address = self._addresses.pop(connection, None)
         self._waiting.pop(connection, None)
@@ -74,7 +76,7 @@ class Connections:
             if not self._by_address[address]:
                 del self._by_address[address]
 
-    def _close_one(self, new: Connection) -> None:
+    def _close_one(self, new: TransportProtocol) -> None:
         share = len(self) / len(self._by_address)
         held = (one for one in self._waiting if self._by_address[self._addresses[one]] >= share)
         closed = next(held, new)

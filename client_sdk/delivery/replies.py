@@ -17,7 +17,7 @@ PROBLEM_URN = "urn:rappor-telemetry:problem:"
 FINAL = frozenset({400, 409, 413, 415, 422})  # the same bytes will never be taken
 
 
-class Result(NamedTuple):
+class Ack(NamedTuple):
     """The collector's word on one report. reason: one word, "" for an accepted one."""
 
     status: str
@@ -36,7 +36,7 @@ class Answer:
     duplicate: the batch had been counted before; the results are those of the first time.
     """
 
-    results: tuple[Result, ...]
+    results: tuple[Ack, ...]
     duplicate: bool
 
 
@@ -82,13 +82,13 @@ def failure(
     )
 
 
-def _result(fields: Any) -> Result:
+def _result(fields: Any) -> Ack:
     status = fields["status"]
     if status == "accepted":
-        return Result("accepted")
+        return Ack("accepted")
     if status != "refused" or type(fields["reason"]) is not str:
         raise ValueError("a result is neither accepted nor refused with a reason")
-    return Result("refused", fields["reason"][:MAX_REASON_CHARS])
+    return Ack("refused", fields["reason"][:MAX_REASON_CHARS])
 
 
 def _problem(status: int, body: bytes, content_type: str | None) -> dict[str, Any] | None:

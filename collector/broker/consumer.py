@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 
 from collector.broker.client import ends_of, load_library
-from collector.broker.counting import GONE, Counted, Fetched, MessageCounter
+from collector.broker.counting import GONE, BrokerMessage, CountedMessages, MessageCounter
 from collector.broker.settling import Settling
 from collector.errors import PositionError, SettingsError, StorageError
 from collector.store.broker import (
@@ -25,7 +25,7 @@ from collector.store.broker import (
     read_state,
     start_positions,
 )
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from rappor_server.logs import Log
 
 _WAIT_SECONDS = 0.5  # for a message, and after a failure
@@ -51,7 +51,7 @@ class Consumer:
         topic: str,
         counter: MessageCounter,
         settling: Settling,
-        database: Database,
+        database: CollectorDatabase,
         log: Log,
         bounds: GroupBounds | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class Consumer:
         self._positions: dict[int, int] = {}
         self._busy_at = monotonic()  # when a partition was assigned, or that was told
         self._others = -1  # the sum of all positions when that was told
-        self.counted = Counted()
+        self.counted = CountedMessages()
 
     def run(self, stop: Event, is_done: Callable[[], bool] | None = None) -> None:
         """Count until `stop` is set, or there is nothing to count and `is_done` says so.
@@ -204,9 +204,9 @@ class Consumer:
                     "was made anew, which needs another name"
                 )
 
-    def _gather(self) -> list[Fetched]:
+    def _gather(self) -> list[BrokerMessage]:
         """What is there, up to the bounds; nothing if partitions changed hands meanwhile."""
-        group: list[Fetched] = []
+        group: list[BrokerMessage] = []
         size, wait = 0, _WAIT_SECONDS
         while size < self._bounds.max_bytes and len(group) < self._bounds.max_messages:
             message = self._client.poll(wait)
@@ -218,7 +218,7 @@ class Consumer:
                 self._on_error(message.error())
                 break
             value = message.value() or b""
-            one = Fetched(message.partition(), message.offset(), value)
+            one = BrokerMessage(message.partition(), message.offset(), value)
             if one.offset >= self._positions.get(one.partition, one.offset + 1):
                 group.append(one)
             size, wait = size + len(value), 0.0

@@ -12,7 +12,7 @@ from collector.domain.batch_writer import Outcome, ReportWriter
 from collector.domain.clock import Clock, today
 from collector.errors import BatchConflictError, CollectorError, CounterFullError
 from collector.store.broker import Move, Skipped, add_refused, move, note_skipped
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from rappor_server.logs import Log
 
 UNREADABLE, IN_FUTURE, DISCARDED = "unreadable", "received_in_future", "discarded"
@@ -21,7 +21,7 @@ GONE = "deleted_by_broker"
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class BrokerMessage:
     """A message as the broker gave it."""
 
     partition: int
@@ -30,7 +30,7 @@ class Fetched:
 
 
 @dataclass(slots=True)
-class Counted:
+class CountedMessages:
     """What became of messages. refused: reports that had been acknowledged as accepted."""
 
     messages: int = 0
@@ -39,7 +39,7 @@ class Counted:
     refused: int = 0
     skipped: int = 0
 
-    def add(self, other: Counted) -> None:
+    def add(self, other: CountedMessages) -> None:
         """Add another's."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -49,8 +49,8 @@ class Counted:
 class _Group:
     """Messages to count, and those to pass over, with reasons."""
 
-    read: list[tuple[Fetched, Message]] = field(default_factory=list)
-    skipped: list[tuple[Fetched, str]] = field(default_factory=list)
+    read: list[tuple[BrokerMessage, Message]] = field(default_factory=list)
+    skipped: list[tuple[BrokerMessage, str]] = field(default_factory=list)
 
 
 class MessageCounter:
@@ -62,7 +62,7 @@ class MessageCounter:
     def __init__(
         self,
         writer: ReportWriter,
-        database: Database,
+        database: CollectorDatabase,
         clock: Clock,
         topic: str,
         max_reports: int,
@@ -73,7 +73,7 @@ class MessageCounter:
         self._log = log
         self.ignored_before = -1
 
-    def count(self, fetched: Sequence[Fetched], starts: dict[int, int]) -> Counted:
+    def count(self, fetched: Sequence[BrokerMessage], starts: dict[int, int]) -> CountedMessages:
         """Count messages, and move the positions of their partitions behind them.
 
         Where that fails for a reason that is not the database's, each is counted alone, and what
@@ -99,12 +99,12 @@ class MessageCounter:
         if len(fetched) == 1:
             only = _Group(skipped=[(fetched[0], reason)])
             return self._count_at_once(only, fetched, starts)
-        total = Counted()
+        total = CountedMessages()
         for one in fetched:
             total.add(self.count([one], starts))
         return total
 
-    def _sorted(self, fetched: Iterable[Fetched]) -> _Group:
+    def _sorted(self, fetched: Iterable[BrokerMessage]) -> _Group:
         """Decode; what cannot be counted goes aside."""
         group, day = _Group(), today(self._clock)
         for one in fetched:
@@ -124,11 +124,11 @@ class MessageCounter:
         return group
 
     def _count_at_once(
-        self, group: _Group, fetched: Sequence[Fetched], starts: dict[int, int]
-    ) -> Counted:
+        self, group: _Group, fetched: Sequence[BrokerMessage], starts: dict[int, int]
+    ) -> CountedMessages:
         ends = {one.partition: one.offset + 1 for one in fetched}
         moves = [Move(partition, starts[partition], end) for partition, end in ends.items()]
-        counted = Counted()
+        counted = CountedMessages()
 
         def beside(connection: Connection, outcomes: Sequence[Outcome]) -> None:
             nonlocal counted
@@ -151,7 +151,7 @@ class MessageCounter:
         return counted
 
 
-def _conflicts(group: _Group, outcomes: Sequence[Outcome]) -> list[tuple[Fetched, str]]:
+def _conflicts(group: _Group, outcomes: Sequence[Outcome]) -> list[tuple[BrokerMessage, str]]:
     return [
         (fetched, OTHER_BODY)
         for (fetched, _), outcome in zip(group.read, outcomes, strict=True)
@@ -159,8 +159,8 @@ def _conflicts(group: _Group, outcomes: Sequence[Outcome]) -> list[tuple[Fetched
     ]
 
 
-def _summed(group: _Group, outcomes: Sequence[Outcome]) -> Counted:
-    counted = Counted(messages=len(group.read), skipped=len(group.skipped))
+def _summed(group: _Group, outcomes: Sequence[Outcome]) -> CountedMessages:
+    counted = CountedMessages(messages=len(group.read), skipped=len(group.skipped))
     for (_, message), outcome in zip(group.read, outcomes, strict=True):
         if isinstance(outcome, BatchConflictError):
             counted.skipped += 1
@@ -173,7 +173,7 @@ def _summed(group: _Group, outcomes: Sequence[Outcome]) -> Counted:
     return counted
 
 
-def _ranges(skipped: list[tuple[Fetched, str]]) -> list[Skipped]:
+def _ranges(skipped: list[tuple[BrokerMessage, str]]) -> list[Skipped]:
     """Neighbours with one reason as one row."""
     ranges: list[Skipped] = []
     ordered = sorted(skipped, key=lambda pair: (pair[0].partition, pair[0].offset))

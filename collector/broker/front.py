@@ -8,7 +8,7 @@ from functools import partial
 from collector.broker.client import make_producer
 from collector.broker.intake import BrokerIntake, KnownRegistry
 from collector.domain.operations import Collector
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from collector.settings import Settings
 from collector.store.broker import begin
 from rappor_server.logs import Log
@@ -17,7 +17,7 @@ from rappor_server.logs import Log
 def make_front(
     settings: Settings,
     collector: Collector,
-    judge: Judge,
+    judge: ReportJudge,
     on_commit: Callable[[float, bool], None],
     log: Log,
 ) -> BrokerIntake:

@@ -21,7 +21,7 @@ from collector.domain.backlog import Backlog, answer_on_loop
 from collector.domain.batch_writer import Receipt, Submission, receipt_of
 from collector.domain.clock import Clock, latest_day, today
 from collector.domain.registry import Registry
-from collector.domain.report_validation import Day, Judge, Tally
+from collector.domain.report_validation import Day, ReportJudge, Tally
 from collector.errors import (
     BodyTooLargeError,
     CollectorError,
@@ -102,7 +102,7 @@ class BrokerIntake:
         self,
         make_producer: Callable[[], Any],
         topic: str,
-        judge: Judge,
+        judge: ReportJudge,
         registry: KnownRegistry,
         clock: Clock,
         skew: timedelta,

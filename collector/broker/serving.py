@@ -10,23 +10,25 @@ from typing import Any
 
 from collector.broker.client import make_consumer, partitions_of
 from collector.broker.consumer import Consumer, GroupBounds
-from collector.broker.counting import Counted, MessageCounter
+from collector.broker.counting import CountedMessages, MessageCounter
 from collector.broker.settling import Settling, ends_of_all
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, today, utc_now
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from collector.errors import SettingsError
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
 from collector.store.broker import begin, leave, positions
-from collector.store.database import Database, make_engine
+from collector.store.database import CollectorDatabase, make_engine
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.schema import prepare
 
 _CONNECTIONS = 2  # one transaction at a time, and one to spare
 
 
-def consume(settings: Settings, *, until_end: bool = False, leave_broker: bool = False) -> Counted:
+def consume(
+    settings: Settings, *, until_end: bool = False, leave_broker: bool = False
+) -> CountedMessages:
     """Count what the broker holds until a signal comes; then end after the group at hand.
 
     Args:
@@ -61,14 +63,14 @@ def consume(settings: Settings, *, until_end: bool = False, leave_broker: bool =
 
 def make_one(
     client: Any,
-    database: Database,
+    database: CollectorDatabase,
     settings: Settings,
     log: Log,
     clock: Clock = utc_now,
     bounds: GroupBounds | None = None,
 ) -> Consumer:
     """A consumer on a database that has been prepared."""
-    judge = Judge(refuse_implausible=settings.refuse_implausible)
+    judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
     shards = settings.counter_shards
     writer = ReportWriter(database, judge, clock, settings.clock_skew, shards)
     topic = settings.broker_topic
@@ -78,11 +80,11 @@ def make_one(
 
 
 @contextmanager
-def _database(settings: Settings) -> Iterator[Database]:
+def _database(settings: Settings) -> Iterator[CollectorDatabase]:
     engine = make_engine(
         settings.database, pool_size=_CONNECTIONS, timeout=settings.database_seconds
     )
-    database = Database(engine)
+    database = CollectorDatabase(engine)
     try:
         prepare(database)
         with database.change() as connection:
@@ -104,7 +106,7 @@ def _signals(stop: Event) -> Iterator[None]:
             signal.signal(name, handler)
 
 
-def _until(client: Any, database: Database, settings: Settings) -> Callable[[], bool]:
+def _until(client: Any, database: CollectorDatabase, settings: Settings) -> Callable[[], bool]:
     """Whether all is counted that was there when this was called."""
     ends = ends_of_all(client, settings.broker_topic)
 

@@ -11,7 +11,7 @@ from typing import Any
 from collector.broker.client import ends_of, partitions_of
 from collector.domain.clock import Clock, today
 from collector.store.broker import all_counted_before, not_counted_from, positions, read_state
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 
 SETTLE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
 _LOOK_SECONDS = 1.0
@@ -36,7 +36,7 @@ class Settling:
 
     def __init__(
         self,
-        database: Database,
+        database: CollectorDatabase,
         clock: Clock,
         topic: str,
         *,

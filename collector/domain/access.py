@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.errors import AuthenticationError, NotFoundError, RequestError, ScopeError
-from collector.store.access import KeyRow, load_keys, revoke_key, save_key
+from collector.store.access import CollectorKeyRow, load_keys, revoke_key, save_key
 from collector.store.registry import touch_state
 from rappor_core.calendar import date_of
 from rappor_server.keys import hash_secret, is_secret, make_secret
@@ -33,7 +33,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
+class NewCollectorKey:
     """A key as it is shown, once. `text` is secret; everything else is not."""
 
     key_id: str
@@ -42,7 +42,7 @@ class NewKey:
     text: str
 
 
-KeyRing = Mapping[str, KeyRow]  # the keys that hold, by id
+KeyRing = Mapping[str, CollectorKeyRow]  # the keys that hold, by id
 
 
 def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scope]) -> str:
@@ -76,15 +76,15 @@ def create_key(
     label: str,
     today: int,
     random_bytes: Callable[[int], bytes],
-) -> NewKey:
+) -> NewCollectorKey:
     """Make a key; only here is it seen whole."""
     if len(label) > MAX_LABEL or not label.isprintable():
         raise RequestError(f"label {label[:60]!a}: up to {MAX_LABEL} printable characters")
     key_id = random_bytes(8).hex()
     secret = make_secret(random_bytes)
-    save_key(connection, KeyRow(key_id, scope.value, label, hash_secret(secret), today))
+    save_key(connection, CollectorKeyRow(key_id, scope.value, label, hash_secret(secret), today))
     touch_state(connection)
-    return NewKey(key_id, scope, label, f"rk_{scope.value}_{key_id}_{secret}")
+    return NewCollectorKey(key_id, scope, label, f"rk_{scope.value}_{key_id}_{secret}")
 
 
 def revoke(connection: Connection, key_id: str, today: int) -> None:
@@ -102,7 +102,7 @@ def load_ring(connection: Connection) -> KeyRing:
     return {row.key_id: row for row in load_keys(connection) if row.revoked is None}
 
 
-def shown(row: KeyRow) -> dict[str, Any]:
+def shown(row: CollectorKeyRow) -> dict[str, Any]:
     """A key as it may be listed."""
     return {
         "key_id": row.key_id,

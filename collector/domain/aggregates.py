@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from collector.domain.disclosure import blocks_of_window, waiting_days
 from collector.domain.growth import find_growth
-from collector.domain.registry import Entry, LinkedEntry, Registry, load_registry
+from collector.domain.registry import LinkedEntry, RegisteredSeries, Registry, load_registry
 from collector.store.bit_counters import counts
 from collector.store.block_rows import BlockRow, load_blocks, load_possible
 from collector.store.blocks import accepted_totals, sum_blocks
@@ -156,7 +156,7 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
     ]
 
 
-def _state(entry: Entry, registry: Registry, today: date) -> str:
+def _state(entry: RegisteredSeries, registry: Registry, today: date) -> str:
     if entry.retired:
         return "retired"
     if entry.metric.expires < today:

@@ -14,7 +14,7 @@ from collector.store.registry import add_series, touch_state
 from collector.store.versions import (
     ASSOCIATIONS,
     METRICS,
-    VersionRow,
+    MetricVersionRow,
     current_version,
     load_versions,
     save_version,
@@ -113,7 +113,7 @@ def _check_name(one: Association, metrics: set[str]) -> None:
         raise MetricChangeError(f"association {one.name!a} has the name of a metric")
 
 
-def _check_free(one: Association, known: Sequence[VersionRow]) -> None:
+def _check_free(one: Association, known: Sequence[MetricVersionRow]) -> None:
     for row in known:
         other = json.loads(row.definition)
         both = set(zip(other["of"], other["params_ids"], strict=True)) & set(one.key)

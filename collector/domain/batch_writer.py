@@ -14,8 +14,8 @@ from collector.domain.clock import Clock, latest_day, today
 from collector.domain.registry import Registry, load_registry
 from collector.domain.report_validation import (
     Day,
-    Judge,
     Refusal,
+    ReportJudge,
     Tally,
     Verdict,
     decode_results,
@@ -26,7 +26,7 @@ from collector.fast_json import decode_groups
 from collector.store.batch_partitions import make_room
 from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
 from collector.store.counters import NUM_SHARDS, CounterCache
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from collector.store.group_commit import NoRoomError, statements
 from collector.store.raw import keep_raw
 from rappor_core.wire.report import GroupedBatch
@@ -98,8 +98,8 @@ class ReportWriter:
 
     def __init__(
         self,
-        database: Database,
-        judge: Judge,
+        database: CollectorDatabase,
+        judge: ReportJudge,
         clock: Clock,
         skew: timedelta,
         num_shards: int = NUM_SHARDS,

@@ -18,13 +18,13 @@ from sqlalchemy import Connection
 
 from collector.domain.clock import latest_expiry
 from collector.domain.linked_blocks import seals
-from collector.domain.registry import Entry, LinkedEntry, Registry, registry_as_known
+from collector.domain.registry import LinkedEntry, RegisteredSeries, Registry, registry_as_known
 from collector.errors import DamagedBlocksError, NotFoundError, RequestError
 from collector.store.batch_partitions import has_room, make_room
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
 from collector.store.broker import ignore_before, read_state
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
 from rappor_core.calendar import date_of
@@ -87,7 +87,7 @@ def anything_due(registry: Registry, today: int) -> bool:
     return any(due[entry.root] > entry.closed_through for entry in registry)
 
 
-def fold_closed(database: Database, known: Registry | None = None) -> int:
+def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> int:
     """Fold every closed day that is not folded yet; return how many there were.
 
     Also what another process closed, and did not live to fold. In short transactions, each with
@@ -98,7 +98,10 @@ def fold_closed(database: Database, known: Registry | None = None) -> int:
         if not first:
             return 0
         registry = registry_as_known(connection, known)
-    every: list[Entry | LinkedEntry] = [*registry.linked.values(), *registry.by_id.values()]
+    every: list[RegisteredSeries | LinkedEntry] = [
+        *registry.linked.values(),
+        *registry.by_id.values(),
+    ]
     waiting = [  # the last is folded first: a metric before the associations that it is in
         entry for entry in every if first.get(entry.series_id, _NEVER) <= entry.closed_through
     ]
@@ -147,7 +150,7 @@ def discard_unserved(connection: Connection, today: int) -> int:
     return discarded
 
 
-def open_partition_ahead(database: Database, registry: Registry, today: int) -> None:
+def open_partition_ahead(database: CollectorDatabase, registry: Registry, today: int) -> None:
     """See that tomorrow, too, every batch finds a partition to be remembered in, on PostgreSQL.
 
     Where there is none, who counts reports makes it.
@@ -161,7 +164,7 @@ def open_partition_ahead(database: Database, registry: Registry, today: int) -> 
         make_room(connection, latest)
 
 
-def clean_up(database: Database, registry: Registry, today: int, now: int) -> bool:
+def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: int) -> bool:
     """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
 
     today: what closing takes for today.  now: the clock's day, for what is kept for some days.
@@ -215,7 +218,7 @@ def _close(
     return roots
 
 
-def _fold_some(connection: Connection, waiting: list[Entry | LinkedEntry]) -> int:
+def _fold_some(connection: Connection, waiting: list[RegisteredSeries | LinkedEntry]) -> int:
     """Fold closed days, in order within a series, until the time is over.
 
     Returns how many, days of metrics alone. Days of a series that is damaged stay as they are.

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from collector.domain.registry import Entry, LinkedEntry
+from collector.domain.registry import LinkedEntry, RegisteredSeries
 from collector.errors import NotServedError
 from collector.store.block_rows import BlockRow
 from rappor_core.calendar import date_of, day_of
 from rappor_core.text import counted
 
-Served = Entry | LinkedEntry
+Served = RegisteredSeries | LinkedEntry
 
 
 def blocks_of_window(

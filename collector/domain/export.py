@@ -11,7 +11,7 @@ from datetime import date
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import Entry, LinkedEntry, load_registry
+from collector.domain.registry import LinkedEntry, RegisteredSeries, load_registry
 from collector.errors import NotServedError
 from collector.store.raw import FIRST, RawRow, count_raw, raw_days, raw_page
 from rappor_core.calendar import date_of, day_of
@@ -27,7 +27,7 @@ Open = Callable[[], AbstractContextManager[Connection]]
 class Export:
     """What will leave. days: first and last, inclusive.  num_reports: how many it will be."""
 
-    entry: Entry | LinkedEntry
+    entry: RegisteredSeries | LinkedEntry
     days: tuple[int, int]
     num_reports: int
 
@@ -59,7 +59,10 @@ def plan_linked_export(
 
 
 def _planned(
-    connection: Connection, entry: Entry | LinkedEntry, first: date | None, last: date | None
+    connection: Connection,
+    entry: RegisteredSeries | LinkedEntry,
+    first: date | None,
+    last: date | None,
 ) -> Export:
     closed = entry.closed_through
     if first is not None and last is not None and first > last:
@@ -81,10 +84,10 @@ def _planned(
     return Export(entry, days, count)
 
 
-def _none_kept(entry: Entry | LinkedEntry, waiting: int | None) -> NotServedError:
+def _none_kept(entry: RegisteredSeries | LinkedEntry, waiting: int | None) -> NotServedError:
     """Why there is none. waiting: an open day of which reports are kept."""
     metric = entry.metric
-    what = f"{'metric' if isinstance(entry, Entry) else 'association'} {metric.name!a}"
+    what = f"{'metric' if isinstance(entry, RegisteredSeries) else 'association'} {metric.name!a}"
     if waiting is not None:
         through = date_of(entry.closed_through)
         return NotServedError(

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Set
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import Entry, LinkedEntry
+from collector.domain.registry import LinkedEntry, RegisteredSeries
 from collector.store.associations import days_of_cohorts, forget_days, remember_days
 from collector.store.block_rows import BlockRow, load_blocks
 from collector.store.blocks import FoldedDay, cohort_sizes
@@ -40,7 +40,7 @@ def seals(connection: Connection, linked: LinkedEntry, folded: FoldedDay, is_eno
 
 def _leaves_enough(
     connection: Connection,
-    entry: Entry,
+    entry: RegisteredSeries,
     folded: FoldedDay,
     days: Mapping[int, Set[int]],
     floor: int,

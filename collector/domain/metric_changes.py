@@ -22,7 +22,7 @@ from collector.store.registry import (
 )
 from collector.store.versions import (
     METRICS,
-    VersionRow,
+    MetricVersionRow,
     current_version,
     load_versions,
     save_version,
@@ -69,7 +69,7 @@ def push_metrics(
     unless `revive` is given. Raises MetricChangeError for a change that weakens privacy without
     `weaken`.
     """
-    known: dict[str, list[VersionRow]] = {}
+    known: dict[str, list[MetricVersionRow]] = {}
     for row in load_versions(connection, METRICS):
         known.setdefault(row.name, []).append(row)
     added: list[str] = []
@@ -122,13 +122,13 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
     return [row.params_id for row in rows]
 
 
-def _is_retired(metric: Metric, versions: list[VersionRow]) -> bool:
+def _is_retired(metric: Metric, versions: list[MetricVersionRow]) -> bool:
     """Whether this version, or every version of the name, was retired."""
     same = [row.retired for row in versions if row.params_id == metric.params_id]
     return any(same) or (bool(versions) and all(row.retired for row in versions))
 
 
-def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -> None:
+def _save(connection: Connection, metric: Metric, row: MetricVersionRow, today: int) -> None:
     save_version(connection, METRICS, row)
     root = declared_name(metric.name)
     add_series(connection, metric.name, metric.params_id, root)
@@ -136,7 +136,7 @@ def _save(connection: Connection, metric: Metric, row: VersionRow, today: int) -
         start_frontier(connection, root, today - metric.accept_days - 1)
 
 
-def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow]) -> None:
+def _prolong(connection: Connection, metric: Metric, versions: list[MetricVersionRow]) -> None:
     """A longer accept_days keeps days open for longer, so batches are remembered for longer."""
     for row in versions:
         if row.params_id == metric.params_id:
@@ -145,7 +145,7 @@ def _prolong(connection: Connection, metric: Metric, versions: list[VersionRow])
                 prolong_batches(connection, longer)
 
 
-def _weakenings(metric: Metric, versions: list[VersionRow]) -> Iterator[str]:
+def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[str]:
     """What would tell more about a device, or let answers differ by fewer reports.
 
     Than the current version does, and than this version did where it was declared before.

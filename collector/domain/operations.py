@@ -14,14 +14,20 @@ from sqlalchemy import Connection
 from collector.domain import access, aggregates, closing, export, preview
 from collector.domain import association_changes as linking
 from collector.domain import metric_changes as changes
-from collector.domain.access import KeyRing, NewKey, Scope
+from collector.domain.access import KeyRing, NewCollectorKey, Scope
 from collector.domain.clock import Clock, today, utc_now
 from collector.domain.raw_blocks import RawBlocks
 from collector.domain.registry import Registry, registry_as_known
 from collector.errors import CollectorError
-from collector.store.access import AuditRow, KeyRow, load_keys, read_audit, write_audit
+from collector.store.access import (
+    CollectorAuditRow,
+    CollectorKeyRow,
+    load_keys,
+    read_audit,
+    write_audit,
+)
 from collector.store.block_rows import load_possible
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from rappor_core.aggregate import Aggregate
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.calendar import date_of, day_of
@@ -33,7 +39,7 @@ COMMAND_LINE = "command-line"
 Read = TypeVar("Read", Aggregate, AssociationAggregate, export.Export)
 
 
-class Window(TypedDict, total=False):
+class ServedWindow(TypedDict, total=False):
     """A version of a metric or association (default: the current one), and days, both included."""
 
     params_id: str | None
@@ -49,7 +55,7 @@ class Collector:
 
     def __init__(
         self,
-        database: Database,
+        database: CollectorDatabase,
         *,
         clock: Clock = utc_now,
         random_bytes: Callable[[int], bytes] = os.urandom,
@@ -122,32 +128,32 @@ class Collector:
         )
         return max(spans, default=0)
 
-    def read_aggregate(self, actor: str, name: str, **window: Unpack[Window]) -> Aggregate:
+    def read_aggregate(self, actor: str, name: str, **window: Unpack[ServedWindow]) -> Aggregate:
         """The counts of a window of closed days. Audited before it is given away."""
         return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
 
     def read_association(
-        self, actor: str, name: str, **window: Unpack[Window]
+        self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> AssociationAggregate:
         """The counts of the linked reports of a window, likewise."""
         return self._read_window(aggregates.read_association, actor, "association", name, window)
 
     def export_reports(
-        self, actor: str, name: str, **window: Unpack[Window]
+        self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> tuple[int, Iterator[list[Report]]]:
         """Raw reports of closed days: how many, and pages of them. Audited before any leaves."""
         plan = self._read_window(export.plan_export, actor, "export", name, window)
         return plan.num_reports, export.pages(self.database.read, plan)
 
     def export_linked(
-        self, actor: str, name: str, **window: Unpack[Window]
+        self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> tuple[int, Iterator[bytes]]:
         """Linked reports of an association, as lines of JSON: how many, and pages. Audited."""
         plan = self._read_window(export.plan_linked_export, actor, "export-linked", name, window)
         return plan.num_reports, export.linked_pages(self.database.read, plan)
 
     def _read_window(
-        self, read: Callable[..., Read], actor: str, act: str, name: str, window: Window
+        self, read: Callable[..., Read], actor: str, act: str, name: str, window: ServedWindow
     ) -> Read:
         """Read a window of closed days; what was read, or refused, is noted before it is told."""
         self.close_due()
@@ -212,7 +218,7 @@ class Collector:
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
         return retired
 
-    def create_key(self, scope: Scope, label: str, actor: str) -> NewKey:
+    def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
         """Make a key. The audit log holds its id, scope and label."""
         with self.database.change() as connection:
             key = access.create_key(connection, scope, label, self.today, self._random_bytes)
@@ -225,12 +231,12 @@ class Collector:
             access.revoke(connection, key_id, self.today)
             self._note(connection, actor, "revoke-key", key=key_id)
 
-    def list_keys(self) -> list[KeyRow]:
+    def list_keys(self) -> list[CollectorKeyRow]:
         """All keys, without their secrets."""
         with self.database.read() as connection:
             return load_keys(connection)
 
-    def read_audit(self, limit: int) -> list[AuditRow]:
+    def read_audit(self, limit: int) -> list[CollectorAuditRow]:
         """The latest acts, newest first."""
         with self.database.read() as connection:
             return read_audit(connection, limit)
@@ -260,7 +266,9 @@ class Collector:
 
     def _note(self, connection: Connection, actor: str, act: str, **detail: Any) -> None:
         at = self.clock().astimezone(UTC).isoformat(timespec="seconds")
-        write_audit(connection, AuditRow(at, actor, act, json.dumps(detail, sort_keys=True)))
+        write_audit(
+            connection, CollectorAuditRow(at, actor, act, json.dumps(detail, sort_keys=True))
+        )
 
 
 def _text(day: date | None) -> str | None:

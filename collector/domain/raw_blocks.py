@@ -18,8 +18,8 @@ from itertools import islice
 from sqlalchemy import Connection
 
 from collector.domain.registry import (
-    Entry,
     LinkedEntry,
+    RegisteredSeries,
     Registry,
     load_registry,
     registry_as_known,
@@ -34,7 +34,7 @@ from collector.store.block_rows import (
     read_rows,
 )
 from collector.store.blocks import sum_blocks
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
 from rappor_core.calendar import date_of
 from rappor_core.metrics.association import Association
@@ -121,7 +121,7 @@ def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, 
 class RawBlocks:
     """The sealed blocks of one metric, or of all, of which raw reports are kept."""
 
-    def __init__(self, database: Database, name: str | None = None) -> None:
+    def __init__(self, database: CollectorDatabase, name: str | None = None) -> None:
         self._database = database
         self._name = name
 
@@ -158,7 +158,9 @@ class RawBlocks:
                 f"table blocks: {counted(strays, 'row')} of no series; restore a backup"
             )
 
-    def _read(self, entry: Entry | LinkedEntry, block: BlockRow, doubt: Doubt | None) -> RawBlock:
+    def _read(
+        self, entry: RegisteredSeries | LinkedEntry, block: BlockRow, doubt: Doubt | None
+    ) -> RawBlock:
         """A block; one that cannot be read must not stop those after it.
 
         doubt: of its row. Where either of two rows may be damaged, and all reports of this one's
@@ -218,7 +220,9 @@ class RawBlocks:
             after = rows[-1][0]
 
 
-def _raw_block(connection: Connection, entry: Entry | LinkedEntry, block: BlockRow) -> RawBlock:
+def _raw_block(
+    connection: Connection, entry: RegisteredSeries | LinkedEntry, block: BlockRow
+) -> RawBlock:
     if isinstance(entry, LinkedEntry):
         num_bits, cohorts = entry.pairs.num_bits, range(entry.metric.num_cohorts)
     else:

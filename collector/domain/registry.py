@@ -17,13 +17,13 @@ from collector.store.registry import (
     load_series,
     state_version,
 )
-from collector.store.versions import ASSOCIATIONS, METRICS, VersionRow, load_versions
+from collector.store.versions import ASSOCIATIONS, METRICS, MetricVersionRow, load_versions
 from rappor_core.metrics.association import Association, CountedAssociation
 from rappor_core.metrics.metric import Metric
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegisteredSeries:
     """One series as reports meet it: a name and version, and which of its days are closed.
 
     metric: as declared (of a sub-metric: its own parameters under its own name).
@@ -62,8 +62,8 @@ class LinkedEntry:
     series_id: int
     position: int
     retired: bool
-    first: Entry
-    second: Entry
+    first: RegisteredSeries
+    second: RegisteredSeries
     pairs: BitPairs
 
     @property
@@ -82,7 +82,7 @@ class Registry:
 
     def __init__(
         self,
-        entries: Mapping[tuple[str, str], Entry],
+        entries: Mapping[tuple[str, str], RegisteredSeries],
         version: int,
         definitions: Mapping[tuple[str, str], str],
         linked: Sequence[LinkedEntry] = (),
@@ -94,11 +94,11 @@ class Registry:
         self.entries = entries
         self.definitions = definitions
         self.by_id = {entry.series_id: entry for entry in entries.values()}
-        self._names: dict[str, list[Entry]] = {}
+        self._names: dict[str, list[RegisteredSeries]] = {}
         for entry in sorted(entries.values(), key=lambda entry: entry.position):
             self._names.setdefault(entry.metric.name, []).append(entry)
 
-    def find(self, name: str, params_id: str) -> Entry | None:
+    def find(self, name: str, params_id: str) -> RegisteredSeries | None:
         """The series that a report is for, or None."""
         return self.entries.get((name, params_id))
 
@@ -117,7 +117,7 @@ class Registry:
             raise NotFoundError(f"there is no association {name!a}{more}")
         return max(found, key=lambda one: one.position)
 
-    def served(self, series_id: int) -> Entry | LinkedEntry:
+    def served(self, series_id: int) -> RegisteredSeries | LinkedEntry:
         """The version of a metric or an association that a series is of."""
         return self.linked.get(series_id) or self.by_id[series_id]
 
@@ -125,7 +125,7 @@ class Registry:
         """Whether any version of the name was ever declared."""
         return name in self._names
 
-    def current(self, name: str, params_id: str | None = None) -> Entry:
+    def current(self, name: str, params_id: str | None = None) -> RegisteredSeries:
         """The version asked for, or the latest one. Raises NotFoundError that names what is."""
         versions = self._names.get(name)
         if not versions:
@@ -140,7 +140,7 @@ class Registry:
         known = ", ".join(entry.params_id for entry in versions)
         raise NotFoundError(f"metric {name!a} has no params_id {params_id!a}; known are {known}")
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[RegisteredSeries]:
         """All series, by name and version."""
         for name in sorted(self._names):
             yield from self._names[name]
@@ -154,7 +154,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
     version = state_version(connection)
     closed = load_frontiers(connection)
     series = {(row.name, row.params_id): row for row in load_series(connection)}
-    entries: dict[tuple[str, str], Entry] = {}
+    entries: dict[tuple[str, str], RegisteredSeries] = {}
     definitions: dict[tuple[str, str], str] = {}
     for row in load_versions(connection, METRICS):
         key = (row.name, row.params_id)
@@ -171,7 +171,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
     return Registry(entries, version, definitions, linked)
 
 
-def _moved(entry: Entry, row: VersionRow, closed_through: int) -> Entry:
+def _moved(entry: RegisteredSeries, row: MetricVersionRow, closed_through: int) -> RegisteredSeries:
     """What may change of a version that is known."""
     changes = {"position": row.position, "retired": row.retired, "closed_through": closed_through}
     return replace(entry, **changes)  # type: ignore[arg-type]
@@ -184,10 +184,10 @@ def registry_as_known(connection: Connection, known: Registry | None) -> Registr
     return load_registry(connection, known)
 
 
-def _entry(series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
+def _entry(series: SeriesRow, row: MetricVersionRow, closed_through: int) -> RegisteredSeries:
     metric = Metric.from_dict(json.loads(row.definition))
     params = metric.params
-    return Entry(
+    return RegisteredSeries(
         metric=metric,
         root=series.metric,
         series_id=series.id,
@@ -202,7 +202,7 @@ def _entry(series: SeriesRow, row: VersionRow, closed_through: int) -> Entry:
 
 
 def _linked_entry(
-    row: VersionRow, entries: Mapping[tuple[str, str], Entry], series: SeriesRow
+    row: MetricVersionRow, entries: Mapping[tuple[str, str], RegisteredSeries], series: SeriesRow
 ) -> LinkedEntry:
     metrics = {key: entry.metric for key, entry in entries.items()}
     association = CountedAssociation.from_dict(json.loads(row.definition), metrics)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from collector.domain.registry import Entry, Registry
+from collector.domain.registry import RegisteredSeries, Registry
 from collector.store.counters import Place
 from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.report import GroupedBatch, ReportGroup
@@ -92,7 +92,7 @@ class Verdict:
     implausible: int = 0
 
 
-class Judge:
+class ReportJudge:
     """Decides on reports. `refuse_implausible`: refuse, not only count, impossible weights."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Judge:
         return self._judge_rows(group, entry, tally, verdict)
 
     def _judge_rows(
-        self, group: ReportGroup, entry: Entry, tally: Tally, verdict: Verdict
+        self, group: ReportGroup, entry: RegisteredSeries, tally: Tally, verdict: Verdict
     ) -> list[Refusal | None]:
         results: list[Refusal | None] = [None] * len(group.rows)
         num_cohorts, padding = entry.num_cohorts, entry.padding
@@ -181,7 +181,7 @@ class Judge:
         return results
 
     def _refuse_row(
-        self, cohort: int, bits: bytes, entry: Entry, verdict: Verdict
+        self, cohort: int, bits: bytes, entry: RegisteredSeries, verdict: Verdict
     ) -> Refusal | None:
         """What is wrong with a report that is not as expected; a strange weight may be let by."""
         params, weights = entry.metric.params, entry.weights
@@ -221,7 +221,7 @@ def _in_own_cohorts(group: ReportGroup, registry: Registry) -> ReportGroup:
 
 
 def _refuse_group(
-    group: ReportGroup, entry: Entry | None, registry: Registry, day: Day
+    group: ReportGroup, entry: RegisteredSeries | None, registry: Registry, day: Day
 ) -> Refusal | None:
     """What is wrong with every report of a group, or None."""
     if entry is None:
@@ -247,7 +247,7 @@ def _refuse_group(
     return _refuse_day(group, entry, day)
 
 
-def _refuse_day(group: ReportGroup, entry: Entry, day: Day) -> Refusal | None:
+def _refuse_day(group: ReportGroup, entry: RegisteredSeries, day: Day) -> Refusal | None:
     stated = day_of(group.day)
     closed = max(entry.closed_through, closed_by_time(entry, day.today))
     if stated <= closed:
@@ -256,7 +256,7 @@ def _refuse_day(group: ReportGroup, entry: Entry, day: Day) -> Refusal | None:
     return None
 
 
-def closed_by_time(entry: Entry, today: int) -> int:
+def closed_by_time(entry: RegisteredSeries, today: int) -> int:
     """The last day that the clock has closed: a day takes reports until day + accept_days."""
     return today - entry.metric.accept_days - 1
 

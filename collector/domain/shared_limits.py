@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from collector.errors import StorageError
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from collector.store.rate_limits import share
 from rappor_server.limits import SharedRateLimit
 
@@ -18,7 +18,7 @@ SHARE_SECONDS = 1.0
 class SharedLimits:
     """Adds up what the limits of this process took with what those of others did."""
 
-    def __init__(self, limits: Sequence[SharedRateLimit], database: Database) -> None:
+    def __init__(self, limits: Sequence[SharedRateLimit], database: CollectorDatabase) -> None:
         self._limits = limits
         self._database = database
 

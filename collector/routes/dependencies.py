@@ -19,7 +19,7 @@ from collector.domain.operations import Collector
 from collector.errors import NotFoundError, RequestError
 from collector.request_body import GzipBounds
 from collector.settings import Settings
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
 from rappor_server.buffers import Buffers
@@ -34,7 +34,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """Requests and reports a second, by address (of IPv6, by /64) and by key."""
 
     by_address: RateLimit
@@ -54,11 +54,11 @@ class Limits:
         return [one for one in found if isinstance(one, SharedRateLimit) and one.is_on]
 
 
-def make_limits(settings: Settings, seconds: Callable[[], float] = monotonic) -> Limits:
+def make_limits(settings: Settings, seconds: Callable[[], float] = monotonic) -> RateLimits:
     """The limits that the settings name. seconds: a clock."""
     if settings.rate_limit_store == "database":
         return _shared_limits(settings)
-    return Limits(
+    return RateLimits(
         by_address=RateLimit(settings.max_requests_per_address, seconds=seconds),
         by_key=KeyLimit(settings.max_requests_per_key, seconds=seconds),
         reports_by_address=RateLimit(
@@ -73,11 +73,11 @@ def make_limits(settings: Settings, seconds: Callable[[], float] = monotonic) ->
     )
 
 
-def _shared_limits(settings: Settings) -> Limits:
+def _shared_limits(settings: Settings) -> RateLimits:
     """The same, of all processes together; the reserve of an address is each one's own."""
     names = Names((settings.rate_limit_secret or "").encode())
     requests, reports = settings.max_requests_per_key, settings.max_reports_per_key
-    return Limits(
+    return RateLimits(
         by_address=SharedRateLimit(1, settings.max_requests_per_address, names),
         by_key=KeyLimit(requests, shared=SharedRateLimit(2, requests, names)),
         reports_by_address=SharedRateLimit(
@@ -104,8 +104,10 @@ class Parts:
     buffers: Buffers
     body_bounds: GzipBounds
     unsent: Unsent
-    limits: Limits
-    writing: Database  # of the intake alone, so that nobody who reads keeps reports waiting
+    limits: RateLimits
+    writing: (
+        CollectorDatabase  # of the intake alone, so that nobody who reads keeps reports waiting
+    )
     readiness: Readiness
 
 

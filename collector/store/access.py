@@ -11,7 +11,7 @@ from rappor_server.rows import insert_record, revoke_row
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRow:
+class CollectorKeyRow:
     """A key without its secret. `created`, `revoked`: days; `secret_hash`: SHA-256."""
 
     key_id: str
@@ -23,7 +23,7 @@ class KeyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRow:
+class CollectorAuditRow:
     """`at`: UTC, to the second.  `actor`: a key id, or `command-line`.  `detail`: JSON."""
 
     at: str
@@ -32,14 +32,14 @@ class AuditRow:
     detail: str
 
 
-def load_keys(connection: Connection) -> list[KeyRow]:
+def load_keys(connection: Connection) -> list[CollectorKeyRow]:
     """All keys, revoked ones too, oldest first."""
-    columns = [keys.c[name] for name in KeyRow.__slots__]
+    columns = [keys.c[name] for name in CollectorKeyRow.__slots__]
     rows = connection.execute(select(*columns).order_by(keys.c.created, keys.c.key_id))
-    return [KeyRow(row[0], row[1], row[2], bytes(row[3]), row[4], row[5]) for row in rows]
+    return [CollectorKeyRow(row[0], row[1], row[2], bytes(row[3]), row[4], row[5]) for row in rows]
 
 
-def save_key(connection: Connection, row: KeyRow) -> None:
+def save_key(connection: Connection, row: CollectorKeyRow) -> None:
     """Insert a key."""
     insert_record(connection, keys, row)
 
@@ -49,13 +49,13 @@ def revoke_key(connection: Connection, key_id: str, day: int) -> bool:
     return revoke_row(connection, keys, key_id, day)
 
 
-def write_audit(connection: Connection, row: AuditRow) -> None:
+def write_audit(connection: Connection, row: CollectorAuditRow) -> None:
     """Append to the audit log."""
     insert_record(connection, audit, row)
 
 
-def read_audit(connection: Connection, limit: int) -> list[AuditRow]:
+def read_audit(connection: Connection, limit: int) -> list[CollectorAuditRow]:
     """The latest entries, newest first."""
-    columns = [audit.c[name] for name in AuditRow.__slots__]
+    columns = [audit.c[name] for name in CollectorAuditRow.__slots__]
     rows = connection.execute(select(*columns).order_by(audit.c.id.desc()).limit(limit))
-    return [AuditRow(*row) for row in rows]
+    return [CollectorAuditRow(*row) for row in rows]

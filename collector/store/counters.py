@@ -35,7 +35,7 @@ class CounterRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class Cell:
+class CohortCounts:
     """Counts of one cohort of one day: how many reports, and their lanes."""
 
     num_reports: int = 0
@@ -59,7 +59,7 @@ class CounterCache:
         self.num_shards = num_shards
         self._random_below = random_below
         self._shard = random_below(num_shards)
-        self._cells: dict[Place, dict[int, Cell]] = {}
+        self._cells: dict[Place, dict[int, CohortCounts]] = {}
         self._bytes = 0
 
     @property
@@ -109,7 +109,7 @@ class CounterCache:
         for cohort in sorted(added):
             cell = cells.get(cohort)
             if cell is None:
-                cell = cells[cohort] = Cell()
+                cell = cells[cohort] = CohortCounts()
                 self._bytes += 8 * num_bytes * LANE_BYTES
             before = cell.num_reports
             cell.num_reports = total = before + len(added[cohort])
@@ -123,7 +123,7 @@ class CounterCache:
             rows.append(CounterRow(*place, self._shard, cohort, total, lanes, before))
         return rows
 
-    def _remembered(self, connection: Connection, place: Place) -> dict[int, Cell]:
+    def _remembered(self, connection: Connection, place: Place) -> dict[int, CohortCounts]:
         """The cells of a series and day, read on first use."""
         if place not in self._cells:
             if self._bytes > _CACHE_BYTES:
@@ -135,6 +135,8 @@ class CounterCache:
                     counters.c.shard == self._shard,
                 )
             )
-            cells = self._cells[place] = {row[0]: Cell(row[1], unpack(row[2])) for row in rows}
+            cells = self._cells[place] = {
+                row[0]: CohortCounts(row[1], unpack(row[2])) for row in rows
+            }
             self._bytes += sum(cell.lanes.bit_length() // 8 for cell in cells.values())
         return self._cells[place]

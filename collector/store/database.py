@@ -40,7 +40,7 @@ back_up = partial(backup.back_up, program=COLLECTOR)
 restore = partial(backup.restore, program=COLLECTOR)
 
 
-class Database(database.Database):
+class CollectorDatabase(database.Database):
     """The collector's transactions."""
 
     def __init__(self, engine: Engine) -> None:

@@ -33,14 +33,14 @@ _SET = (
 )
 
 
-class Partition(NamedTuple):
+class ExpiryPartition(NamedTuple):
     """Where batches are remembered that expire by this day."""
 
     id: int
     expires: int
 
 
-_NO_PARTITION = Partition(-1, -1)
+_NO_PARTITION = ExpiryPartition(-1, -1)
 
 
 class Opened(NamedTuple):
@@ -52,7 +52,7 @@ class Opened(NamedTuple):
 
     version: int
     known: dict[bytes, KnownBatch]
-    partition: Partition
+    partition: ExpiryPartition
 
 
 class NoRoomError(ConflictError):
@@ -78,7 +78,7 @@ class GroupStatements(Protocol):
         connection: Connection,
         counters: Sequence[CounterRow],
         batches: Sequence[BatchRow],
-        partition: Partition,
+        partition: ExpiryPartition,
     ) -> None:
         """Store rows, which are in the order of their keys.
 
@@ -113,7 +113,7 @@ class _Sqlite:
         connection: Connection,
         counters: Sequence[CounterRow],
         batches: Sequence[BatchRow],
-        partition: Partition,  # noqa: ARG002 (one table holds all)
+        partition: ExpiryPartition,  # noqa: ARG002 (one table holds all)
     ) -> None:
         driver = _driver(connection)
         old, new = _old_and_new(counters)
@@ -153,7 +153,9 @@ class _Postgresql:
         rows = cursor.execute(self._read, (list(ids),)).fetchall()
         opened = _opened((version, *batch) for version, _, _, *batch in rows)
         newest = rows[0][1:3] if rows else (None, None)
-        return opened._replace(partition=_NO_PARTITION if None in newest else Partition(*newest))
+        return opened._replace(
+            partition=_NO_PARTITION if None in newest else ExpiryPartition(*newest)
+        )
 
     def _another_shard(self, cursor: Any, cache: CounterCache) -> int:
         """One that nobody writes; where there is none, wait for the one that is taken."""
@@ -170,7 +172,7 @@ class _Postgresql:
         connection: Connection,
         counters: Sequence[CounterRow],
         batches: Sequence[BatchRow],
-        partition: Partition,
+        partition: ExpiryPartition,
     ) -> None:
         cursor = _driver(connection).cursor()
         old, new = _old_and_new(counters)

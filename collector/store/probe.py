@@ -8,13 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from collector.errors import StorageError
-from collector.store.database import Database
+from collector.store.database import CollectorDatabase
 from collector.store.models import batch_partitions, batches, partitioned_batches
 from collector.store.registry import state_version
 from rappor_server.database import check_commits
 
 
-def try_to_read(database: Database) -> None:
+def try_to_read(database: CollectorDatabase) -> None:
     """Raises StorageError where it cannot be, or its commits would not last."""
     with database.read() as connection:
         _check_commits(database, connection)
@@ -22,7 +22,7 @@ def try_to_read(database: Database) -> None:
             raise StorageError("the database holds no collector")
 
 
-def try_to_write(database: Database) -> None:
+def try_to_write(database: CollectorDatabase) -> None:
     """Insert a row as large as a large batch, that nobody sees, and delete it, and commit that.
 
     Raises StorageError where that fails, as on a full disk.
@@ -36,6 +36,6 @@ def try_to_write(database: Database) -> None:
         database.try_to_write(batches, row | {"expires": -1}, "results")
 
 
-def _check_commits(database: Database, connection: Connection) -> None:
+def _check_commits(database: CollectorDatabase, connection: Connection) -> None:
     if database.is_postgresql:
         check_commits(connection)

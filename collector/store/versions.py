@@ -16,7 +16,7 @@ METRICS, ASSOCIATIONS = models.metrics, models.associations  # each has a table 
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRow:
+class MetricVersionRow:
     """One version of a metric or an association.
 
     definition: JSON text.  position: grows within a name.
@@ -29,11 +29,13 @@ class VersionRow:
     retired: bool
 
 
-def current_version(one: Metric | Association, versions: Sequence[VersionRow]) -> VersionRow:
+def current_version(
+    one: Metric | Association, versions: Sequence[MetricVersionRow]
+) -> MetricVersionRow:
     """The row that would make this the current version of its name, of which `versions` are."""
     top = versions[-1].position if versions else 0
     is_top = bool(versions) and versions[-1].params_id == one.params_id
-    return VersionRow(
+    return MetricVersionRow(
         name=one.name,
         params_id=one.params_id,
         position=top if is_top else top + 1,
@@ -42,16 +44,16 @@ def current_version(one: Metric | Association, versions: Sequence[VersionRow]) -
     )
 
 
-def load_versions(connection: Connection, table: Table) -> list[VersionRow]:
+def load_versions(connection: Connection, table: Table) -> list[MetricVersionRow]:
     """All versions of a table, oldest first within a name."""
-    columns = [table.c[name] for name in VersionRow.__slots__]
+    columns = [table.c[name] for name in MetricVersionRow.__slots__]
     rows = connection.execute(select(*columns).order_by(table.c.name, table.c.position))
-    return [VersionRow(*row) for row in rows]
+    return [MetricVersionRow(*row) for row in rows]
 
 
-def save_version(connection: Connection, table: Table, row: VersionRow) -> None:
+def save_version(connection: Connection, table: Table, row: MetricVersionRow) -> None:
     """Insert a version, or replace its definition, position and state."""
-    values = {name: getattr(row, name) for name in VersionRow.__slots__}
+    values = {name: getattr(row, name) for name in MetricVersionRow.__slots__}
     same = (table.c.name == row.name, table.c.params_id == row.params_id)
     if not connection.execute(update(table).where(*same).values(values)).rowcount:
         connection.execute(insert(table).values(values))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from decoder.inference.multiple_testing import Correction, Decision, decide_apart
+from decoder.inference.multiple_testing import Correction, ListDecision, decide_apart
 from decoder.typing import Flags, Floats, Indices
 
 
@@ -100,7 +100,7 @@ def more_than(
 
 def corrected(
     p: Floats, correction: Correction = "bh", alpha: float = 0.05, apart: Flags | None = None
-) -> Decision:
+) -> ListDecision:
     """Correct p-values (n,) for their number; those `apart` are tested each by itself."""
     alone = np.zeros(len(p), dtype=bool) if apart is None else apart
     return decide_apart(alone, p, np.zeros_like(p), correction, alpha)

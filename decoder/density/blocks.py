@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats, Indices
 
 
@@ -45,11 +45,11 @@ class Blocks:
         within = sparse.coo_array((parts, (cells, of_cell))).tocsr()
         return cls(within, of_cell, None if laplacian is None else _touching(laplacian, of_cell))
 
-    def reduced(self, windows: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
+    def reduced(self, windows: Sequence[Sequence[LevelEquations]]) -> list[list[LevelEquations]]:
         """The readings of windows in the shares of the blocks."""
         designs: dict[int, Any] = {}
 
-        def of(one: Reading) -> Reading:
+        def of(one: LevelEquations) -> LevelEquations:
             if id(one.design) not in designs:
                 designs[id(one.design)] = (one.design @ self.within).tocsr()
             return replace(one, design=designs[id(one.design)])

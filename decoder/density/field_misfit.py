@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from decoder.density.field_prior import RESERVED_PRECISION
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats
 
 UNLIKELY = 1e-6  # of a chi-square
@@ -18,7 +18,7 @@ LEAST_RESERVED = 1e-6  # a share of 0 has no logarithm
 class Misfit:
     """The readings, each row weighted by its precision if the cells held `held` (n,)."""
 
-    def __init__(self, readings: Sequence[Reading], held: Floats) -> None:
+    def __init__(self, readings: Sequence[LevelEquations], held: Floats) -> None:
         self.size = len(held)
         self._rows = [(one.design, one.target, one.precision(held)) for one in readings]
         self.freedom = sum(one.freedom for one in readings)
@@ -103,7 +103,7 @@ def own_reserved(misfit: Misfit, near: Floats, reserved: int) -> Floats:
     return with_reserved(near, misfit.reserved_shares(near, reserved)[0])
 
 
-def even_map(readings: Sequence[Reading], size: int, reserved: int) -> Floats:
+def even_map(readings: Sequence[LevelEquations], size: int, reserved: int) -> Floats:
     """All cells alike, (n,), with the shares of reserved values that the readings say."""
     shares = np.full(size, 1 / size)
     for _ in range(2 if reserved else 0):  # the weights depend on them

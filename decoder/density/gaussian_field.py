@@ -26,7 +26,7 @@ from decoder.density.evidence import factor, log_evidence
 from decoder.density.field_misfit import Misfit, even_evidence, even_map, own_reserved
 from decoder.density.field_posterior import check_finite, negative_log_posterior, softmax
 from decoder.density.field_prior import Belief, Graph, Prior
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import LevelEquations
 from decoder.errors import ConvergenceError
 from decoder.numerics.lbfgs import descend
 from decoder.typing import Floats
@@ -78,7 +78,7 @@ def _lucky(size: int) -> float:
 
 
 def fit_field(
-    readings: Sequence[Reading],
+    readings: Sequence[LevelEquations],
     laplacian: Any | None,
     belief: Belief | None = None,
     near: Floats | None = None,
@@ -142,7 +142,7 @@ def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
 
 
 def _most_predictive(
-    readings: Sequence[Reading], laplacian: Any | None, even: Floats, reserved: int
+    readings: Sequence[LevelEquations], laplacian: Any | None, even: Floats, reserved: int
 ) -> tuple[Belief, float]:
     """The belief by which maps of each half of the rows fit the other best, and its gain.
 
@@ -166,7 +166,7 @@ def _most_predictive(
     return best, gain
 
 
-def _half(readings: Sequence[Reading], side: int) -> list[Reading]:
+def _half(readings: Sequence[LevelEquations], side: int) -> list[LevelEquations]:
     """Every other row; of symbols, every other cohort."""
     halves = []
     for one in readings:

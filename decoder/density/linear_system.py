@@ -22,7 +22,7 @@ from rappor_core.params import RapporParams
 
 
 @dataclass(frozen=True)
-class Reading:
+class LevelEquations:
     """Equations of one level. design: sparse, (rows, n) for n cells of the finest level.
 
     target: debiased bit shares, (rows,).  reports: behind each row.  noise: of one bit.
@@ -58,12 +58,12 @@ class Reading:
         return np.asarray(self.reports / variance)
 
 
-WindowReadings = Sequence[Sequence[Reading]]  # of each window, one reading for each level
+WindowReadings = Sequence[Sequence[LevelEquations]]  # of each window, one reading for each level
 
 
 def read_aggregate(
     aggregate: Aggregate, design: Any, repetition: float, *, keep_empty: bool = False
-) -> Reading:
+) -> LevelEquations:
     """Write the equations of an aggregate. design: of all its rows (`design_of`).
 
     keep_empty: keep the rows of cohorts without reports, with precision 0.
@@ -86,7 +86,7 @@ def read_aggregate(
     shares = ones / np.maximum(totals, 1)
     target = np.where(totals > 0, unbiased(shares, noise), 0.0)
     symbols = aggregate.params.num_bits if aggregate.params.scheme.symbols else 0
-    return Reading(design, target, totals, noise, repetition, symbols)
+    return LevelEquations(design, target, totals, noise, repetition, symbols)
 
 
 def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any:

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.stats import chi2
 
 from decoder.density.field_misfit import UNLIKELY, Misfit
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats
 
 BLOCKS = 15
@@ -46,7 +46,7 @@ class MapCheck:
         return self.p_value > UNLIKELY and float(rows) > UNLIKELY
 
 
-def check_map(readings: Sequence[Reading], shares: Floats, reserved: int) -> MapCheck:
+def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:
     """Check a map (n,), its last shares of reserved values, against the readings of its window.
 
     Where it does not agree, and there are more rows than cells, the noise is measured by a fit
@@ -65,7 +65,7 @@ def check_map(readings: Sequence[Reading], shares: Floats, reserved: int) -> Map
     return MapCheck(found.chi_square, found.freedom, found.misfit, rows, spread)
 
 
-def _weighted(readings: Sequence[Reading], shares: Floats) -> tuple[Floats, Any]:
+def _weighted(readings: Sequence[LevelEquations], shares: Floats) -> tuple[Floats, Any]:
     """Residuals (rows,) and designs (rows, n), sparse, divided by the rows' standard errors."""
     residuals, designs = [], []
     for one in readings:

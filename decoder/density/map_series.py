@@ -23,7 +23,7 @@ from decoder.density.cells import Places, location_of
 from decoder.density.field_misfit import Misfit, even_map, own_reserved
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import STRENGTHS, Field, fit_field
-from decoder.density.linear_system import Reading, WindowReadings
+from decoder.density.linear_system import LevelEquations, WindowReadings
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
@@ -86,7 +86,7 @@ def window_maps(
 
 def _merged(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
-) -> list[Reading]:
+) -> list[LevelEquations]:
     """The readings of all windows together; a device that repeats does so in all of them."""
     merged = [_together(level) for level in zip(*windows, strict=True)]
     return slot_readings(merged, places, None if repeats is None else repeats * len(windows))
@@ -141,7 +141,7 @@ def _pooled(
     ]
 
 
-def _of_whole(whole: Field, readings: Sequence[Reading], reserved: int) -> WindowMap:
+def _of_whole(whole: Field, readings: Sequence[LevelEquations], reserved: int) -> WindowMap:
     """The map of all windows with the window's own reserved shares."""
     shares = own_reserved(Misfit(readings, whole.shares), whole.shares, reserved)
     check = check_map(readings, shares, reserved)
@@ -200,7 +200,7 @@ def _own_doubts(gain: float, size: int) -> tuple[str, ...]:
 def _instead(
     rejected: WindowMap,
     whole: Field,
-    readings: Sequence[Reading],
+    readings: Sequence[LevelEquations],
     places: Places,
     belief: Belief | None,
 ) -> WindowMap:
@@ -221,7 +221,7 @@ def _instead(
 
 
 def _alone(
-    readings: Sequence[Reading], places: Places, belief: Belief | None, source: Source
+    readings: Sequence[LevelEquations], places: Places, belief: Belief | None, source: Source
 ) -> WindowMap:
     """One window, from several starts.
 

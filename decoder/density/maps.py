@@ -27,7 +27,7 @@ from decoder.density.slots import in_order, missing_levels, slot_places, slot_re
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.model.repetition import location_repetition
-from decoder.notebook import CellTable
+from decoder.notebook import NotebookTable
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
@@ -67,7 +67,7 @@ class DensityOptions:
 
 
 @dataclass(frozen=True)
-class Density(CellTable):
+class Density(NotebookTable):
     """A map of one slot and window. Arrays are (n,), one entry a cell shown, the
     reserved values (`other`; `no_data` where it is declared) last.
 

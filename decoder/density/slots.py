@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decoder.density.cells import Places, location_of, places_of
-from decoder.density.linear_system import Reading, read_aggregate
+from decoder.density.linear_system import LevelEquations, read_aggregate
 from decoder.errors import DecodeError
 from decoder.model.repetition import location_repetition
 from rappor_core.aggregate import Aggregate
@@ -44,7 +44,7 @@ def slot_readings(
     repeats: float | None,
     *,
     keep_empty: bool = False,
-) -> list[Reading]:
+) -> list[LevelEquations]:
     """Write the equations of each level; keep_empty: as in `read_aggregate`."""
     return [
         read_aggregate(

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.linalg import eigh
 
 from decoder.density.evidence import factor
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats, Indices
 
 _NO_INFORMATION = 1e-9  # of the largest eigenvalue
@@ -60,7 +60,7 @@ class Modes:
 
 
 def deviations_of(
-    windows: Sequence[Sequence[Reading]], cells: Floats, reserved: Floats
+    windows: Sequence[Sequence[LevelEquations]], cells: Floats, reserved: Floats
 ) -> Deviations:
     """Whiten windows about a shared map.
 

@@ -15,7 +15,7 @@ from scipy.special import gammaincc, ndtr
 
 from decoder.discovery.bucket_shares import GroupShares
 from decoder.discovery.prefix_hash import Prefixes
-from decoder.discovery.search import Finished
+from decoder.discovery.search import CompletedString
 from decoder.model.noise import BitNoise
 from decoder.typing import Floats
 from rappor_core.codes.prefix_groups import PrefixGroups
@@ -25,7 +25,7 @@ SYMMETRIC = 1e-3  # skewness below which the normal law serves
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedStrings:
     """Shares of the strings, (M,) each.
 
     null_errors: standard errors if nobody holds the string.  std_errors: given its share.
@@ -50,10 +50,10 @@ class Counted:
 def count(
     groups: PrefixGroups,
     fresh: Sequence[GroupShares],
-    found: Sequence[Finished],
+    found: Sequence[CompletedString],
     noise: BitNoise,
     repetition: float,
-) -> Counted:
+) -> CountedStrings:
     """Estimate the share of each string from the groups after the one that chose it last.
 
     A group is fitted with the strings that it did not choose, and with those of the others that
@@ -87,10 +87,12 @@ def count(
     more = noise.q_star * (1 - noise.q_star) - noise.p_star * (1 - noise.p_star)
     variance = held * more / noise.gap**2 + held * (1 - held)
     variance = null_errors**2 + np.maximum(repetition * variance / reports, 0)
-    return Counted(shares, null_errors, np.sqrt(variance), thirds / weights**1.5, reports)
+    return CountedStrings(shares, null_errors, np.sqrt(variance), thirds / weights**1.5, reports)
 
 
-def _prefixes(groups: PrefixGroups, group: GroupShares, found: Sequence[Finished]) -> Prefixes:
+def _prefixes(
+    groups: PrefixGroups, group: GroupShares, found: Sequence[CompletedString]
+) -> Prefixes:
     shift = groups.code_bits - group.num_bits
     return np.array([string.bits >> shift for string in found], dtype=np.uint64)
 

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.counting import Counted, count
+from decoder.discovery.counting import CountedStrings, count
 from decoder.discovery.multiplicity import decide_by_level
-from decoder.discovery.search import Finished, search
+from decoder.discovery.search import CompletedString, search
 from decoder.discovery.text import text_of
 from decoder.errors import DecodeError
 from decoder.inference.intervals import selected_interval
@@ -216,8 +216,8 @@ def group_shares(
 
 def _named(
     metric: Metric,
-    finished: list[Finished],
-    counted: Counted | None,
+    finished: list[CompletedString],
+    counted: CountedStrings | None,
     options: DiscoverOptions,
     num_reports: int,
 ) -> tuple[tuple[FoundString, ...], int]:
@@ -253,7 +253,11 @@ def _named(
 
 
 def _intervals(
-    counted: Counted, shown: Indices, bounds: Floats, options: DiscoverOptions, num_reports: int
+    counted: CountedStrings,
+    shown: Indices,
+    bounds: Floats,
+    options: DiscoverOptions,
+    num_reports: int,
 ) -> tuple[Floats, Floats]:
     """Given that each estimate passed what it had to pass: the test, and the crowd.
 
@@ -268,7 +272,7 @@ def _intervals(
     return np.maximum(lows, np.clip(shares - margins, 0, 1)), np.maximum(highs, shares)
 
 
-def _role(metric: Metric, string: Finished) -> str:
+def _role(metric: Metric, string: CompletedString) -> str:
     """Which key of the metric declares this string, if one does."""
     for key in ("fallback", "no_data"):
         value = getattr(metric, key)

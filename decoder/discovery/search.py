@@ -31,7 +31,7 @@ PARENT_LEAD = 1.5  # how far the mean of the parents' scores counts beyond a pre
 
 
 @dataclass(frozen=True)
-class Finished:
+class CompletedString:
     """A string that the search came to, before it is counted.
 
     bits: its whole code, zeros after END.  data: its bytes, as far as the bits go.
@@ -46,13 +46,13 @@ class Finished:
 
 def search(
     groups: PrefixGroups, levels: Sequence[GroupShares], progress: Progress = silent
-) -> list[Finished]:
+) -> list[CompletedString]:
     """The strings at which the search ends: those whose code ended, and what is left at last.
 
     levels: bucket shares of each group but the one that only counts.
     """
     prefixes, parents = np.zeros(1, dtype=np.uint64), np.zeros(1)
-    finished: list[Finished] = []
+    finished: list[CompletedString] = []
     for level, group in enumerate(levels):
         progress(STAGE, level, len(levels))
         if not len(prefixes):
@@ -63,7 +63,7 @@ def search(
             decoded = groups.code.decode(prefix, group.num_bits)
             if decoded.ended or level + 1 == groups.num_levels:
                 left = groups.code_bits - group.num_bits
-                finished.append(Finished(prefix << left, decoded.data, decoded.ended, level))
+                finished.append(CompletedString(prefix << left, decoded.data, decoded.ended, level))
             else:
                 going.append(place)
         prefixes, parents = bits[going], ancestry[going]

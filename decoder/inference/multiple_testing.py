@@ -22,7 +22,7 @@ STOREY_LAMBDA = 0.9
 SHORT_LIST = 20  # candidates below which too few p-values are expected above lambda
 
 
-class Decision(NamedTuple):
+class ListDecision(NamedTuple):
     """What a rule accepts.
 
     detected: (M,).  adjusted: corrected p-values (M,); for `fdr-eb`, the mean local fdr of the
@@ -64,7 +64,7 @@ def decide(
     largest_p: float = 1.0,
     weights: Floats | None = None,
     null_p: Floats | None = None,
-) -> Decision:
+) -> ListDecision:
     """Apply a rule at level `alpha` in (0, 1) to the p-values or local fdrs of all candidates.
 
     largest_p: never accept a candidate whose own p-value is above it.  weights: (M,), positive, of
@@ -89,7 +89,7 @@ def decide(
     detected = adjusted <= alpha
     cutoff = _cutoff(statistic, detected, w, share, correction, alpha)
     most = STOREY_LAMBDA if correction == "fdr" else 1.0
-    return Decision(detected & (p <= largest_p), adjusted, cutoff, weights, most)
+    return ListDecision(detected & (p <= largest_p), adjusted, cutoff, weights, most)
 
 
 def decide_apart(
@@ -101,7 +101,7 @@ def decide_apart(
     largest_p: float = 1.0,
     weights: Floats | None = None,
     null_p: Floats | None = None,
-) -> Decision:
+) -> ListDecision:
     """`decide`, with some candidates (M,) that are no part of the list: each is tested by itself.
 
     A value that is surely held, such as `other` of a map, would else raise the level at which `bh`

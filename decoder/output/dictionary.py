@@ -40,7 +40,7 @@ OF_PERIOD = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class DictionaryEntry:
     """A metric in words, or an association of two.
 
     once, value, life: epsilon of a report, of one value for ever, and of everything for ever.
@@ -64,7 +64,7 @@ class Entry:
 
 def entries_of(
     metrics: Iterable[Metric], today: date, associations: Sequence[Association] = ()
-) -> list[Entry]:
+) -> list[DictionaryEntry]:
     """What the dictionary says of metrics, by declared name; parts of a location are one entry.
 
     Associations follow, as entries of their own.
@@ -86,7 +86,7 @@ def entries_of(
     return [_shown(one) for one in [*single, *(_association_entry(one, today) for one in pairs)]]
 
 
-def _shown(entry: Entry) -> Entry:
+def _shown(entry: DictionaryEntry) -> DictionaryEntry:
     """An entry in one line a text, without characters that hide or turn what is written."""
 
     def plain(text: str) -> str:
@@ -102,7 +102,7 @@ def _shown(entry: Entry) -> Entry:
     )
 
 
-def write_site(entries: Iterable[Entry], folder: Path, contact: str) -> Path:
+def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -> Path:
     """Write the dictionary as one page that loads nothing; returns its path. Raises OutputError.
 
     contact: whom to ask, in words or as an address.
@@ -116,10 +116,10 @@ def write_site(entries: Iterable[Entry], folder: Path, contact: str) -> Path:
     return folder / "index.html"
 
 
-def _entry(name: str, metric: Metric, today: date) -> Entry:
+def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
     risk = risk_of(metric)
     what, answers = _ASKED.get(metric.kind, _plain)(metric)
-    return Entry(
+    return DictionaryEntry(
         name=name,
         description=metric.description,
         what=what,
@@ -175,14 +175,14 @@ def _pair(metric: Metric) -> tuple[str, tuple[str, ...]]:
 _ASKED = {"number": _number, "pair": _pair}
 
 
-def _association_entry(one: Association, today: date) -> Entry:
+def _association_entry(one: Association, today: date) -> DictionaryEntry:
     """What two linked reports can tell: what both can, together."""
     shared = one.cohort_of_second is not None
     cohort = (
         ". Both use the one group (cohort) that the device drew for the first" if shared else ""
     )
     risk = risk_of(*one.metrics)
-    return Entry(
+    return DictionaryEntry(
         name=one.name,
         description=one.description,
         what=f"nothing more: the reports of {one.of[0]} and of {one.of[1]} of one day are sent "

@@ -21,7 +21,7 @@ from decoder.inference.diagnostics import (
     visible_share,
 )
 from decoder.inference.impossible_counts import impossible_counts
-from decoder.inference.multiple_testing import Decision
+from decoder.inference.multiple_testing import ListDecision
 from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
 from decoder.results.forgeries import Forged
@@ -33,13 +33,13 @@ from rappor_core.aggregate import Aggregate
 
 
 @dataclass(frozen=True)
-class Answer:
+class StepResults:
     """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
 
     observed: Observed
     estimate: Estimate
     p: Floats
-    decision: Decision
+    decision: ListDecision
     intervals: FoundIntervals
     forged: Forged
 
@@ -72,7 +72,7 @@ def assemble(
     aggregate: Aggregate,
     candidates: Candidates,
     options: DecodeOptions,
-    answer: Answer,
+    answer: StepResults,
     grouping: Grouping,
 ) -> Decoding:
     """Put the answer in the analyst's terms."""
@@ -118,7 +118,7 @@ def assemble(
     )
 
 
-def _by_false_share(answer: Answer, options: DecodeOptions) -> int:
+def _by_false_share(answer: StepResults, options: DecodeOptions) -> int:
     """How many of the found a rule names since it bounds the share of the wrong, not any wrong."""
     if options.correction not in ("bh", "fdr", "fdr-eb"):
         return 0
@@ -127,7 +127,7 @@ def _by_false_share(answer: Answer, options: DecodeOptions) -> int:
 
 
 def _alike(
-    answer: Answer, grouping: Grouping, values: Sequence[str], *, complete: bool
+    answer: StepResults, grouping: Grouping, values: Sequence[str], *, complete: bool
 ) -> AlikeValues | None:
     """Which hashed candidates share more bits than hashing gives; None where it is as it should."""
     if complete or answer.estimate.method == "direct":
@@ -153,7 +153,7 @@ def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
     return replace(decoding, diagnostics=diagnostics, warnings=(warning, *decoding.warnings))
 
 
-def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
+def notes_of(answer: StepResults, options: DecodeOptions) -> NDArray[np.uint8]:
     """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
     shares, printed = answer.estimate.shares, answer.estimate.shrunken
     detected = answer.decision.detected
@@ -167,7 +167,7 @@ def notes_of(answer: Answer, options: DecodeOptions) -> NDArray[np.uint8]:
 
 
 def _table(
-    candidates: Candidates, options: DecodeOptions, answer: Answer, grouping: Grouping
+    candidates: Candidates, options: DecodeOptions, answer: StepResults, grouping: Grouping
 ) -> CandidateTable:
     estimate, back = answer.estimate, grouping.back
     decision = answer.decision
@@ -199,7 +199,7 @@ def _table(
     )
 
 
-def _diagnostics(aggregate: Aggregate, answer: Answer, noise: Floats) -> Diagnostics:
+def _diagnostics(aggregate: Aggregate, answer: StepResults, noise: Floats) -> Diagnostics:
     estimate = answer.estimate
     cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
     present = np.array(aggregate.reports_per_cohort) > 0
@@ -231,7 +231,7 @@ def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floa
 
 
 def _summary(
-    aggregate: Aggregate, options: DecodeOptions, answer: Answer, noise: Floats, listed: int
+    aggregate: Aggregate, options: DecodeOptions, answer: StepResults, noise: Floats, listed: int
 ) -> Summary:
     params, observed, estimate = aggregate.params, answer.observed, answer.estimate
     detected = answer.decision.detected
@@ -259,7 +259,7 @@ def _summary(
     )
 
 
-def _visible(estimate: Estimate, decision: Decision, options: DecodeOptions) -> float:
+def _visible(estimate: Estimate, decision: ListDecision, options: DecodeOptions) -> float:
     """The smallest share found 8 times in 10, under the rule as it came out."""
     threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
     if options.correction == "none":

@@ -17,7 +17,7 @@ from decoder.estimation.sampled_intervals import (
     unsettled,
 )
 from decoder.inference.intervals import bisect, selected_interval
-from decoder.inference.multiple_testing import Decision
+from decoder.inference.multiple_testing import ListDecision
 from decoder.model.null_distribution import NullTail
 from decoder.model.share_prior import SharePrior
 from decoder.options import DecodeOptions
@@ -57,7 +57,7 @@ def crowded_samples(observed: Observed, estimate: Estimate, seed: int) -> Sample
 
 
 def found_intervals(
-    estimate: Estimate, decision: Decision, options: DecodeOptions, samples: Samples | None
+    estimate: Estimate, decision: ListDecision, options: DecodeOptions, samples: Samples | None
 ) -> FoundIntervals:
     """Intervals of the detected: from samples where there are any, else `selected_intervals`.
 
@@ -80,7 +80,7 @@ def found_intervals(
 
 
 def selected_intervals(
-    estimate: Estimate, decision: Decision, options: DecodeOptions
+    estimate: Estimate, decision: ListDecision, options: DecodeOptions
 ) -> tuple[Floats, Floats]:
     """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
 
@@ -98,7 +98,7 @@ def selected_intervals(
 
 
 def _ends(
-    estimate: Estimate, decision: Decision, options: DecodeOptions, found: Indices
+    estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
 ) -> tuple[Floats, Floats]:
     """The conditional interval, its lower end raised to what test and prior both exclude, (D,)."""
     cutoffs = _cutoffs(estimate, decision, options, found)
@@ -167,7 +167,7 @@ def _spread(estimate: Estimate, found: Indices) -> Floats:
 
 
 def _cutoffs(
-    estimate: Estimate, decision: Decision, options: DecodeOptions, found: Indices
+    estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
 ) -> Floats:
     """The smallest estimate with which each detected candidate would have been accepted, (D,)."""
     by_local_fdr = options.correction == "fdr-eb"

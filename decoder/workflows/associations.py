@@ -19,7 +19,7 @@ from decoder.output.decoding_files import MARK, OUTPUTS
 from decoder.output.joint_files import write_joint
 from decoder.sources.collector_client import answer_of
 from decoder.workflows.joint import joint_answer
-from decoder.workflows.kinds import Answer
+from decoder.workflows.kinds import KindAnswer
 from rappor_core.association_aggregate import AssociationAggregate
 
 RESULTS = "assoc-results.csv"  # of google/rappor
@@ -35,7 +35,7 @@ class AssociationJob:
     output: Path | None = None
 
 
-def run_association(job: AssociationJob) -> Answer:
+def run_association(job: AssociationJob) -> KindAnswer:
     """Read the files, decode, and write the table if the job names a folder.
 
     Raises RapporError: what the files, the decoder or the disk refuse.
@@ -78,7 +78,7 @@ class LinkedJob:
     of: tuple[str, str] | None = None
 
 
-def run_linked(job: LinkedJob) -> Answer:
+def run_linked(job: LinkedJob) -> KindAnswer:
     """Decode the counters of an association, and write the table if the job names a folder.
 
     Raises RapporError: what the lists, the decoder or the disk refuse.

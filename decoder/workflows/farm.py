@@ -25,7 +25,7 @@ from decoder.progress import Note, quiet
 from decoder.sources.collector_client import ask_json
 from decoder.sources.windows import Each, windows_of_collector, windows_of_files
 from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode
-from decoder.workflows.kinds import Answer, Fetched, run_own
+from decoder.workflows.kinds import FetchedCounts, KindAnswer, run_own
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 
@@ -126,11 +126,11 @@ def decode_window(task: WindowTask) -> WindowResult:
     started, worker = process_time(), f"{socket.gethostname()}:{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="rappor-decode-") as folder:
         output = Path(folder) / "files"
-        job = DecodeJob(Fetched((task.aggregate,)), task.candidates, task.options, output)
+        job = DecodeJob(FetchedCounts((task.aggregate,)), task.candidates, task.options, output)
         try:
             answer = run_own(job)
             detected = None
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, KindAnswer):
                 detected = run_decode(answer).summary.num_detected
         except RapporError as error:
             return WindowResult(None, process_time() - started, worker, refused=str(error))

@@ -11,12 +11,12 @@ from decoder.output.joint_files import joint_content
 from decoder.output.number_text import p_text
 from decoder.results.tables import short
 from decoder.results.warnings import percent
-from decoder.workflows.kinds import Answer, AnswerTable
+from decoder.workflows.kinds import AnswerTable, KindAnswer
 
 SHOWN = 25
 
 
-def joint_answer(table: JointTable, files: tuple[Path, ...] = ()) -> Answer:
+def joint_answer(table: JointTable, files: tuple[Path, ...] = ()) -> KindAnswer:
     """The largest cells, both margins and the test, as text."""
     test = table.independence
     said = AnswerTable(
@@ -36,7 +36,7 @@ def joint_answer(table: JointTable, files: tuple[Path, ...] = ()) -> Answer:
         margin = table.margin(side)
         if margin is not None:
             tables.append(_margin(table.of[side], values, margin))
-    return Answer(joint_content(table), tuple(tables), table.warnings, files)
+    return KindAnswer(joint_content(table), tuple(tables), table.warnings, files)
 
 
 def _cells(table: JointTable) -> AnswerTable:

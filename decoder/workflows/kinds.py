@@ -1,6 +1,6 @@
 """Kinds of metric that have a decoder of their own: looked up by name, loaded at first use.
 
-A module named in `_HOMES` has `run(job, windows, progress)`, which returns an `Answer`: `windows`
+A module named in `_HOMES` has `run(job, windows, progress)` that returns a `KindAnswer`: `windows`
 are None for one window, or the aggregates of a series. Without an entry, values are candidates and
 `decoder.workflows.decoding.run_decode` decodes them.
 """
@@ -43,7 +43,7 @@ class AnswerTable:
 
 
 @dataclass(frozen=True)
-class Answer:
+class KindAnswer:
     """What a kind's own decoder found. content: for JSON.  files: those written."""
 
     content: dict[str, Any]
@@ -53,7 +53,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedCounts:
     """A source that was read already."""
 
     aggregates: tuple[Aggregate, ...]
@@ -73,7 +73,7 @@ def run_own(
     progress: Progress = silent,
     note: Note = quiet,
     cancelled: Cancelled = never,
-) -> Answer | DecodeJob:
+) -> KindAnswer | DecodeJob:
     """Decode with the kind's own decoder, if it has one.
 
     Args:
@@ -96,14 +96,14 @@ def run_own(
     )
     home = _HOMES.get(str(aggregates[0].definition.get("kind")))
     if home is None:
-        return replace(job, source=Fetched(aggregates))
+        return replace(job, source=FetchedCounts(aggregates))
     if job.options.weights is not None:
         kind = aggregates[0].definition["kind"]
         raise CandidatesError(f"a metric of kind {kind!r} has no candidates to give weights to")
     if job.output:
         claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
-    answer: Answer = import_module(home).run(
+    answer: KindAnswer = import_module(home).run(
         job, aggregates[0] if each is None else aggregates, watched(progress, cancelled)
     )
     return answer

@@ -13,13 +13,15 @@ from decoder.progress import Progress
 from decoder.results.warnings import percent
 from decoder.sources.windows import sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
-from decoder.workflows.kinds import Answer, AnswerTable
+from decoder.workflows.kinds import AnswerTable, KindAnswer
 from rappor_core.aggregate import Aggregate
 
 SHOWN_CHANGES = 25
 
 
-def run(job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Progress) -> Answer:
+def run(
+    job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Progress
+) -> KindAnswer:
     """Decode a window, or a series of windows; write the files if the job names a folder.
 
     Raises DecodeError for candidates, which a metric of numbers has none of, and what
@@ -37,7 +39,7 @@ def run(job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Pro
     tables = [_mean_table(decoding), _quantile_table(decoding), _curve_table(decoding)]
     if series is not None:
         tables.append(_change_table(series))
-    return Answer(
+    return KindAnswer(
         numbers_content(decoding, series),
         tuple(table for table in tables if table.rows),
         decoding.warnings,

@@ -8,11 +8,13 @@ from decoder.output.joint_files import write_joint
 from decoder.progress import Progress
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
 from decoder.workflows.joint import joint_answer
-from decoder.workflows.kinds import Answer
+from decoder.workflows.kinds import KindAnswer
 from rappor_core.aggregate import Aggregate
 
 
-def run(job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Progress) -> Answer:
+def run(
+    job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Progress
+) -> KindAnswer:
     """Decode a window; write the files if the job names a folder.
 
     Raises DecodeError for a series of windows and what `decode_pairs` refuses; CandidatesError for

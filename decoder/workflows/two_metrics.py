@@ -16,7 +16,7 @@ from decoder.sources.aggregates import AggregateFiles
 from decoder.sources.collector_client import ask_json, fetch_aggregate, fetch_association
 from decoder.workflows.associations import LinkedJob, run_linked
 from decoder.workflows.decoding import DecodeJob
-from decoder.workflows.kinds import Answer, Fetched, run_own
+from decoder.workflows.kinds import FetchedCounts, KindAnswer, run_own
 from rappor_core.aggregate import Aggregate
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import shown
@@ -43,7 +43,7 @@ class JointJob:
     output: Path | None = None
 
 
-class Declared(NamedTuple):
+class DeclaredVersion(NamedTuple):
     """A version of an association or of a pair metric that a collector lists."""
 
     kind: Literal["association", "pair metric"]
@@ -57,7 +57,7 @@ class Declared(NamedTuple):
         return visible(f"{self.kind} {self.name} ({', '.join(self.of)})")
 
 
-def run_joint(job: JointJob, progress: Progress = silent) -> Answer:
+def run_joint(job: JointJob, progress: Progress = silent) -> KindAnswer:
     """Decode as `run_linked` or, of a pair, `run_own` does.
 
     Raises CandidatesError for a list of candidates of a pair, and what these two raise.
@@ -68,9 +68,9 @@ def run_joint(job: JointJob, progress: Progress = silent) -> Answer:
         return run_linked(LinkedJob(job.counts, None, lists, job.options, job.output, job.of))
     if any(job.lists):
         raise CandidatesError("a pair metric declares its values, so leave candidates out")
-    own = DecodeJob(Fetched((job.counts,)), options=job.options, output=job.output, of=job.of)
+    own = DecodeJob(FetchedCounts((job.counts,)), options=job.options, output=job.output, of=job.of)
     answer = run_own(own, progress=progress)
-    if isinstance(answer, Answer):
+    if isinstance(answer, KindAnswer):
         return answer
     raise DecodeError(f"metric {job.counts.metric!a} is no pair")
 
@@ -110,7 +110,7 @@ def read_joint(paths: Sequence[Path], of: Names) -> Counts:
     return counts
 
 
-def declared_tables(collector: str) -> list[Declared]:
+def declared_tables(collector: str) -> list[DeclaredVersion]:
     """Every version of each association and pair metric of a collector. Raises RemoteError."""
     linked = ask_json(collector, "/v1/associations", "associations")["associations"]
     metrics = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
@@ -121,7 +121,7 @@ def declared_tables(collector: str) -> list[Declared]:
         raise RemoteError(f"what answers at {collector} is not a collector: {said}") from error
 
 
-def choose_joint(of: Names, declared: Iterable[Declared]) -> Declared:
+def choose_joint(of: Names, declared: Iterable[DeclaredVersion]) -> DeclaredVersion:
     """What links two metrics, in its newest version. Raises DecodeError for none, or several."""
     declared = list(declared)
     found = [one for one in declared if set(one.of) == set(of)]
@@ -138,7 +138,7 @@ def choose_joint(of: Names, declared: Iterable[Declared]) -> Declared:
     return chosen
 
 
-def _nothing(of: Names, declared: Iterable[Declared]) -> str:
+def _nothing(of: Names, declared: Iterable[DeclaredVersion]) -> str:
     names = dict.fromkeys(map(str, declared))
     return (
         f"no association and no pair metric of {_both(of)} is declared; declared: "
@@ -149,14 +149,14 @@ def _nothing(of: Names, declared: Iterable[Declared]) -> str:
 
 def _declared(
     kind: Literal["association", "pair metric"], rows: Iterable[dict[str, Any]]
-) -> Iterator[Declared]:
+) -> Iterator[DeclaredVersion]:
     for row in rows:
         definition = row["definition"]
         of = tuple(definition["of"]) if kind == "association" else _sides(definition)
         if of:
             if row["state"] not in STATES:
                 raise ValueError(f"state such as {STATES[0]!r}")
-            yield Declared(kind, row["name"], row["params_id"], row["state"], of)
+            yield DeclaredVersion(kind, row["name"], row["params_id"], row["state"], of)
 
 
 def _sides(definition: Any) -> tuple[str, ...]:

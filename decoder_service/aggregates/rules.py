@@ -11,7 +11,7 @@ from decoder_service.jobs.known_counts import shape_of
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import Act, Person, require, visible_aggregates
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import NotFoundError, QuotaError
 from decoder_service.shell.models import aggregates as table
 from decoder_service.worker.uploads import Reader
@@ -23,7 +23,7 @@ from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
 class Aggregates:
     """Aggregates by the digest of their bytes. Each call asks for the role."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     access: Access
     max_bytes_of_person: int

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from decoder.comparison.differences import corrected, independent, more_than
 from decoder.results.warnings import odd_cohorts
 from decoder_service.alarms.rows import AlarmRow, EventRow, EventState, load_alarms, save_event
-from decoder_service.jobs.specs import Model, canonical
+from decoder_service.jobs.specs import StrictModel, canonical
 from decoder_service.schedules.multiplicity import Family, WindowTests, decided
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.rules import Schedules, spec_of_schedule
@@ -31,7 +31,7 @@ from decoder_service.schedules.window_rows import (
     settle_window,
 )
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError
 
 MOST_SHOWN = 20  # values of one event
@@ -40,7 +40,7 @@ FEW_REPORTS = 100.0  # of a day, below which its refusals tell nothing
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
-class Rules(Model):
+class Rules(StrictModel):
     """What an alarm tells. None and False: nothing of it.
 
     new_value: a value that no earlier window showed.  change: a share that moved by more than
@@ -58,7 +58,7 @@ class Rules(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AlarmEvent:
     """A cause. values: text of strangers, shown where an alarm says so."""
 
     rule: str
@@ -71,7 +71,7 @@ class Finding:
 class Causes:
     """Settles windows and stores what is to be told of them."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     schedules: Schedules
@@ -110,7 +110,7 @@ class Causes:
     ) -> None:
         """Store that a window was given up."""
         text = f"the window could not be decoded: its job {state}"
-        finding = Finding("failed", f"failed:{_name(window)}", text)
+        finding = AlarmEvent("failed", f"failed:{_name(window)}", text)
         alarms = load_alarms(connection, [schedule.id])
         self._store(connection, schedule, alarms, [finding], window)
 
@@ -135,7 +135,7 @@ class Causes:
             if rules.refused is None or lost <= rules.refused * total:
                 continue
             text = f"of {total:,.0f} reports on {day}, {lost:,.0f} were refused by the collector"
-            finding = Finding("refused", f"refused:{day}", text)
+            finding = AlarmEvent("refused", f"refused:{day}", text)
             try:
                 with self.database.change() as connection:
                     self._store(connection, schedule, [alarm], [finding], None)
@@ -159,7 +159,7 @@ class Causes:
         window: WindowRow,
         tests: WindowTests,
         told: bool,
-    ) -> list[Finding]:
+    ) -> list[AlarmEvent]:
         """New values; those of the first window are what is compared with."""
         held = [tests.values[i] for i in np.flatnonzero(tests.detected)]
         new = add_values(connection, schedule.id, window.params_id, held)
@@ -167,14 +167,16 @@ class Causes:
             return []
         found = "1 value was" if len(new) == 1 else f"{len(new)} values were"
         text = f"{found} found that no earlier window showed"
-        return [Finding("new_value", f"new-value:{_name(window)}", text, tuple(new[:MOST_SHOWN]))]
+        return [
+            AlarmEvent("new_value", f"new-value:{_name(window)}", text, tuple(new[:MOST_SHOWN]))
+        ]
 
     def _store(
         self,
         connection: Connection,
         schedule: ScheduleRow,
         alarms: list[AlarmRow],
-        found: list[Finding],
+        found: list[AlarmEvent],
         window: WindowRow | None,
     ) -> None:
         at = self.clock().timestamp()
@@ -196,7 +198,7 @@ def _body(
     event_id: str,
     schedule: ScheduleRow,
     alarm: AlarmRow,
-    finding: Finding,
+    finding: AlarmEvent,
     window: WindowRow | None,
 ) -> str:
     content: dict[str, Any] = {
@@ -220,7 +222,9 @@ def _body(
     return canonical(content)
 
 
-def _of_reports(done: list[WindowRow], window: WindowRow, rules: list[Rules]) -> Iterator[Finding]:
+def _of_reports(
+    done: list[WindowRow], window: WindowRow, rules: list[Rules]
+) -> Iterator[AlarmEvent]:
     usual = [one.num_reports for one in done[-USUAL_WINDOWS:]]
     if not usual:
         return
@@ -228,10 +232,10 @@ def _of_reports(done: list[WindowRow], window: WindowRow, rules: list[Rules]) ->
     for share in sorted({one.fewer_reports for one in rules if one.fewer_reports}):
         if window.num_reports < share * expected:
             text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
-            yield Finding(f"fewer_reports:{share!r}", f"fewer-reports:{_name(window)}", text)
+            yield AlarmEvent(f"fewer_reports:{share!r}", f"fewer-reports:{_name(window)}", text)
 
 
-def _of_cohorts(window: WindowRow, tests: WindowTests) -> list[Finding]:
+def _of_cohorts(window: WindowRow, tests: WindowTests) -> list[AlarmEvent]:
     odd = odd_cohorts(tests.cohort_z).tolist()
     if not odd:
         return []
@@ -239,12 +243,12 @@ def _of_cohorts(window: WindowRow, tests: WindowTests) -> list[Finding]:
     text = (
         f"{len(odd)} cohorts do not follow the model, such as {shown}: their counts may be forged"
     )
-    return [Finding("cohort", f"cohort:{_name(window)}", text)]
+    return [AlarmEvent("cohort", f"cohort:{_name(window)}", text)]
 
 
 def _of_changes(
     window: WindowRow, before: WindowTests, after: WindowTests, alpha: float, rules: list[Rules]
-) -> list[Finding]:
+) -> list[AlarmEvent]:
     found = []
     for bound in sorted({one.change for one in rules if one.change}):
         moved = changed_values(before, after, bound, alpha)
@@ -252,7 +256,7 @@ def _of_changes(
             points = f"{100 * bound:g} points"
             text = f"{len(moved)} values changed by more than {points} since the window before"
             cause = f"change:{_name(window)}"
-            found.append(Finding(f"change:{bound!r}", cause, text, tuple(moved[:MOST_SHOWN])))
+            found.append(AlarmEvent(f"change:{bound!r}", cause, text, tuple(moved[:MOST_SHOWN])))
     return found
 
 

@@ -18,7 +18,7 @@ from decoder_service.people.access import MAX_NAME, Access
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import (
     NotFoundError,
     QuotaError,
@@ -54,7 +54,7 @@ class Sending:
 class Alarms:
     """What people may do with the alarms of their schedules."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access

@@ -10,8 +10,8 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.output.dictionary import Entry, entries_of, odds_text
-from decoder_service.metrics.rules import Declared
+from decoder.output.dictionary import DictionaryEntry, entries_of, odds_text
+from decoder_service.metrics.rules import DeclaredMetrics
 from decoder_service.people.permissions import Person
 from decoder_service.shell.errors import AuthenticationError
 from decoder_service.shell.guard import without_key
@@ -31,10 +31,10 @@ class Dictionary:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: tuple[Declared, date] | None = None
-        self._made: tuple[list[Entry], str] = [], ""
+        self._of: tuple[DeclaredMetrics, date] | None = None
+        self._made: tuple[list[DictionaryEntry], str] = [], ""
 
-    def entries(self, declared: Declared, today: date) -> tuple[list[Entry], str]:
+    def entries(self, declared: DeclaredMetrics, today: date) -> tuple[list[DictionaryEntry], str]:
         """The entries, and what could not be read first, or ""."""
         with self._lock:
             if self._of != (declared, today):
@@ -63,7 +63,7 @@ def public_dictionary(request: Request) -> Response:
     )
 
 
-def _read(declared: Declared) -> tuple[list[Metric], list[Association], str]:
+def _read(declared: DeclaredMetrics) -> tuple[list[Metric], list[Association], str]:
     """Metrics, associations of which both are collected now, and what was wrong first."""
     metrics, problem = list[Metric](), ""
     for definition in declared.metrics:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from decoder_service.jobs.rows import JobRow, State
+from decoder_service.jobs.rows import JobRow, JobState
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.people.permissions import Person
 from decoder_service.shell.clock import text_of
@@ -39,7 +39,7 @@ def submit(request: Request, person: Me, body: NewJob) -> dict[str, Any]:
 def list_jobs(
     request: Request,
     person: Me,
-    state: State | None = None,
+    state: JobState | None = None,
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> dict[str, Any]:

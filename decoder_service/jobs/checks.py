@@ -22,11 +22,11 @@ from decoder_service.jobs.specs import (
     OF_VALUES,
     CandidateSpec,
     Choices,
+    CountSource,
+    JobKind,
     JobSpec,
-    Kind,
-    Source,
     WeightSpec,
-    Window,
+    WindowSpec,
     decodes,
     kind_of_metric,
 )
@@ -36,11 +36,11 @@ from decoder_service.shell.errors import RequestError
 _MOST_NAMED = 20  # metrics in a message
 _OF_STRINGS = "decodes strings, categories, booleans and the cells of a location"
 _WORDS = {
-    Kind.DECODE: f"a job of kind decode {_OF_STRINGS}",
-    Kind.SERIES: f"a job of kind series {_OF_STRINGS}, and numbers",
-    Kind.COMPARE: f"a job of kind compare {_OF_STRINGS}",
+    JobKind.DECODE: f"a job of kind decode {_OF_STRINGS}",
+    JobKind.SERIES: f"a job of kind series {_OF_STRINGS}, and numbers",
+    JobKind.COMPARE: f"a job of kind compare {_OF_STRINGS}",
     **{kind: f"a job of kind {kind} decodes no other" for kind in
-       (Kind.DENSITY, Kind.NUMBER, Kind.PAIR, Kind.DISCOVER)},
+       (JobKind.DENSITY, JobKind.NUMBER, JobKind.PAIR, JobKind.DISCOVER)},
 }  # fmt: skip
 
 
@@ -64,11 +64,11 @@ def check_job(spec: JobSpec, counts: Sequence[Known | None], *, scheduled: bool 
             _check_kind(spec.kind, one, scheduled)
             _check_cohorts(spec, one)
             _check_values(spec, one)
-        if known and spec.kind != Kind.DENSITY:
+        if known and spec.kind != JobKind.DENSITY:
             sum_of_known(known, "leave one of them out")
-        if known and spec.kind == Kind.SERIES:
+        if known and spec.kind == JobKind.SERIES:
             _check_windows(spec.each, source, known)
-    if spec.kind == Kind.COMPARE and all(counts):
+    if spec.kind == JobKind.COMPARE and all(counts):
         both = [sum_of_known(known, "leave one of them out") for known in counts if known]
         sum_of_known(both, "compare two windows of one version, one after the other")
 
@@ -94,7 +94,7 @@ def _check_once(what: str, names: Sequence[str]) -> None:
             )
 
 
-def _check_apart(before: Source, after: Source) -> None:
+def _check_apart(before: CountSource, after: CountSource) -> None:
     """Raises RequestError for two windows of a comparison that share counts."""
     shared = [*{*before.aggregates} & {*after.aggregates}, *{*before.files} & {*after.files}]
     if shared:
@@ -134,7 +134,7 @@ def _check_values(spec: JobSpec, known: KnownCounts) -> None:
     if spec.kind not in OF_VALUES:
         return
     given = spec.candidates != CandidateSpec()
-    if known.kind == Kind.NUMBER:
+    if known.kind == JobKind.NUMBER:
         if given or spec.weights is not None:
             raise RequestError(
                 f"metric {known.metric!a} is of numbers and has a curve, not candidates: leave "
@@ -147,7 +147,7 @@ def _check_values(spec: JobSpec, known: KnownCounts) -> None:
         )
 
 
-def _check_windows(each: Each, source: Source, known: Known) -> None:
+def _check_windows(each: Each, source: CountSource, known: Known) -> None:
     """That a series has two windows or more."""
     days = [(one.first_day, one.last_day) for one in known]
     for one, (first, last) in zip(known, days, strict=True):
@@ -179,7 +179,7 @@ def check_weights(weights: WeightSpec | None, options: Choices) -> None:
         )
 
 
-def _check_days(source: Source) -> None:
+def _check_days(source: CountSource) -> None:
     window = source.collector
     if window is None or window.first is None or window.last is None:
         return
@@ -210,7 +210,7 @@ def check_candidates(candidates: CandidateSpec) -> None:
 
 
 def counts_of_source(
-    metrics: Metrics, spec: JobSpec, source: Source, *, fresh: bool = False
+    metrics: Metrics, spec: JobSpec, source: CountSource, *, fresh: bool = False
 ) -> Known | None:
     """What is known of the window of a collector; None for another source.
 
@@ -247,8 +247,8 @@ def counts_of_source(
             f"the collector serves {min(spans)} to {max(spans)} of metric {window.metric!a}, and "
             f"no day of {_days(window)}; choose days of those"
         )
-    in_parts = spec.kind == Kind.SERIES or (
-        spec.kind == Kind.DENSITY and spec.map.split != SplitName.WHOLE
+    in_parts = spec.kind == JobKind.SERIES or (
+        spec.kind == JobKind.DENSITY and spec.map.split != SplitName.WHOLE
     )
     for one in () if in_parts else served:  # of parts those that are not served are left out
         if window.last and one.last_day and window.last > one.last_day:
@@ -260,35 +260,35 @@ def counts_of_source(
     return within
 
 
-def _within(window: Window, served: KnownCounts) -> KnownCounts | None:
+def _within(window: WindowSpec, served: KnownCounts) -> KnownCounts | None:
     """What is served of a window; None where that is nothing."""
     first = max(window.first or date.min, served.first_day or date.min)
     last = min(window.last or date.max, served.last_day or date.max)
     return replace(served, first_day=first, last_day=last) if first <= last else None
 
 
-def _days(window: Window) -> str:
+def _days(window: WindowSpec) -> str:
     if window.first is None and window.last is None:
         return "all days that are served"
     return f"{window.first or 'the first day'} to {window.last or 'the last day'}"
 
 
 def metric_versions(
-    metrics: Metrics, name: str, kind: Kind, *, fresh: bool = False
+    metrics: Metrics, name: str, kind: JobKind, *, fresh: bool = False
 ) -> list[dict[str, Any]] | None:
     """The versions of a metric as the collector lists them, the latest last.
 
     Returns None where the collector does not answer: a schedule's standing says so, a job how it
     ended. Raises RequestError for a metric that the collector has not.
     """
-    of_places = kind == Kind.DENSITY
+    of_places = kind == JobKind.DENSITY
     versions, others, problem = metrics.versions_of(name, of_places=of_places, fresh=fresh)
     if not versions and not problem:
         raise RequestError(unknown_metric(name, others))
     return None if problem else versions
 
 
-def _check_kind(kind: Kind, known: KnownCounts, scheduled: bool) -> None:
+def _check_kind(kind: JobKind, known: KnownCounts, scheduled: bool) -> None:
     """Raises RequestError for a metric that another kind of job decodes."""
     if decodes(kind, known.kind) or (not scheduled and _by_cells(kind, known.kind)):
         return
@@ -303,7 +303,7 @@ def _check_kind(kind: Kind, known: KnownCounts, scheduled: bool) -> None:
     )
 
 
-def _by_cells(kind: Kind, metric_kind: str | None) -> bool:
+def _by_cells(kind: JobKind, metric_kind: str | None) -> bool:
     """Whether a job decodes one slot and level of a location, each of whose cells is a value."""
     return kind in OF_VALUES and metric_kind == "location"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from decoder_service.jobs.rows import COLUMNS, HELD, JobRow, State
+from decoder_service.jobs.rows import COLUMNS, HELD, JobRow, JobState
 from decoder_service.shell.database import CLAIM_LOCK, now
 from decoder_service.shell.models import jobs, people, workers
 from rappor_server.database import lock
@@ -72,7 +72,7 @@ def claim(connection: Connection, worker: str, token: str, lease: float, most: i
     at = now(connection)
     latest = connection.execute(select(func.max(jobs.c.started))).scalar() or 0.0
     values: dict[str, Any] = {
-        "state": State.RUNNING,
+        "state": JobState.RUNNING,
         "stage": "starting",
         "done": 0,
         "total": 0,
@@ -82,7 +82,7 @@ def claim(connection: Connection, worker: str, token: str, lease: float, most: i
         "lease": at + lease,
         "started": max(at, latest + _LEAST),  # turns go by it, also where the clock was set back
     }
-    queued = (jobs.c.id == job_id) & (jobs.c.state == State.QUEUED)
+    queued = (jobs.c.id == job_id) & (jobs.c.state == JobState.QUEUED)
     if connection.execute(update(jobs).where(queued).values(values)).rowcount != 1:
         return None
     attempt = connection.execute(select(jobs.c.attempt).where(jobs.c.id == job_id)).scalar_one()
@@ -105,7 +105,7 @@ def _next(most: int) -> Any:
     twin = select(1).where(other.c.spec_digest == jobs.c.spec_digest, other.c.state.in_(HELD))
     return (
         select(jobs.c.id)
-        .where(jobs.c.state == State.QUEUED, ~twin.exists(), held < most)
+        .where(jobs.c.state == JobState.QUEUED, ~twin.exists(), held < most)
         .order_by(held, served, jobs.c.priority.desc(), jobs.c.created, jobs.c.id)
         .limit(1)
         .with_for_update(of=jobs, skip_locked=True)
@@ -119,11 +119,11 @@ def load_held(connection: Connection, hold: Hold) -> JobRow | None:
     return None if row is None else JobRow(*row)
 
 
-def states_of(connection: Connection, holds: Collection[Hold]) -> dict[Hold, State]:
+def states_of(connection: Connection, holds: Collection[Hold]) -> dict[Hold, JobState]:
     """The states of the jobs that are still held by these holds."""
     columns = (jobs.c.id, jobs.c.token, jobs.c.attempt, jobs.c.state)
     statement = select(*columns).where(jobs.c.id.in_([hold.job_id for hold in holds]))
-    found = {Hold(*row[:3]): State(row[3]) for row in connection.execute(statement) if row[1]}
+    found = {Hold(*row[:3]): JobState(row[3]) for row in connection.execute(statement) if row[1]}
     return {hold: found[hold] for hold in holds if hold in found}
 
 
@@ -143,18 +143,18 @@ def name_metric(connection: Connection, hold: Hold, metric: str) -> None:
 def tell(connection: Connection, hold: Hold, stage: str, done: int, total: int) -> bool:
     """Store progress."""
     values = {"stage": _storable(stage)[:100], "done": done, "total": total}
-    held = hold.where() & (jobs.c.state == State.RUNNING)
+    held = hold.where() & (jobs.c.state == JobState.RUNNING)
     return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
 
 
 def end(
-    connection: Connection, hold: Hold, state: State, reason: str = "", result: str | None = None
+    connection: Connection, hold: Hold, state: JobState, reason: str = "", result: str | None = None
 ) -> bool:
     """End a job. A cancelled one was being cancelled; any other end needs that it was running.
 
     Returns False where the job is no more held, or in another state: nothing was changed.
     """
-    before = State.CANCELLING if state is State.CANCELLED else State.RUNNING
+    before = JobState.CANCELLING if state is JobState.CANCELLED else JobState.RUNNING
     values: dict[str, Any] = {
         "state": state,
         "reason": _storable(reason)[:2000],
@@ -175,13 +175,13 @@ def _storable(text: str) -> str:
 def give_back(connection: Connection, hold: Hold) -> bool:
     """Queue a job again, without counting the attempt: its worker shuts down."""
     values: dict[str, Any] = {
-        "state": State.QUEUED,
+        "state": JobState.QUEUED,
         "stage": "",
         "attempt": jobs.c.attempt - 1,
         "token": None,
         "lease": None,
     }
-    held = hold.where() & (jobs.c.state == State.RUNNING)
+    held = hold.where() & (jobs.c.state == JobState.RUNNING)
     return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
 
 
@@ -215,14 +215,14 @@ def _free(
     changed = 0
     for state, values in (
         (
-            jobs.c.state == State.CANCELLING,
-            over | {"state": State.CANCELLED, "reason": cancelled},
+            jobs.c.state == JobState.CANCELLING,
+            over | {"state": JobState.CANCELLED, "reason": cancelled},
         ),
         (
-            (jobs.c.state == State.RUNNING) & (jobs.c.attempt >= jobs.c.max_attempts),
-            over | {"state": State.ABANDONED, "reason": abandoned},
+            (jobs.c.state == JobState.RUNNING) & (jobs.c.attempt >= jobs.c.max_attempts),
+            over | {"state": JobState.ABANDONED, "reason": abandoned},
         ),
-        (jobs.c.state == State.RUNNING, freed | {"state": State.QUEUED, "stage": ""}),
+        (jobs.c.state == JobState.RUNNING, freed | {"state": JobState.QUEUED, "stage": ""}),
     ):
         changed += connection.execute(update(jobs).where(state, which).values(values)).rowcount
     return changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from decoder_service.jobs.specs import OF_VALUES, JobSpec, Kind
+from decoder_service.jobs.specs import OF_VALUES, JobKind, JobSpec
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.web import Posted, parsed
 
@@ -37,17 +37,17 @@ Known = TypeVar("Known")
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
-def spec_of_form(kind: Kind, form: Posted) -> JobSpec:
+def spec_of_form(kind: JobKind, form: Posted) -> JobSpec:
     """What was chosen, as a job. Raises RequestError in words."""
     given: dict[str, Any] = {"kind": kind, "source": _source(form, "")}
-    if kind == Kind.COMPARE:
+    if kind == JobKind.COMPARE:
         given["before"] = _source(form, "before_")
-    if kind == Kind.SERIES:
+    if kind == JobKind.SERIES:
         given["each"] = form.text("each", "day")
-    if kind == Kind.DENSITY:
+    if kind == JobKind.DENSITY:
         given["map"] = _given(form, ("map_method", "split", "alpha", "level", "repeats"))
         given["map"]["slots"] = form.all("slots")
-    elif kind == Kind.DISCOVER:
+    elif kind == JobKind.DISCOVER:
         given["find"] = _given(form, ("alpha", "level", "crowd", "repeats"))
     else:
         given["options"] = choices_of_form(form)

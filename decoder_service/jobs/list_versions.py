@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec
-from decoder_service.lists.rows import ListKind, VersionRow, load_lists, load_versions
+from decoder_service.lists.rows import ListKind, ListVersionRow, load_lists, load_versions
 from decoder_service.people.permissions import Person, visible_lists
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import lists
@@ -59,7 +59,7 @@ def pinned_lists(connection: Connection, person: Person, spec: JobSpec) -> Pinne
 
 def _version(
     connection: Connection, person: Person, list_id: str, number: int | None, kind: ListKind
-) -> VersionRow:
+) -> ListVersionRow:
     """A version of a list, the latest by default."""
     known = load_lists(connection, visible_lists(person) & (lists.c.id == list_id))
     if not known:

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder_service.jobs.form import spec_of_form
-from decoder_service.jobs.rows import LIVE, JobRow, State
-from decoder_service.jobs.specs import OF_VALUES, Kind, decodes, foreign_fields
+from decoder_service.jobs.rows import LIVE, JobRow, JobState
+from decoder_service.jobs.specs import OF_VALUES, JobKind, decodes, foreign_fields
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.shell.errors import RequestError, ServiceError
@@ -35,13 +35,13 @@ from rappor_core.errors import RapporError
 PAGE = 50
 router = new_router()
 KIND_TEXTS = {
-    Kind.DECODE: "which values are how frequent in one window",
-    Kind.SERIES: "the same values, or numbers, over days or weeks, with tests for change",
-    Kind.COMPARE: "two windows of one metric: differences with their own intervals",
-    Kind.DENSITY: "maps of a location metric, by slot and window",
-    Kind.NUMBER: "curve, quantiles and mean of a metric of numbers",
-    Kind.PAIR: "two values of a pair metric together, and a test of independence",
-    Kind.DISCOVER: "frequent strings of a discover metric, without a list",
+    JobKind.DECODE: "which values are how frequent in one window",
+    JobKind.SERIES: "the same values, or numbers, over days or weeks, with tests for change",
+    JobKind.COMPARE: "two windows of one metric: differences with their own intervals",
+    JobKind.DENSITY: "maps of a location metric, by slot and window",
+    JobKind.NUMBER: "curve, quantiles and mean of a metric of numbers",
+    JobKind.PAIR: "two values of a pair metric together, and a test of independence",
+    JobKind.DISCOVER: "frequent strings of a discover metric, without a list",
 }
 
 HEADINGS = {
@@ -58,11 +58,11 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 @router.get("/jobs")
 def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
     """One's own jobs; all of an admin."""
-    if state and state not in set(State):
-        raise RequestError(f"state {state[:20]!a} is not one of {', '.join(State)}")
+    if state and state not in set(JobState):
+        raise RequestError(f"state {state[:20]!a} is not one of {', '.join(JobState)}")
     rows = service_of(request).jobs.all(
         person,
-        state=State(state) if state else None,
+        state=JobState(state) if state else None,
         limit=PAGE + 1,
         offset=(max(page, 1) - 1) * PAGE,
     )
@@ -74,7 +74,7 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
         more=len(rows) > PAGE,
         page=max(page, 1),
         state=state,
-        states=list(State),
+        states=list(JobState),
         live=any(row.state in LIVE for row in rows),
         workers=_workers(request),
     )
@@ -116,7 +116,7 @@ def one(request: Request, person: Reader, job_id: str) -> Response:
         live=row.state in LIVE,
         chosen=chosen(with_names(said(json.loads(row.spec)), service.lists.all(person))),
         spec=json.dumps(said(json.loads(row.spec)), indent=2, ensure_ascii=True),
-        workers=_workers(request) if row.state == State.QUEUED else None,
+        workers=_workers(request) if row.state == JobState.QUEUED else None,
     )
 
 
@@ -132,7 +132,7 @@ def said(spec: dict[str, Any]) -> dict[str, Any]:
     """What a specification says, without what it leaves open."""
     known = {name: said(value) if isinstance(value, dict) else value
              for name, value in spec.items()}  # fmt: skip
-    foreign = foreign_fields(Kind(spec["kind"])) if "kind" in spec else frozenset()
+    foreign = foreign_fields(JobKind(spec["kind"])) if "kind" in spec else frozenset()
     return {
         name: value
         for name, value in known.items()
@@ -161,14 +161,14 @@ def percent_done(row: JobRow) -> int | None:
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
-def _kind(text: str) -> Kind:
-    if text not in set(Kind):
-        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(Kind)}")
-    return Kind(text)
+def _kind(text: str) -> JobKind:
+    if text not in set(JobKind):
+        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(JobKind)}")
+    return JobKind(text)
 
 
 def _form(
-    request: Request, person: Person, kind: Kind, given: Posted, problem: str, status: int = 200
+    request: Request, person: Person, kind: JobKind, given: Posted, problem: str, status: int = 200
 ) -> Response:
     service, metric = service_of(request), given.text("metric")
     names = {view.name for view in service.metrics.all(person).metrics if view.listed}
@@ -186,8 +186,8 @@ def _form(
             if decodes(kind, one.kind)
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
-        "metrics": sorted({name.partition("/")[0] if kind == Kind.DENSITY else name
-                           for name in names if (kind == Kind.DENSITY) == ("/" in name)}),
+        "metrics": sorted({name.partition("/")[0] if kind == JobKind.DENSITY else name
+                           for name in names if (kind == JobKind.DENSITY) == ("/" in name)}),
         "has_collector": service.settings.collector is not None,
         "files": _files(request),
         "corrections": CORRECTIONS,

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, 
 from decoder_service.shell.models import jobs, people
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """Of a job. The first three are live."""
 
     QUEUED = "queued"
@@ -22,9 +22,9 @@ class State(StrEnum):
     ABANDONED = "abandoned"  # all attempts were used up by workers that died
 
 
-LIVE = (State.QUEUED, State.RUNNING, State.CANCELLING)
-HELD = (State.RUNNING, State.CANCELLING)
-OVER = (State.DONE, State.FAILED, State.CANCELLED, State.ABANDONED)
+LIVE = (JobState.QUEUED, JobState.RUNNING, JobState.CANCELLING)
+HELD = (JobState.RUNNING, JobState.CANCELLING)
+OVER = (JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.ABANDONED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +109,18 @@ def count_states(connection: Connection) -> dict[str, int]:
     return {str(state): int(count) for state, count in connection.execute(statement)}
 
 
-def cancel_job(connection: Connection, job_id: str, at: float) -> State | None:
+def cancel_job(connection: Connection, job_id: str, at: float) -> JobState | None:
     """Ask for the end of a job: one that waits ends at once, one that runs is `cancelling`.
 
     Returns the state after it, None for a job that was over.
     """
-    queued = update(jobs).where(jobs.c.id == job_id, jobs.c.state == State.QUEUED)
-    ended = {"state": State.CANCELLED, "ended": at, "reason": "cancelled before it started"}
+    queued = update(jobs).where(jobs.c.id == job_id, jobs.c.state == JobState.QUEUED)
+    ended = {"state": JobState.CANCELLED, "ended": at, "reason": "cancelled before it started"}
     if connection.execute(queued.values(ended)).rowcount:
-        return State.CANCELLED
+        return JobState.CANCELLED
     running = update(jobs).where(jobs.c.id == job_id, jobs.c.state.in_(HELD))
-    if connection.execute(running.values(state=State.CANCELLING)).rowcount:
-        return State.CANCELLING
+    if connection.execute(running.values(state=JobState.CANCELLING)).rowcount:
+        return JobState.CANCELLING
     return None
 
 
@@ -132,7 +132,7 @@ def delete_old_jobs(connection: Connection, before: float) -> int:
 
 def job_ages(connection: Connection, at: float) -> tuple[float, float]:
     """Seconds that a job waits, and that one runs, at most; 0 where there is none."""
-    waits = select(func.min(jobs.c.created)).where(jobs.c.state == State.QUEUED)
+    waits = select(func.min(jobs.c.created)).where(jobs.c.state == JobState.QUEUED)
     runs = select(func.min(jobs.c.started)).where(jobs.c.state.in_(HELD))
     first, started = connection.execute(waits).scalar(), connection.execute(runs).scalar()
     ages = [0.0 if one is None else max(0.0, at - float(one)) for one in (first, started)]

@@ -19,8 +19,8 @@ from decoder_service.jobs.checks import (
 )
 from decoder_service.jobs.known_counts import counts_of_row
 from decoder_service.jobs.list_versions import Pinned, pinned_lists
-from decoder_service.jobs.rows import JobRow, State
-from decoder_service.jobs.specs import JobSpec, Source, digest
+from decoder_service.jobs.rows import JobRow, JobState
+from decoder_service.jobs.specs import CountSource, JobSpec, digest
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import (
@@ -31,10 +31,10 @@ from decoder_service.people.permissions import (
     visible_aggregates,
     visible_jobs,
 )
-from decoder_service.people.quotas import Limits, check_room
+from decoder_service.people.quotas import PersonLimits, check_room
 from decoder_service.results.rows import load_results
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
 from decoder_service.shell.models import aggregates, results
 from decoder_service.shell.models import jobs as table
@@ -47,7 +47,7 @@ class JobLimits:
     """What a job may take, and what a person may have."""
 
     attempts: int
-    of_person: Limits
+    of_person: PersonLimits
     has_collector: bool
     folder: Path | None
     version: str  # of the decoder: part of the digest
@@ -57,7 +57,7 @@ class JobLimits:
 class Jobs:
     """What people may do with jobs. Each call asks for the role, and sees what it may."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access
@@ -132,7 +132,7 @@ class Jobs:
             return self._queue(connection, person, row, "check-result")
 
     def all(
-        self, person: Person, *, state: State | None = None, limit: int = 100, offset: int = 0
+        self, person: Person, *, state: JobState | None = None, limit: int = 100, offset: int = 0
     ) -> list[JobRow]:
         """One's own jobs, newest first; all of an admin. Raises RoleError, RequestError."""
         require(person, Act.ANALYSE)
@@ -193,7 +193,7 @@ class Jobs:
         check_job(spec, found)
         return found
 
-    def _check_source(self, connection: Connection, person: Person, source: Source) -> None:
+    def _check_source(self, connection: Connection, person: Person, source: CountSource) -> None:
         if source.collector is not None and not self.limits.has_collector:
             raise UnavailableError("no collector is set up here; an operator sets `collector`")
         if source.files:
@@ -225,7 +225,7 @@ class Jobs:
             metric=spec.source.collector.metric if spec.source.collector else "",
             spec=spec.to_json(),
             spec_digest=question,
-            state=State.QUEUED,
+            state=JobState.QUEUED,
             stage="",
             done=0,
             total=0,
@@ -262,7 +262,7 @@ def spec_of(manifest: str) -> str:
     return json.dumps(json.loads(manifest)["spec"])
 
 
-def _uploaded(connection: Connection, source: Source) -> Known | None:
+def _uploaded(connection: Connection, source: CountSource) -> Known | None:
     """What is known of the aggregates that a source names; None where it names none."""
     if not source.aggregates:
         return None

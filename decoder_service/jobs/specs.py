@@ -41,13 +41,13 @@ Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Repeats = Annotated[float, Field(ge=1, le=LARGEST, allow_inf_nan=False)]
 
 
-class Model(BaseModel):
+class StrictModel(BaseModel):
     """Strict: an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Kind(StrEnum):
+class JobKind(StrEnum):
     """Of a job."""
 
     DECODE = "decode"
@@ -59,27 +59,27 @@ class Kind(StrEnum):
     DISCOVER = "discover"
 
 
-OF_VALUES = frozenset({Kind.DECODE, Kind.SERIES, Kind.COMPARE})  # that take candidates
+OF_VALUES = frozenset({JobKind.DECODE, JobKind.SERIES, JobKind.COMPARE})  # that take candidates
 
 
-_OF_ONE_KIND = {Kind.NUMBER: "number", Kind.PAIR: "pair", Kind.DISCOVER: "discover",
-                Kind.DENSITY: "location"}  # fmt: skip
+_OF_ONE_KIND = {JobKind.NUMBER: "number", JobKind.PAIR: "pair", JobKind.DISCOVER: "discover",
+                JobKind.DENSITY: "location"}  # fmt: skip
 
 
-def decodes(kind: Kind, metric_kind: str | None) -> bool:
+def decodes(kind: JobKind, metric_kind: str | None) -> bool:
     """Whether jobs of a kind decode metrics of a kind, None where that is not known."""
     if kind in _OF_ONE_KIND:
         return metric_kind == _OF_ONE_KIND[kind]
-    own = {Kind.SERIES: {"number"}}.get(kind, set())
+    own = {JobKind.SERIES: {"number"}}.get(kind, set())
     return metric_kind not in set(_OF_ONE_KIND.values()) - own
 
 
-def kind_of_metric(metric_kind: str | None) -> Kind:
+def kind_of_metric(metric_kind: str | None) -> JobKind:
     """The kind of job that decodes metrics of a kind."""
-    return next((kind for kind, one in _OF_ONE_KIND.items() if one == metric_kind), Kind.DECODE)
+    return next((kind for kind, one in _OF_ONE_KIND.items() if one == metric_kind), JobKind.DECODE)
 
 
-class Window(Model):
+class WindowSpec(StrictModel):
     """Closed days of a metric, asked of the collector; without days all that it serves."""
 
     metric: MetricName
@@ -87,21 +87,21 @@ class Window(Model):
     last: date | None = None
 
 
-class Source(Model):
+class CountSource(StrictModel):
     """Where the counts come from: one of a collector, uploads by digest, files of the folder."""
 
-    collector: Window | None = None
+    collector: WindowSpec | None = None
     aggregates: Annotated[list[Digest], Field(max_length=MAX_AGGREGATES)] = []
     files: Annotated[list[FileName], Field(max_length=MAX_AGGREGATES)] = []
 
     @model_validator(mode="after")
-    def _one(self) -> Source:
+    def _one(self) -> CountSource:
         if (self.collector is not None) + bool(self.aggregates) + bool(self.files) != 1:
             raise ValueError("give one of collector, aggregates and files")
         return self
 
 
-class CandidateSpec(Model):
+class CandidateSpec(StrictModel):
     """Which values to look for: one of a list, numbers and dates, or else the metric's own.
 
     list: id of a list, with the number of a version, the latest by default.  numbers: first, last
@@ -122,14 +122,14 @@ class CandidateSpec(Model):
         return self
 
 
-class WeightSpec(Model):
+class WeightSpec(StrictModel):
     """How the level is divided among the candidates: a list of weights, the latest by default."""
 
     list: Id
     version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
 
-class Choices(Model):
+class Choices(StrictModel):
     """Options of a decoding; see `decoder.options.DecodeOptions`."""
 
     method: Method = "cavity"
@@ -148,7 +148,7 @@ class Choices(Model):
         return DecodeOptions(**self.model_dump())
 
 
-class MapChoices(Model):
+class MapChoices(StrictModel):
     """Options of a map; see `decoder.density.maps.DensityOptions`."""
 
     method: MapMethod = "field"
@@ -165,7 +165,7 @@ class MapChoices(Model):
         )
 
 
-class DiscoverChoices(Model):
+class DiscoverChoices(StrictModel):
     """Options of a discovery; see `decoder.discovery.discovery.DiscoverOptions`."""
 
     alpha: Level = 0.05
@@ -178,7 +178,7 @@ class DiscoverChoices(Model):
         return DiscoverOptions(**self.model_dump())
 
 
-class JobSpec(Model):
+class JobSpec(StrictModel):
     """A job. `before`: of a comparison, the window that `source` is compared with.
 
     candidates, weights: of decode, series and compare.  options: of all but a density and a
@@ -186,9 +186,9 @@ class JobSpec(Model):
     find: of a discovery.
     """
 
-    kind: Kind
-    source: Source
-    before: Source | None = None
+    kind: JobKind
+    source: CountSource
+    before: CountSource | None = None
     candidates: CandidateSpec = CandidateSpec()
     weights: WeightSpec | None = None
     options: Choices = Choices()
@@ -199,7 +199,7 @@ class JobSpec(Model):
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
         """Refuse what would be ignored."""
-        if (self.before is not None) != (self.kind == Kind.COMPARE):
+        if (self.before is not None) != (self.kind == JobKind.COMPARE):
             raise ValueError("before: of a comparison, and of no other kind")
         for name in sorted(foreign_fields(self.kind) & self.model_fields_set):
             if getattr(self, name) != type(self).model_fields[name].default:
@@ -207,7 +207,7 @@ class JobSpec(Model):
         return self
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[CountSource, ...]:
         """Where its counts come from, the earlier window of a comparison first."""
         return (self.source,) if self.before is None else (self.before, self.source)
 
@@ -216,14 +216,14 @@ class JobSpec(Model):
         return canonical(self.model_dump(mode="json"))
 
 
-class ReleaseSource(Model):
+class ReleaseSource(StrictModel):
     """A result whose tables are to be published. strata: what its reports were filtered by."""
 
     result: Id
     strata: Annotated[dict[StratumText, StratumText], Field(max_length=20)] = {}
 
 
-class NewRelease(Model):
+class NewRelease(StrictModel):
     """A release as it is proposed. policy: text of release.toml.  note: for who approves it."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -232,15 +232,15 @@ class NewRelease(Model):
     note: Annotated[str, StringConstraints(max_length=1000)] = ""
 
 
-def foreign_fields(kind: Kind) -> frozenset[str]:
+def foreign_fields(kind: JobKind) -> frozenset[str]:
     """The members of a specification that a kind has not."""
     own = {
         "candidates": kind in OF_VALUES,
         "weights": kind in OF_VALUES,
-        "options": kind not in (Kind.DENSITY, Kind.DISCOVER),
-        "map": kind == Kind.DENSITY,
-        "each": kind == Kind.SERIES,
-        "find": kind == Kind.DISCOVER,
+        "options": kind not in (JobKind.DENSITY, JobKind.DISCOVER),
+        "map": kind == JobKind.DENSITY,
+        "each": kind == JobKind.SERIES,
+        "find": kind == JobKind.DISCOVER,
     }
     return frozenset(name for name, is_own in own.items() if not is_own)
 

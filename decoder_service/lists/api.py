@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from decoder_service.aggregates.rows import AggregateRow
 from decoder_service.jobs.api import Me
-from decoder_service.jobs.specs import Model
+from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.contents import file_name
-from decoder_service.lists.rows import ListKind, ListRow, VersionRow
+from decoder_service.lists.rows import ListKind, ListRow, ListVersionRow
 from decoder_service.results.csv_cells import without_formulas
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute, takes_file
@@ -38,7 +38,7 @@ _TYPES = {
 }
 
 
-class Share(Model):
+class Share(StrictModel):
     """Whether other analysts see it."""
 
     shared: bool
@@ -162,7 +162,7 @@ def shown_list(row: ListRow) -> dict[str, Any]:
     return shown | {"changed": text_of(row.changed)}
 
 
-def shown_version(row: VersionRow) -> dict[str, Any]:
+def shown_version(row: ListVersionRow) -> dict[str, Any]:
     """A version as it may be seen."""
     return asdict(row) | {"created": text_of(row.created)}
 

@@ -43,7 +43,7 @@ class ListRow:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRow:
+class ListVersionRow:
     """One version of a list."""
 
     list_id: str
@@ -54,7 +54,7 @@ class VersionRow:
     created: float
 
 
-_VERSION = [list_versions.c[name] for name in VersionRow.__slots__]
+_VERSION = [list_versions.c[name] for name in ListVersionRow.__slots__]
 
 
 def save_list(connection: Connection, row: ListRow) -> None:
@@ -63,7 +63,7 @@ def save_list(connection: Connection, row: ListRow) -> None:
     connection.execute(insert(lists).values({name: getattr(row, name) for name in names}))
 
 
-def save_version(connection: Connection, row: VersionRow, content: bytes) -> None:
+def save_version(connection: Connection, row: ListVersionRow, content: bytes) -> None:
     """Insert a version, and its content unless that is there."""
     there = select(list_contents.c.sha256).where(list_contents.c.sha256 == row.sha256)
     if connection.execute(there).first() is None:
@@ -116,11 +116,11 @@ def load_lists(
     return [ListRow(*list(row)) for row in connection.execute(statement)]
 
 
-def load_versions(connection: Connection, list_id: str) -> list[VersionRow]:
+def load_versions(connection: Connection, list_id: str) -> list[ListVersionRow]:
     """The versions of a list, newest first."""
     statement = select(*_VERSION).where(list_versions.c.list_id == list_id)
     rows = connection.execute(statement.order_by(list_versions.c.number.desc()))
-    return [VersionRow(*row) for row in rows]
+    return [ListVersionRow(*row) for row in rows]
 
 
 def load_content(connection: Connection, sha256: str) -> bytes | None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from decoder_service.lists import rows
 from decoder_service.lists.contents import content_of
-from decoder_service.lists.rows import PRIVATE, SHARED, ListKind, ListRow, VersionRow
+from decoder_service.lists.rows import PRIVATE, SHARED, ListKind, ListRow, ListVersionRow
 from decoder_service.people.access import MAX_NAME, Access
 from decoder_service.people.permissions import (
     Act,
@@ -20,7 +20,7 @@ from decoder_service.people.permissions import (
     visible_lists,
 )
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError, RequestError
 from decoder_service.shell.models import lists as table
 from decoder_service.worker.uploads import Reader
@@ -32,7 +32,7 @@ MAX_SOURCE = 1000
 class Lists:
     """What people may do with lists. Each call asks for the role, and sees what it may."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access
@@ -46,7 +46,7 @@ class Lists:
         with self.database.read() as connection:
             return rows.load_lists(connection, visible_lists(person))
 
-    def get(self, person: Person, list_id: str) -> tuple[ListRow, list[VersionRow]]:
+    def get(self, person: Person, list_id: str) -> tuple[ListRow, list[ListVersionRow]]:
         """A list and its versions, newest first. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
@@ -71,7 +71,7 @@ class Lists:
             raise _no_list(list_id)
         return found
 
-    def version(self, person: Person, list_id: str, number: int | None = None) -> VersionRow:
+    def version(self, person: Person, list_id: str, number: int | None = None) -> ListVersionRow:
         """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
         _, versions = self.get(person, list_id)
         found = [one for one in versions if number in (None, one.number)]
@@ -136,7 +136,7 @@ class Lists:
         *,
         suffix: str = "txt",
         column: str | None = None,
-    ) -> VersionRow:
+    ) -> ListVersionRow:
         """Store a new version of an own list, of its kind; the same content gives no new one.
 
         Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError.
@@ -190,7 +190,7 @@ class Lists:
         number: int,
         values: bytes,
         entries: int,
-    ) -> VersionRow:
+    ) -> ListVersionRow:
         held = rows.bytes_of_owner(connection, person.id) + len(values)
         if held > self.max_bytes_of_person:
             raise QuotaError(
@@ -199,7 +199,7 @@ class Lists:
             )
         at = self.clock().timestamp()
         name = sha256(values).hexdigest()
-        row = VersionRow(list_id, number, name, entries, len(values), at)
+        row = ListVersionRow(list_id, number, name, entries, len(values), at)
         rows.save_version(connection, row, values)
         return row
 

@@ -15,7 +15,7 @@ _COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S
 
 
 @dataclass(frozen=True)
-class Collector:
+class RemoteCollector:
     """A collector over HTTP. Every method raises RemoteError. `key`: of scope aggregate."""
 
     url: str

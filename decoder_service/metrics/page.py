@@ -13,11 +13,11 @@ from starlette.responses import Response
 
 from decoder.output.svg import TimePlot, count_plot, share_plot
 from decoder.results.tables import short
-from decoder_service.jobs.specs import Kind
+from decoder_service.jobs.specs import JobKind
 from decoder_service.metrics.rules import MetricView
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
-from decoder_service.results.series_view import Panel, panels_of, parsed_series
+from decoder_service.results.series_view import ValuePanel, panels_of, parsed_series
 from decoder_service.shell.errors import NotFoundError
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Reader, render
@@ -26,7 +26,9 @@ from rappor_core.text import visible
 
 MOST_RESULTS = 1000
 MOST_VALUES = 12  # of a version
-OF_METRICS = frozenset({Kind.NUMBER, Kind.PAIR, Kind.DISCOVER})  # with a decoder of their own
+OF_METRICS = frozenset(
+    {JobKind.NUMBER, JobKind.PAIR, JobKind.DISCOVER}
+)  # with a decoder of their own
 router = new_router()
 
 
@@ -48,7 +50,7 @@ class Health:
     versions: int
     results: int
     latest_day: str
-    job_kind: Kind
+    job_kind: JobKind
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Version:
     params_id: str
     listed: tuple[dict[str, Any], ...]
     results: tuple[ResultRow, ...]
-    panels: tuple[Panel, ...]
+    panels: tuple[ValuePanel, ...]
     names: tuple[str, ...]
     volume: TimePlot | None
     reports: tuple[int, ...]
@@ -125,12 +127,12 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
     )
 
 
-def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> Kind:
+def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> JobKind:
     """The kind of job that decodes a metric, by its declaration or else by its results."""
     if _has_parts(views):
-        return Kind.DENSITY
+        return JobKind.DENSITY
     kinds = (declared, *(row.kind for row in stored))
-    return next((Kind(kind) for kind in kinds if kind in OF_METRICS), Kind.DECODE)
+    return next((JobKind(kind) for kind in kinds if kind in OF_METRICS), JobKind.DECODE)
 
 
 def _has_parts(views: Sequence[MetricView]) -> bool:
@@ -185,7 +187,7 @@ def _panels(
     person: Person,
     results: Sequence[ResultRow],
     windows: Sequence[tuple[ResultRow, dict[str, Any]]],
-) -> tuple[tuple[Panel, ...], tuple[str, ...], tuple[int, ...], str]:
+) -> tuple[tuple[ValuePanel, ...], tuple[str, ...], tuple[int, ...], str]:
     """Of the newest series; where there is none, of the decodings of single windows.
 
     Returns the panels, names and reports of the windows, and the id of the series or "".
@@ -201,7 +203,7 @@ def _panels(
     return tuple(_panels_of_windows(windows)), names, reports, ""
 
 
-def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> Iterable[Panel]:
+def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> Iterable[ValuePanel]:
     found: dict[str, list[tuple[float, float, float] | None]] = {}
     for number, (_, summary) in enumerate(windows):
         for row in summary["top"]:
@@ -209,7 +211,7 @@ def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> I
             known[number] = (row["share"], row["low"], row["high"])
     ranked = sorted(found, key=lambda value: -max(one[0] for one in found[value] if one))
     for value in ranked[:MOST_VALUES]:
-        yield Panel(short(value, 120), share_plot(found[value]), tuple(found[value]), None)
+        yield ValuePanel(short(value, 120), share_plot(found[value]), tuple(found[value]), None)
 
 
 def name_of(first: str | None, last: str | None) -> str:

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 
 from decoder.errors import RemoteError
 from decoder_service.people.permissions import Act, Person, require, visible_results
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import results
 from rappor_core.text import visible
 
@@ -71,7 +71,7 @@ class MetricViews:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredMetrics:
     """What reports are taken of now: definitions.  problem: why there may be fewer, or ""."""
 
     metrics: list[dict[str, Any]]
@@ -99,7 +99,7 @@ class Metrics:
     """
 
     def __init__(
-        self, database: Database, ask: Ask | None, ask_associations: Ask | None = None
+        self, database: ServiceDatabase, ask: Ask | None, ask_associations: Ask | None = None
     ) -> None:
         self._database = database
         self._ask = ask
@@ -119,14 +119,14 @@ class Metrics:
         ]
         return MetricViews(sorted(views, key=lambda view: view.name), problem)
 
-    def public(self) -> Declared:
+    def public(self) -> DeclaredMetrics:
         """What is collected now, for everyone. Of a collector that fails no address is told."""
         listed, problem = self._listed()
         told = "the collector does not answer now, so this may be old or not all" if problem else ""
         if not told and self._memory.linked_problem:
             told = "the collector does not tell which answers are sent together"
         linked = list(self._memory.associations)
-        return Declared(_current(listed), _current(linked), told)
+        return DeclaredMetrics(_current(listed), _current(linked), told)
 
     def versions_of(
         self, name: str, *, of_places: bool = False, fresh: bool = False

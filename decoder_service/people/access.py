@@ -28,7 +28,7 @@ from decoder_service.people.permissions import Act, Person, Role, require
 from decoder_service.people.provider_roles import Claimed
 from decoder_service.people.rows import AuditRow, KeyRow, SessionRow
 from decoder_service.shell.clock import Clock, text_of
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
 from decoder_service.shell.models import identities
 from rappor_server.keys import hash_secret, is_secret, make_secret
@@ -60,7 +60,7 @@ class NewKey:
 class Access:
     """Who is asking, and what was done."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     session_seconds: float

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 
 from decoder_service.jobs.api import Limit, Me
-from decoder_service.jobs.specs import Model
+from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import shown_key
 from decoder_service.people.identities import IdentityRow
 from decoder_service.people.permissions import Role
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 
-class NewKeySpec(Model):
+class NewKeySpec(StrictModel):
     """A key of a person, who is made with the first one."""
 
     name: Name
@@ -31,7 +31,7 @@ class NewKeySpec(Model):
     label: Name = ""
 
 
-class KeepOut(Model):
+class KeepOut(StrictModel):
     """Whether a person may not sign in."""
 
     out: bool

@@ -41,7 +41,7 @@ _FAILED = "the identity provider's answer cannot be taken: {}; sign in again"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class RegisteredClient:
     """The service as a provider knows it. back: where the browser returns to, registered there.
 
     secret: None for a public client, which PKCE alone protects.
@@ -77,7 +77,7 @@ class Provider:
     Anyone may begin a sign-in, so that few wait for a provider at once; others are refused.
     """
 
-    def __init__(self, client: Client, roles: ProviderRoles, clock: Clock) -> None:
+    def __init__(self, client: RegisteredClient, roles: ProviderRoles, clock: Clock) -> None:
         self._client = client
         self._roles = roles
         self._clock = clock

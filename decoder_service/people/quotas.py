@@ -11,15 +11,15 @@ from decoder_service.jobs.rows import count_live
 from decoder_service.lists.rows import bytes_of_owner
 from decoder_service.people.permissions import Act, Person, Role, require
 from decoder_service.results.rows import hold_still, result_bytes_of
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import QuotaError
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 
 _WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PersonLimits:
     """Of one person, by role. results: bytes.  jobs: that wait or run."""
 
     results_of_analyst: int
@@ -38,9 +38,9 @@ class Limits:
         return self.jobs_of_admin if role is Role.ADMIN else self.jobs_of_analyst
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: ServiceSettings) -> PersonLimits:
     """What one person may have."""
-    return Limits(
+    return PersonLimits(
         results_of_analyst=settings.max_result_bytes_of_analyst,
         results_of_admin=settings.max_result_bytes_of_admin,
         jobs_of_analyst=settings.max_jobs_of_analyst,
@@ -50,7 +50,7 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def check_room(connection: Connection, limits: Limits, person: str, role: Role) -> None:
+def check_room(connection: Connection, limits: PersonLimits, person: str, role: Role) -> None:
     """Raises QuotaError where a person's results fill what the role allows: no job may start."""
     held, most = result_bytes_of(connection, person), limits.results(role)
     if held >= most:
@@ -59,7 +59,7 @@ def check_room(connection: Connection, limits: Limits, person: str, role: Role) 
         )
 
 
-def check_held(connection: Connection, limits: Limits, person: str, role: Role) -> None:
+def check_held(connection: Connection, limits: PersonLimits, person: str, role: Role) -> None:
     """Raises QuotaError where a result that was just given to a person is too much.
 
     Until the transaction ends no other one gives that person a result.
@@ -85,8 +85,8 @@ class Amount:
 class Usage:
     """What a person has stored."""
 
-    database: Database
-    limits: Limits
+    database: ServiceDatabase
+    limits: PersonLimits
 
     def of(self, person: Person) -> dict[str, Amount]:
         """Bytes of results, lists and aggregates, and jobs that wait or run. Raises RoleError."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import StringConstraints
 
-from decoder_service.jobs.specs import Model
+from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.permissions import Person
 from decoder_service.shell.guard import GuardedRoute, without_key
 from decoder_service.shell.requests import current_person, service_of, sign_in, sign_out
@@ -16,7 +16,7 @@ from decoder_service.shell.requests import current_person, service_of, sign_in, 
 router = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 
 
-class SignIn(Model):
+class SignIn(StrictModel):
     """A key, to be exchanged for a session."""
 
     key: Annotated[str, StringConstraints(max_length=200)]

@@ -11,7 +11,7 @@ from pydantic import StringConstraints
 from starlette.responses import Response
 
 from decoder_service.jobs.api import Limit, Me, Offset
-from decoder_service.jobs.specs import Model, NewRelease
+from decoder_service.jobs.specs import NewRelease, StrictModel
 from decoder_service.people.permissions import Person
 from decoder_service.releases.decisions import sees_review
 from decoder_service.releases.rows import ReleaseRow, ReleaseState
@@ -26,13 +26,13 @@ router = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=Guarded
 Text = Annotated[str, StringConstraints(max_length=1000)]
 
 
-class Decision(Model):
+class ReleaseDecision(StrictModel):
     """Why a release is approved or rejected."""
 
     reason: Text
 
 
-class Withdrawal(Model):
+class ReleaseWithdrawal(StrictModel):
     """Why a release is withdrawn, if anything is to be said."""
 
     reason: Text = ""
@@ -98,7 +98,7 @@ def get_file(
 
 
 @router.post("/{release_id}/approve", operation_id="approveRelease")
-def approve(request: Request, person: Me, release_id: str, body: Decision) -> dict[str, Any]:
+def approve(request: Request, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
     """Publish what another person proposed; it is settled for good."""
     return shown_release(
         service_of(request).releases.approve(person, release_id, body.reason), person
@@ -106,7 +106,7 @@ def approve(request: Request, person: Me, release_id: str, body: Decision) -> di
 
 
 @router.post("/{release_id}/reject", operation_id="rejectRelease")
-def reject(request: Request, person: Me, release_id: str, body: Decision) -> dict[str, Any]:
+def reject(request: Request, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
     """Refuse what another person proposed; it is settled for good."""
     return shown_release(
         service_of(request).releases.reject(person, release_id, body.reason), person
@@ -114,7 +114,9 @@ def reject(request: Request, person: Me, release_id: str, body: Decision) -> dic
 
 
 @router.post("/{release_id}/withdraw", operation_id="withdrawRelease")
-def withdraw(request: Request, person: Me, release_id: str, body: Withdrawal) -> dict[str, Any]:
+def withdraw(
+    request: Request, person: Me, release_id: str, body: ReleaseWithdrawal
+) -> dict[str, Any]:
     """Take back what you proposed, before it is settled; its files are deleted."""
     return shown_release(
         service_of(request).releases.withdraw(person, release_id, body.reason), person

@@ -41,7 +41,7 @@ from decoder_service.releases.sources import (
 )
 from decoder_service.results.rows import FileRow, ResultRow
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import (
     ConflictError,
     NotFoundError,
@@ -60,7 +60,7 @@ _MAX_POLICY_WORDS = 500
 class Releases:
     """What people may do with releases. Each call asks for the role, and sees what it may."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from decoder_service.jobs.specs import Kind, ReleaseSource
+from decoder_service.jobs.specs import JobKind, ReleaseSource
 from decoder_service.people.permissions import Person, own_results, visible_results
 from decoder_service.releases import rows
 from decoder_service.releases.publishing import Files, SourceTables
@@ -20,8 +20,8 @@ from decoder_service.shell.models import results
 MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
 # What a release is made of, by kind of result.
 SOURCE_FILES: dict[str, tuple[str, ...]] = {
-    Kind.DECODE: ("results.json", "manifest.json", "candidates.csv"),
-    Kind.DENSITY: ("density.csv", "density.geojson"),
+    JobKind.DECODE: ("results.json", "manifest.json", "candidates.csv"),
+    JobKind.DENSITY: ("density.csv", "density.geojson"),
 }
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from decoder_service.jobs.api import Limit, Me, Offset, shown_job
-from decoder_service.jobs.specs import Kind, MetricName, Model
+from decoder_service.jobs.specs import JobKind, MetricName, StrictModel
 from decoder_service.results.csv_cells import without_formulas
 from decoder_service.results.rules import counts_name, main_file, media_type, shown_result
 from decoder_service.shell.guard import GuardedRoute
@@ -24,7 +24,7 @@ FILE_POLICY = (
 Form = Literal["json", "csv", "parquet", "geojson"]
 
 
-class Release(Model):
+class ResultVisibility(StrictModel):
     """Whether every viewer sees it."""
 
     released: bool
@@ -35,7 +35,7 @@ def list_results(
     request: Request,
     person: Me,
     metric: Annotated[MetricName | None, Query()] = None,
-    kind: Kind | None = None,
+    kind: JobKind | None = None,
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def get_counts(
 
 
 @router.post("/{result_id}/release", operation_id="releaseResult")
-def release(request: Request, person: Me, result_id: str, body: Release) -> dict[str, Any]:
+def release(request: Request, person: Me, result_id: str, body: ResultVisibility) -> dict[str, Any]:
     """Show a result of yours to every viewer, or take it back."""
     row = service_of(request).results.release(person, result_id, body.released)
     return shown_result(row, person)

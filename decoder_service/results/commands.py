@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from decoder_service.jobs.specs import OF_VALUES, JobSpec, Kind, Source
+from decoder_service.jobs.specs import OF_VALUES, CountSource, JobKind, JobSpec
 from decoder_service.lists.contents import file_name
 from decoder_service.lists.rows import ListKind
 from decoder_service.results.rows import ResultRow
@@ -18,10 +18,10 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
         return ""
     spec = JobSpec.model_validate(manifest["spec"])
     shas = manifest.get("inputs", {}).get("aggregates", [])
-    if spec.kind == Kind.DENSITY:
+    if spec.kind == JobKind.DENSITY:
         return _joined(["rappor", "density", row.metric, *_source(spec.source, shas, 0, False),
                            *_map(spec), "-o", "result"])  # fmt: skip
-    if spec.kind == Kind.DISCOVER:
+    if spec.kind == JobKind.DISCOVER:
         named = [row.metric] if spec.source.collector else []
         return _joined(["rappor", "discover", *named, *_source(spec.source, shas, 0, False),
                            *_find(spec), "-o", "result"])  # fmt: skip
@@ -47,7 +47,7 @@ def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _source(source: Source, shas: list[list[str]], number: int, named: bool) -> list[str]:
+def _source(source: CountSource, shas: list[list[str]], number: int, named: bool) -> list[str]:
     window = source.collector
     if window is None:
         known = shas[number] if number < len(shas) else []
@@ -88,7 +88,7 @@ def _options(spec: JobSpec) -> list[str]:
         words += ["--repeats", _exact(options.repeats)]
     if options.without_cohorts:
         words += ["--without-cohorts", ",".join(map(str, options.without_cohorts))]
-    each = {Kind.SERIES: ["--each", spec.each.value], Kind.COMPARE: ["--each", "day"]}
+    each = {JobKind.SERIES: ["--each", spec.each.value], JobKind.COMPARE: ["--each", "day"]}
     return words + each.get(spec.kind, [])
 
 

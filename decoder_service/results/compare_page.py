@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder_service.jobs.specs import Kind
+from decoder_service.jobs.specs import JobKind
 from decoder_service.people.permissions import Person
 from decoder_service.results.map_changes import changes_data, changes_view, drawn_only
 from decoder_service.results.rows import ResultRow
@@ -28,14 +28,14 @@ def compare(request: Request, person: Reader, before: str = "", after: str = "")
     results = service_of(request).results
     choices = [
         row
-        for kind in (Kind.DECODE, Kind.DENSITY)
+        for kind in (JobKind.DECODE, JobKind.DENSITY)
         for row in results.all(person, kind=kind, limit=MOST_CHOICES)
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
         return render(request, "compare.html.j2", person, **context, pair=(), fields=())
     first, second = results.get(person, before), results.get(person, after)
-    if first.id == second.id and first.kind == Kind.DENSITY:
+    if first.id == second.id and first.kind == JobKind.DENSITY:
         data = _changes(request, person, first)
         url = address("/compare/map.json", result=first.id)
         context |= {"data_url": url, "pair": (first, second)}
@@ -56,7 +56,7 @@ def map_data(request: Request, person: Reader, result: str) -> Response:
 def _changes(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
     """Raises RequestError for a result without maps, or without changes."""
     results = service_of(request).results
-    if row.kind != Kind.DENSITY:
+    if row.kind != JobKind.DENSITY:
         raise RequestError(f"result {row.id} is a {row.kind}; changes of maps are of a density")
     names = ("map.json", "density.parquet")
     return changes_data(*(results.file(person, row.id, name) for name in names))
@@ -69,7 +69,7 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
     two densities one series of maps. Raises RequestError where no job can compare them.
     """
     kinds = {before.kind, after.kind}
-    if len(kinds) > 1 or not kinds <= {Kind.DECODE, Kind.DENSITY}:
+    if len(kinds) > 1 or not kinds <= {JobKind.DECODE, JobKind.DENSITY}:
         raise RequestError("two decodings are compared, or two results of maps")
     if before.metric != after.metric:
         raise RequestError(f"{before.metric!a} and {after.metric!a} are different metrics")
@@ -85,13 +85,13 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
         [sha for group in one["inputs"]["aggregates"] for sha in group] for one in manifests
     )
     spec = manifests[1]["spec"]
-    if after.kind == Kind.DENSITY:
+    if after.kind == JobKind.DENSITY:
         shas = dict.fromkeys([*old, *new])
-        fields = [("kind", str(Kind.DENSITY)), *(("aggregates", sha) for sha in shas)]
+        fields = [("kind", str(JobKind.DENSITY)), *(("aggregates", sha) for sha in shas)]
         fields += [("slots", slot) for slot in spec["map"]["slots"]]
         fields.append(("split", spec["map"]["split"]))
         return fields + _given(spec["map"], {"method": "map_method"})
-    fields = [("kind", str(Kind.COMPARE)), *(("before_aggregates", sha) for sha in old)]
+    fields = [("kind", str(JobKind.COMPARE)), *(("before_aggregates", sha) for sha in old)]
     fields += [("aggregates", sha) for sha in new]
     return fields + _candidates(spec["candidates"]) + _given(spec["options"], {})
 

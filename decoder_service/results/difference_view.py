@@ -13,7 +13,7 @@ MOST_MARKS = 200
 
 
 @dataclass(frozen=True)
-class Differences:
+class DifferencePage:
     """A page of differences and the picture's axis: places in per cent of its width."""
 
     table: TablePage
@@ -39,4 +39,4 @@ def comparison(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str
         Tick(100, f"+{tick_text(end, step)}"),
     )
     changed = sum(1 for row in rows if row["p_adjusted"] <= 0.05)
-    return {"differences": Differences(table, ticks, marks), "changed": changed}
+    return {"differences": DifferencePage(table, ticks, marks), "changed": changed}

@@ -57,7 +57,7 @@ def _row(kind: type[Row], given: Mapping[str, Any]) -> Row:
 
 
 @dataclass(frozen=True)
-class Square:
+class HeatSquare:
     """A cell of a heat map. strength: 0 to 9, of its share within its row; told: from zero."""
 
     strength: int
@@ -70,7 +70,7 @@ class Square:
 class Heat:
     """Shares within rows, as a table that is coloured."""
 
-    rows: tuple[tuple[str, tuple[Square, ...]], ...]
+    rows: tuple[tuple[str, tuple[HeatSquare, ...]], ...]
     columns: tuple[str, ...]
     hidden: bool
 
@@ -108,11 +108,11 @@ def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> Heat:
     return Heat(made, tuple(columns), max(len(side) for side in sums) > MOST_SIDE)
 
 
-def _square(one: Mapping[str, Any], share: float, top: float) -> Square:
+def _square(one: Mapping[str, Any], share: float, top: float) -> HeatSquare:
     low, high = one["low"], one["high"]
     title = f"{100 * low:.1f} to {100 * high:.1f} % of all reports"
     strength = min(9, int(10 * math.sqrt(max(share, 0.0) / top)))
-    return Square(strength, low > 0, f"{100 * share:.0f}", title)
+    return HeatSquare(strength, low > 0, f"{100 * share:.0f}", title)
 
 
 def _margins(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from decoder.output.density_html import view_of
 from decoder.output.number_text import known
 from decoder.output.numbers_svg import edge_text
-from decoder_service.jobs.specs import Kind
-from decoder_service.lists.rows import VersionRow
+from decoder_service.jobs.specs import JobKind
+from decoder_service.lists.rows import ListVersionRow
 from decoder_service.people.permissions import Act, Person
 from decoder_service.people.quotas import Amount
 from decoder_service.results.commands import command_of, counts_of
@@ -41,8 +41,8 @@ def index(
     request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
 ) -> Response:
     """Results that one may see, newest first."""
-    if kind and kind not in set(Kind):
-        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(Kind)}")
+    if kind and kind not in set(JobKind):
+        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(JobKind)}")
     page = max(page, 1)
     rows = service_of(request).results.all(
         person, metric=metric or None, kind=kind or None, limit=PAGE + 1, offset=(page - 1) * PAGE
@@ -56,7 +56,7 @@ def index(
         page=page,
         metric=metric,
         kind=kind,
-        kinds=list(Kind),
+        kinds=list(JobKind),
         usage=_usage(request, person),
     )
 
@@ -158,7 +158,7 @@ def _may_open_list(request: Request, person: Person, manifest: dict[str, Any]) -
     return True
 
 
-def _weights(request: Request, person: Person, manifest: dict[str, Any]) -> VersionRow | None:
+def _weights(request: Request, person: Person, manifest: dict[str, Any]) -> ListVersionRow | None:
     """The weights of a result, if their list is there for this person."""
     given = manifest.get("spec", {}).get("weights") or {}
     if not given:
@@ -169,7 +169,7 @@ def _weights(request: Request, person: Person, manifest: dict[str, Any]) -> Vers
         return None
 
 
-def _is_late(weights: VersionRow, row: ResultRow) -> bool:
+def _is_late(weights: ListVersionRow, row: ResultRow) -> bool:
     """Whether weights were stored when the last day of the counts was over."""
     return row.last_day is not None and text_of(weights.created)[:10] > row.last_day
 
@@ -223,11 +223,11 @@ def _discover(
 
 
 _VIEWS: dict[str, Callable[[Request, Person, ResultRow, TableQuery], dict[str, Any]]] = {
-    Kind.DECODE: _decode,
-    Kind.SERIES: _series,
-    Kind.COMPARE: _compare,
-    Kind.DENSITY: _density,
-    Kind.NUMBER: _number,
-    Kind.PAIR: _pair,
-    Kind.DISCOVER: _discover,
+    JobKind.DECODE: _decode,
+    JobKind.SERIES: _series,
+    JobKind.COMPARE: _compare,
+    JobKind.DENSITY: _density,
+    JobKind.NUMBER: _number,
+    JobKind.PAIR: _pair,
+    JobKind.DISCOVER: _discover,
 }

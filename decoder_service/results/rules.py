@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, true
 
 from decoder_service.aggregates.rows import load_aggregate_content
 from decoder_service.jobs.rules import check_page
-from decoder_service.jobs.specs import Kind
+from decoder_service.jobs.specs import JobKind
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import (
     Act,
@@ -22,7 +22,7 @@ from decoder_service.people.permissions import (
 from decoder_service.results import rows
 from decoder_service.results.rows import FileRow, ResultRow
 from decoder_service.shell.clock import text_of
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import NotFoundError, RequestError, RoleError
 from decoder_service.shell.models import results as table
 
@@ -55,7 +55,7 @@ MAIN_FILES: dict[str, dict[str, str]] = {
 class Results:
     """What people may do with results. Each call asks for the role, and sees what it may."""
 
-    database: Database
+    database: ServiceDatabase
     access: Access
 
     def all(
@@ -151,7 +151,7 @@ class Results:
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             row = self._one(connection, own_results(person), result_id)
-            if released and row.kind == Kind.DISCOVER:
+            if released and row.kind == JobKind.DISCOVER:
                 raise RequestError(
                     "these strings are text that devices chose: read them, keep those that may be "
                     "shown as a list, and decode that"

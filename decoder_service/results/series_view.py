@@ -11,7 +11,7 @@ from decoder.results.tables import short
 
 
 @dataclass(frozen=True)
-class Panel:
+class ValuePanel:
     """A value over windows: share, low and high of each, None where it was not found.
 
     smallest_p: corrected, of its changes; None where none was tested.
@@ -54,7 +54,7 @@ def parsed_series(content: bytes) -> SeriesFile:
     )
 
 
-def panels_of(series: SeriesFile, most: int) -> tuple[tuple[str, ...], tuple[Panel, ...]]:
+def panels_of(series: SeriesFile, most: int) -> tuple[tuple[str, ...], tuple[ValuePanel, ...]]:
     """Names of the windows, and a panel for each of the first values."""
     names = series.windows
     number = {name: i for i, name in enumerate(names)}
@@ -67,7 +67,7 @@ def panels_of(series: SeriesFile, most: int) -> tuple[tuple[str, ...], tuple[Pan
         value = change["string"]
         smallest[value] = min(smallest.get(value, 1.0), change["p_adjusted"])
     panels = [
-        Panel(short(value, 120), share_plot(known), tuple(known), smallest.get(value))
+        ValuePanel(short(value, 120), share_plot(known), tuple(known), smallest.get(value))
         for value, known in list(by_value.items())[:most]
     ]
     return names, tuple(panels)

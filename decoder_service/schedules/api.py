@@ -14,7 +14,7 @@ from decoder_service.alarms.events import Rules, shown_event
 from decoder_service.alarms.rows import AlarmRow
 from decoder_service.alarms.rules import Channel
 from decoder_service.jobs.api import Limit, Me
-from decoder_service.jobs.specs import CandidateSpec, Choices, MetricName, Model, WeightSpec
+from decoder_service.jobs.specs import CandidateSpec, Choices, MetricName, StrictModel, WeightSpec
 from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=Guard
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 
-class ScheduleChoices(Model):
+class ScheduleChoices(StrictModel):
     """What may be changed of a schedule."""
 
     name: Name
@@ -47,13 +47,13 @@ class NewSchedule(ScheduleChoices):
     every: Every
 
 
-class Enabled(Model):
+class Enabled(StrictModel):
     """Whether a schedule is switched on."""
 
     enabled: bool
 
 
-class NewAlarm(Model):
+class NewAlarm(StrictModel):
     """What is told of the windows of a schedule, and where."""
 
     name: Name

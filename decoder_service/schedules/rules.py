@@ -17,11 +17,11 @@ from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import (
     CandidateSpec,
     Choices,
+    CountSource,
+    JobKind,
     JobSpec,
-    Kind,
-    Source,
     WeightSpec,
-    Window,
+    WindowSpec,
     digest,
 )
 from decoder_service.metrics.rules import Metrics
@@ -34,7 +34,7 @@ from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.series import SeriesView, groups_of, view_of
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError
 from decoder_service.shell.models import schedules as table
 
@@ -45,7 +45,7 @@ MAX_SCHEDULES = 200  # of a person
 class Schedules:
     """What people may do with schedules. Each call asks for the role, and sees what it may."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access
@@ -148,8 +148,8 @@ class Schedules:
         if not self.jobs.limits.has_collector:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         return JobSpec(
-            kind=Kind.DECODE,
-            source=Source(collector=Window(metric=metric)),
+            kind=JobKind.DECODE,
+            source=CountSource(collector=WindowSpec(metric=metric)),
             candidates=candidates,
             weights=weights,
             options=options,
@@ -160,7 +160,7 @@ class Schedules:
 
         The days that are served do not count: a schedule waits for others.
         """
-        versions = metric_versions(self.metrics, metric, Kind.DECODE)
+        versions = metric_versions(self.metrics, metric, JobKind.DECODE)
         return None if versions is None else [counts_of_version(versions[-1])]
 
     def _check(

@@ -27,7 +27,7 @@ from decoder_service.schedules.status_rows import (
 )
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock, text_of
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, ServiceError
 from rappor_core.errors import RapporError
 
@@ -41,7 +41,7 @@ FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a 
 Listed = Sequence[Mapping[str, Any]]  # versions of metrics, as the collector lists them
 
 
-class State(StrEnum):
+class ScheduleState(StrEnum):
     """Of a schedule. blocked: somebody has to act.  waiting: for days that are not closed."""
 
     READY = "ready"
@@ -58,7 +58,7 @@ class Standing:
     that is not known.
     """
 
-    state: State
+    state: ScheduleState
     reason: str
     since: float | None = None
     checked: float | None = None
@@ -72,7 +72,7 @@ class Standings:
     it.
     """
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     schedules: Schedules
     metrics: Metrics
@@ -101,20 +101,20 @@ class Standings:
         since, checked = (stored.since, stored.checked) if stored else (None, None)
         if not row.enabled:
             why = "a person paused it: no window is queued until it goes on"
-            return Standing(State.PAUSED, why, None, checked)
+            return Standing(ScheduleState.PAUSED, why, None, checked)
         asked = self._asked(connection, row)
         if isinstance(asked, Standing):
             return replace(asked, checked=checked)
         if stored is None:
-            return Standing(State.WAITING, UNCHECKED)
+            return Standing(ScheduleState.WAITING, UNCHECKED)
         if self.clock().timestamp() - stored.checked > FORGOTTEN_SECONDS:
             why = (
                 f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
                 "starts rappor decoder serve, or runs rappor decoder schedules tick; then it was "
                 f"{stored.state}: {stored.reason}"
             )
-            return Standing(State.BLOCKED, why, stored.checked, checked)
-        return Standing(State(stored.state), stored.reason, since, checked)
+            return Standing(ScheduleState.BLOCKED, why, stored.checked, checked)
+        return Standing(ScheduleState(stored.state), stored.reason, since, checked)
 
     def check(self, row: ScheduleRow) -> Standing:
         """How it stands by what the collector says now or said just now; it is stored."""
@@ -124,7 +124,7 @@ class Standings:
 
     def _checked(self, row: ScheduleRow) -> Standing:
         if not self.has_collector:
-            return Standing(State.BLOCKED, NO_COLLECTOR)
+            return Standing(ScheduleState.BLOCKED, NO_COLLECTOR)
         versions, others, unreached = self.metrics.versions_of(row.metric)
         if unreached:
             return self.failed(RemoteError(unreached))
@@ -143,7 +143,7 @@ class Standings:
                 "; this service has no key for the collector: an operator sets "
                 "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
             )
-        return Standing(State.BLOCKED, f"{error}{about_key}")
+        return Standing(ScheduleState.BLOCKED, f"{error}{about_key}")
 
     def store(self, found: Sequence[tuple[ScheduleRow, Standing]]) -> None:
         """Store what a check found, of schedules that are still what was checked."""
@@ -160,7 +160,7 @@ class Standings:
     def _by(self, row: ScheduleRow, versions: Listed, others: list[str]) -> Standing:
         if not versions:
             way_out = "; an operator declares it there, or delete this schedule"
-            return Standing(State.BLOCKED, unknown_metric(row.metric, others) + way_out)
+            return Standing(ScheduleState.BLOCKED, unknown_metric(row.metric, others) + way_out)
         with self.database.read() as connection:
             asked = self._asked(connection, row)
             windows = load_windows(connection, row.id)
@@ -170,12 +170,12 @@ class Standings:
         """The digest of what is asked of a window; or that its owner or a list is gone."""
         owner = self.schedules.access.person_of_id(connection, row.owner)
         if owner is None:
-            return Standing(State.BLOCKED, NO_OWNER)
+            return Standing(ScheduleState.BLOCKED, NO_OWNER)
         try:
             spec = spec_of_schedule(row)
             return question_of(pinned_lists(connection, owner, spec))
         except ServiceError as error:
-            return Standing(State.BLOCKED, f"{error}; change the schedule")
+            return Standing(ScheduleState.BLOCKED, f"{error}; change the schedule")
 
 
 def _waits(
@@ -185,19 +185,22 @@ def _waits(
     version = next((one for one in versions if one["state"] == "current"), None)
     if version is None:
         ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
-        return Standing(State.WAITING, f"{ended}: what it serves is decoded, and no more comes")
+        return Standing(
+            ScheduleState.WAITING, f"{ended}: what it serves is decoded, and no more comes"
+        )
     served = version["served"]
     if not served:
         return Standing(
-            State.WAITING, f"the collector serves no day of it yet{days_held(version, None)}"
+            ScheduleState.WAITING,
+            f"the collector serves no day of it yet{days_held(version, None)}",
         )
     key = (question, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
     first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
     if last.isoformat() <= str(served["last_day"]):
-        return Standing(State.READY, "the next check queues a window")
+        return Standing(ScheduleState.READY, "the next check queues a window")
     return Standing(
-        State.WAITING,
+        ScheduleState.WAITING,
         f"the next window is {first} to {last}, and the collector serves days up to "
         f"{served['last_day']}{days_held(version, last)}",
     )

@@ -15,9 +15,9 @@ from decoder_service.aggregates.rows import save_aggregate
 from decoder_service.aggregates.rules import described
 from decoder_service.alarms.events import Causes
 from decoder_service.jobs.checks import unknown_metric
-from decoder_service.jobs.rows import LIVE, JobRow, State, load_jobs
+from decoder_service.jobs.rows import LIVE, JobRow, JobState, load_jobs
 from decoder_service.jobs.rules import Jobs
-from decoder_service.jobs.specs import JobSpec, Source
+from decoder_service.jobs.specs import CountSource, JobSpec
 from decoder_service.people.permissions import Person
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
@@ -33,7 +33,7 @@ from decoder_service.schedules.window_rows import (
     try_again,
 )
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
 from decoder_service.shell.models import jobs as job_table
 from decoder_service.shell.models import schedules as schedule_table
@@ -57,7 +57,7 @@ class Ticked:
 class Ticker:
     """Ticks over the schedules of one database; how each stands then is stored."""
 
-    database: Database
+    database: ServiceDatabase
     clock: Clock
     schedules: Schedules
     jobs: Jobs
@@ -146,7 +146,7 @@ class Ticker:
                 if aggregate is not None:
                     row, text = described(aggregate.to_json(), self.clock().timestamp())
                     save_aggregate(connection, row, text, person.id)
-                    source = {"source": Source(aggregates=[row.sha256])}
+                    source = {"source": CountSource(aggregates=[row.sha256])}
                     pinned = spec.model_copy(update=source)
                     job = self.jobs.submit_in(connection, person, pinned).id
                 names = window.__slots__
@@ -189,10 +189,10 @@ class Ticker:
         self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
     ) -> WindowRow:
         """Settle a window whose job is over; the window as it is then."""
-        if job is not None and job.state == State.DONE and job.result_id is not None:
+        if job is not None and job.state == JobState.DONE and job.result_id is not None:
             return self.causes.settle_done(schedule, before, window, job.result_id)
         state = WindowState.FAILED
-        if job is not None and job.state == State.CANCELLED:
+        if job is not None and job.state == JobState.CANCELLED:
             state = WindowState.CANCELLED
         with self.database.change() as connection:
             if settle_window(connection, window, state):
@@ -201,7 +201,7 @@ class Ticker:
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
         """Queue a job that failed again, after a pause; False for one that is over for good."""
-        if job.state in (State.DONE, State.CANCELLED) or window.tries + 1 >= TRIES:
+        if job.state in (JobState.DONE, JobState.CANCELLED) or window.tries + 1 >= TRIES:
             return False
         due = (job.ended or 0.0) + PAUSE_SECONDS * (window.tries + 1)
         if self.clock().timestamp() < due:

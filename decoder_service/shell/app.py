@@ -26,8 +26,8 @@ from decoder_service.shell.guard import UPLOADS
 from decoder_service.shell.openapi import document
 from decoder_service.shell.problems import answer
 from decoder_service.shell.requests import origin_of
-from decoder_service.shell.service import Service, make_service
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.service import DecoderService, make_service
+from decoder_service.shell.settings import ServiceSettings
 from rappor_core.errors import RapporError
 from rappor_server.connections import Connections
 from rappor_server.http_protocol import connection_state
@@ -50,7 +50,7 @@ HEADERS = {  # of every answer that does not set its own
 }
 
 
-def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     """The service for these settings. The database is opened when the app starts.
 
     clock: the current time, UTC. Raises SettingsError.
@@ -84,7 +84,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
 
 
 def _lifespan(
-    service: Service, log: Log
+    service: DecoderService, log: Log
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
@@ -104,7 +104,7 @@ def _lifespan(
     return lifespan
 
 
-async def _keep_house(service: Service, log: Log) -> None:
+async def _keep_house(service: DecoderService, log: Log) -> None:
     """Settle jobs of dead workers, so that no state is untrue where no worker lives."""
     while True:
         await asyncio.sleep(_HOUSE_SECONDS)
@@ -116,7 +116,7 @@ async def _keep_house(service: Service, log: Log) -> None:
             log.crash(error)
 
 
-async def _keep_ticking(service: Service, log: Log) -> None:
+async def _keep_ticking(service: DecoderService, log: Log) -> None:
     """Look after schedules and alarms, and delete what nothing needs."""
     while True:
         try:
@@ -190,4 +190,4 @@ class SafeHeaders:
 
 
 if __name__ == "__main__":
-    print(json.dumps(create_app(Settings()).openapi(), indent=1, sort_keys=True))
+    print(json.dumps(create_app(ServiceSettings()).openapi(), indent=1, sort_keys=True))

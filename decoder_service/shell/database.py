@@ -48,7 +48,7 @@ def check_is_there(url: str) -> None:
         )
 
 
-class Database(database.Database):
+class ServiceDatabase(database.Database):
     """The service's transactions."""
 
     def __init__(self, engine: Engine) -> None:

@@ -15,15 +15,15 @@ from starlette.responses import Response
 
 from decoder_service.people.permissions import Person
 from decoder_service.shell.errors import AuthenticationError, OriginError, SettingsError
-from decoder_service.shell.service import Service
+from decoder_service.shell.service import DecoderService
 
 COOKIE = "rappor_decoder_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def service_of(request: Request) -> Service:
+def service_of(request: Request) -> DecoderService:
     """The operations of the app that this request came to."""
-    return cast(Service, request.app.state.service)
+    return cast(DecoderService, request.app.state.service)
 
 
 def current_person(request: Request) -> Person:

@@ -16,9 +16,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.database import Database, check_is_there, make_engine
+from decoder_service.shell.database import ServiceDatabase, check_is_there, make_engine
 from decoder_service.shell.errors import ServiceError, SettingsError
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.platform import check_platform
 from decoder_service.worker.process_limits import die_with_parent
 from decoder_service.worker.worker import Worker
@@ -31,7 +31,7 @@ _DRAIN_SECONDS = 20
 _OF_WORKER = 2  # its connections to PostgreSQL
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: ServiceSettings) -> None:
     """Serve until a signal comes, with a worker beside unless job_slots = 0.
 
     Raises ServiceError when it does not start; the log says why.
@@ -49,7 +49,7 @@ def serve(settings: Settings) -> None:
         raise ServiceError("the service did not start; the reason is in the log above")
 
 
-def work(settings: Settings) -> None:
+def work(settings: ServiceSettings) -> None:
     """Do jobs until a signal comes.
 
     Raises ServiceError where the database is not ready, UnavailableError on Windows.
@@ -70,7 +70,7 @@ def work(settings: Settings) -> None:
         database.close()
 
 
-def _warn_of_key(settings: Settings, log: Log) -> None:
+def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
     """Say that a collector is set and no key for it; one that runs with --open takes none."""
     if settings.collector is not None and settings.collector_key is None:
         way_out = (
@@ -80,14 +80,14 @@ def _warn_of_key(settings: Settings, log: Log) -> None:
         log.warning("no_collector_key", collector=settings.collector, way_out=way_out)
 
 
-def _prepare_to_serve(settings: Settings) -> None:
+def _prepare_to_serve(settings: ServiceSettings) -> None:
     if settings.job_slots:
         check_platform(f"job_slots = {settings.job_slots}, and no worker starts here (0: none)")
     of_worker = _OF_WORKER if settings.job_slots else 0
     prepare_database(settings, settings.database_connections + of_worker)
 
 
-def prepare_database(settings: Settings, connections: int) -> None:
+def prepare_database(settings: ServiceSettings, connections: int) -> None:
     """Bring an empty database up, check any other.
 
     connections: how many of PostgreSQL are taken at once.
@@ -103,19 +103,19 @@ def prepare_database(settings: Settings, connections: int) -> None:
         database.close()
 
 
-def _database(settings: Settings) -> Database:
+def _database(settings: ServiceSettings) -> ServiceDatabase:
     engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
-    return Database(engine)
+    return ServiceDatabase(engine)
 
 
-def _work_beside(settings: Settings) -> None:
+def _work_beside(settings: ServiceSettings) -> None:
     """The process of a worker that the web started; it ends with the web."""
     die_with_parent()
     work(settings)
 
 
 @contextmanager
-def _with_worker(settings: Settings) -> Iterator[None]:
+def _with_worker(settings: ServiceSettings) -> Iterator[None]:
     """A worker in a process of its own; one that dies is started again."""
     if not settings.job_slots:
         yield
@@ -130,7 +130,7 @@ def _with_worker(settings: Settings) -> Iterator[None]:
         keeper.join()
 
 
-def _keep_worker(settings: Settings, stopping: threading.Event) -> None:
+def _keep_worker(settings: ServiceSettings, stopping: threading.Event) -> None:
     context = multiprocessing.get_context("spawn")
     while not stopping.is_set():
         process = context.Process(target=_work_beside, args=(settings,), name="worker")
@@ -151,7 +151,7 @@ def _stop(process: BaseProcess) -> None:
 
 
 @contextmanager
-def running_service(settings: Settings) -> Iterator[tuple[str, FastAPI]]:
+def running_service(settings: ServiceSettings) -> Iterator[tuple[str, FastAPI]]:
     """The service on a thread, with a worker unless job_slots = 0; yields its URL and the app.
 
     Raises ServiceError when it does not start.
@@ -167,12 +167,12 @@ def running_service(settings: Settings) -> Iterator[tuple[str, FastAPI]]:
         yield url, app
 
 
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI, settings: ServiceSettings) -> uvicorn.Config:
     return server_config(app, host=settings.host, port=settings.port, drain_seconds=_DRAIN_SECONDS)
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
+def _listening(settings: ServiceSettings) -> Iterator[socket.socket]:
     """The socket to listen on. Raises SettingsError."""
     try:
         listener = bind(settings.host, settings.port)

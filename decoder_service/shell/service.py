@@ -1,4 +1,4 @@
-"""`Service`: all that the API, the pages and the command line work with, made once."""
+"""`DecoderService`: all that the API, the pages and the command line work with, made once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
 from decoder_service.jobs.rows import count_states, delete_old_jobs
 from decoder_service.jobs.rules import JobLimits, Jobs
 from decoder_service.lists.rules import Lists
-from decoder_service.metrics.collector import Collector
+from decoder_service.metrics.collector import RemoteCollector
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import Role
@@ -35,10 +35,10 @@ from decoder_service.schedules.rules import Schedules
 from decoder_service.schedules.status import Standings
 from decoder_service.schedules.tick import Ticked, Ticker
 from decoder_service.shell.clock import Clock, utc_now
-from decoder_service.shell.database import Database, make_engine
+from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import SettingsError, UnavailableError
 from decoder_service.shell.models import list_contents
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.versions import decoder_version
 from decoder_service.worker.uploads import Reader
 
@@ -50,11 +50,11 @@ BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class DecoderService:
     """The operations on one database."""
 
-    settings: Settings
-    database: Database
+    settings: ServiceSettings
+    database: ServiceDatabase
     clock: Clock
     access: Access
     jobs: Jobs
@@ -135,12 +135,12 @@ class Service:
 
 
 def make_service(
-    settings: Settings,
+    settings: ServiceSettings,
     *,
     clock: Clock = utc_now,
     random_bytes: Callable[[int], bytes] = os.urandom,
     publisher: ReleasePublisher | None = None,
-) -> Service:
+) -> DecoderService:
     """The operations on the database of the settings; no connection is made yet.
 
     publisher: makes and signs releases; None: one that signs nothing.
@@ -152,7 +152,7 @@ def make_service(
         pool_size=settings.database_connections,
         timeout=settings.database_seconds,
     )
-    database = Database(engine)
+    database = ServiceDatabase(engine)
     role_seconds = settings.oidc_role_days * _DAY
     access = Access(database, clock, random_bytes, settings.session_seconds, role_seconds)
     of_person = limits_of(settings)
@@ -175,7 +175,7 @@ def make_service(
     standings = Standings(database, clock, schedules, metrics, *has)
     ticker = Ticker(database, clock, schedules, jobs, causes, collector, standings)
     sending = _sending(settings)
-    return Service(
+    return DecoderService(
         settings=settings,
         database=database,
         clock=clock,
@@ -203,15 +203,15 @@ def make_service(
     )
 
 
-def _collector(settings: Settings) -> Collector | None:
+def _collector(settings: ServiceSettings) -> RemoteCollector | None:
     """The collector of the settings."""
     if settings.collector is None:
         return None
     key = settings.collector_key
-    return Collector(settings.collector, key.get_secret_value() if key else "")
+    return RemoteCollector(settings.collector, key.get_secret_value() if key else "")
 
 
-def _provider(settings: Settings, clock: Clock) -> Provider | None:
+def _provider(settings: ServiceSettings, clock: Clock) -> Provider | None:
     """Where people sign in, beside keys. Raises SettingsError where Authlib is not installed."""
     if settings.oidc_issuer is None:
         return None
@@ -240,7 +240,7 @@ def _provider(settings: Settings, clock: Clock) -> Provider | None:
     return provider
 
 
-def _sending(settings: Settings) -> Sending:
+def _sending(settings: ServiceSettings) -> Sending:
     """How alarms leave."""
     server = None
     if settings.smtp_host is not None:

@@ -34,7 +34,7 @@ _ENVIRONMENT = Environment(
 )
 
 
-class Settings(ServerSettings):
+class ServiceSettings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
     FILE_VARIABLE: ClassVar[str] = FILE_VARIABLE
@@ -104,7 +104,7 @@ class Settings(ServerSettings):
     log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
 
     @model_validator(mode="after")
-    def _safe_together(self) -> Settings:
+    def _safe_together(self) -> ServiceSettings:
         """Refuse what is dangerous unless it is asked for by name."""
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
@@ -154,6 +154,6 @@ def is_safe_url(text: str) -> bool:
     )
 
 
-def load_settings(**chosen: Any) -> Settings:
+def load_settings(**chosen: Any) -> ServiceSettings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
-    return read_settings(Settings, _ENVIRONMENT, chosen)
+    return read_settings(ServiceSettings, _ENVIRONMENT, chosen)

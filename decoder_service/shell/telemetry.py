@@ -6,14 +6,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 
 from decoder_service.alarms.rows import EventState, count_events
 from decoder_service.jobs.claims import live_workers
-from decoder_service.jobs.rows import State, count_states, job_ages
+from decoder_service.jobs.rows import JobState, count_states, job_ages
 from decoder_service.shell.database import now
-from decoder_service.shell.service import Service
+from decoder_service.shell.service import DecoderService
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
-def render(service: Service) -> bytes:
+def render(service: DecoderService) -> bytes:
     """The text that Prometheus reads. Raises StorageError."""
     with service.database.read() as connection:
         at = now(connection)
@@ -24,7 +24,7 @@ def render(service: Service) -> bytes:
     jobs = Gauge(
         "rappor_decoder_jobs", "Jobs that are kept, by state", ["state"], registry=registry
     )
-    for state in State:
+    for state in JobState:
         jobs.labels(state.value).set(states.get(state.value, 0))
     told = Gauge("rappor_decoder_events", "Events of alarms", ["state"], registry=registry)
     for one in EventState:

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from decoder.sources.collector_client import KEY_VARIABLE
 from decoder_service.worker.execution import execute
 from decoder_service.worker.process_limits import die_with_parent, end_with_pipe, limit_resources
-from decoder_service.worker.task import Failed, Finished, Keyed, Task, Told
+from decoder_service.worker.task import Failed, Keyed, Task, TaskFinished, Told
 from rappor_core.errors import RapporError
 
 _TELL_SECONDS = 0.2  # between two messages of one stage
@@ -35,7 +35,7 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
         pipe.send(_outcome(task, pipe))
 
 
-def _outcome(task: Task, pipe: Connection) -> Finished | Failed | None:
+def _outcome(task: Task, pipe: Connection) -> TaskFinished | Failed | None:
     def proceed(keyed: Keyed) -> bool:
         pipe.send(keyed)
         return bool(pipe.recv())

@@ -12,12 +12,12 @@ from decoder.progress import Note, quiet
 from decoder.sources.aggregates import CollectorWindow
 from decoder.sources.density_windows import LocationWindows
 from decoder.sources.windows import Each, sum_of, windows_of_files
-from decoder_service.jobs.specs import JobSpec, Kind, Window
+from decoder_service.jobs.specs import JobKind, JobSpec, WindowSpec
 from rappor_core.aggregate import Aggregate
 
 
 @dataclass(frozen=True)
-class Counts:
+class StoredCounts:
     """Aggregates that are there already: a source for every workflow (`decoder.sources`).
 
     each: windows are put together by day or week; None leaves them as they are.
@@ -77,11 +77,11 @@ def read_counts(
     return tuple(found)
 
 
-def _ask(spec: JobSpec, window: Window, collector: str, note: Note) -> Iterator[Aggregate]:
+def _ask(spec: JobSpec, window: WindowSpec, collector: str, note: Note) -> Iterator[Aggregate]:
     days = (window.first, window.last)
-    if spec.kind == Kind.DENSITY:
+    if spec.kind == JobKind.DENSITY:
         return LocationWindows(collector, days, spec.map.split).read(window.metric, note)
     source = CollectorWindow(collector, window.metric, *days)
-    if spec.kind == Kind.SERIES:
+    if spec.kind == JobKind.SERIES:
         return source.windows(spec.each, note)
     return iter([source.read()])

@@ -17,10 +17,10 @@ from decoder.progress import Progress
 from decoder.sources.windows import Each, sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
 from decoder.workflows.discovery import DiscoverJob, run_discovery
-from decoder.workflows.kinds import Answer, run_own
+from decoder.workflows.kinds import KindAnswer, run_own
 from decoder.workflows.maps import MapJob, run_maps, write_maps
-from decoder_service.jobs.specs import CandidateSpec, JobSpec, Kind, digest
-from decoder_service.worker.counts import Counts, PlaceCounts, read_counts
+from decoder_service.jobs.specs import CandidateSpec, JobKind, JobSpec, digest
+from decoder_service.worker.counts import PlaceCounts, StoredCounts, read_counts
 from decoder_service.worker.kind_summaries import (
     discovery_summary,
     number_summary,
@@ -33,7 +33,7 @@ from decoder_service.worker.outputs import (
     write_number_series,
     write_series_json,
 )
-from decoder_service.worker.task import Finished, Keyed, Task
+from decoder_service.worker.task import Keyed, Task, TaskFinished
 from rappor_core.aggregate import Aggregate
 
 Groups = tuple[tuple[Aggregate, ...], ...]
@@ -57,7 +57,7 @@ class Inputs:
     def metric(self) -> str:
         """Its declared name: of a location without slot and level."""
         name = self.all[0].metric
-        return name.partition("/")[0] if self.spec.kind == Kind.DENSITY else name
+        return name.partition("/")[0] if self.spec.kind == JobKind.DENSITY else name
 
     @property
     def declared_kind(self) -> str:
@@ -65,7 +65,7 @@ class Inputs:
         return str(self.all[0].definition.get("kind", ""))
 
 
-def execute(task: Task, progress: Progress, proceed: Proceed) -> Finished | None:
+def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | None:
     """Do a job.
 
     Args:
@@ -99,7 +99,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> Finished | None
         "notes": list(inputs.notes),
     }
     days = [(one.first_day, one.last_day) for one in inputs.all]
-    return Finished(
+    return TaskFinished(
         params_id=inputs.all[0].params_id,
         first_day=min((str(first) for first, _ in days if first), default=None),
         last_day=max((str(last) for _, last in days if last), default=None),
@@ -117,7 +117,7 @@ def _digests(task: Task) -> dict[str, str | None]:
 def meaning(spec: JobSpec) -> dict[str, Any]:
     """What of a specification changes a result, beside the bytes of counts and lists."""
     names = {"kind", "options", "map", "each"}
-    if spec.kind == Kind.DISCOVER:  # not of others, whose digests stay as they were
+    if spec.kind == JobKind.DISCOVER:  # not of others, whose digests stay as they were
         names.add("find")
     shown: dict[str, Any] = spec.model_dump(mode="json", include=names)
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
@@ -139,16 +139,16 @@ def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
 
 def _decode(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
     _refuse_own_kind(inputs)
-    decoding = run_decode(_job(task, inputs, Counts(inputs.groups[0])), progress)
+    decoding = run_decode(_job(task, inputs, StoredCounts(inputs.groups[0])), progress)
     return write_decoding(decoding, task.folder / "out")
 
 
 def _series(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
-    if inputs.declared_kind != Kind.NUMBER:
+    if inputs.declared_kind != JobKind.NUMBER:
         _refuse_own_kind(inputs)
     each = inputs.spec.each
-    job = _job(task, inputs, Counts(inputs.groups[0], each))
-    if inputs.declared_kind == Kind.NUMBER:
+    job = _job(task, inputs, StoredCounts(inputs.groups[0], each))
+    if inputs.declared_kind == JobKind.NUMBER:
         return write_number_series(_own(job, each, progress), task.folder / "out")
     series = run_series(job, each, progress)
     return write_series_json(series, task.folder / "out")
@@ -162,7 +162,7 @@ def _compare(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
             f"the windows have params_id {before.params_id!a} and {after.params_id!a}: their "
             "reports mean different things; decode each by itself"
         )
-    job = _job(task, inputs, Counts((before, after)))
+    job = _job(task, inputs, StoredCounts((before, after)))
     series = run_series(job, inputs.spec.each, progress)
     return write_comparison(series, task.folder / "out")
 
@@ -182,38 +182,38 @@ def _of_own_kind(task: Task, inputs: Inputs, progress: Progress) -> dict[str, An
     kind = inputs.spec.kind
     if inputs.declared_kind != kind:
         raise DecodeError(f"metric {inputs.metric!a} is not of kind {kind.value!r}")
-    job = replace(_job(task, inputs, Counts(inputs.groups[0])), candidates=CandidateChoice())
-    summarise = {Kind.NUMBER: number_summary, Kind.PAIR: pair_summary}[kind]
+    job = replace(_job(task, inputs, StoredCounts(inputs.groups[0])), candidates=CandidateChoice())
+    summarise = {JobKind.NUMBER: number_summary, JobKind.PAIR: pair_summary}[kind]
     return summarise(_own(job, None, progress))
 
 
 def _own(job: DecodeJob, each: Each | None, progress: Progress) -> dict[str, Any]:
     """What a kind's own decoder found, as in results.json."""
     answer = run_own(job, each, progress)
-    if not isinstance(answer, Answer):
+    if not isinstance(answer, KindAnswer):
         raise DecodeError("the metric has no decoder of its own")
     return answer.content
 
 
 def _discover(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
-    if inputs.declared_kind != Kind.DISCOVER:
+    if inputs.declared_kind != JobKind.DISCOVER:
         raise DecodeError(f"metric {inputs.metric!a} is not of kind 'discover'")
     options = inputs.spec.find.options()
-    source = Counts(inputs.groups[0])
+    source = StoredCounts(inputs.groups[0])
     found = run_discovery(DiscoverJob(source, options, task.folder / "out"), progress)
     return discovery_summary(found)
 
 
 def _refuse_own_kind(inputs: Inputs) -> None:
     """Raises DecodeError for a metric that another kind of job decodes."""
-    if inputs.declared_kind in (Kind.NUMBER, Kind.PAIR, Kind.DISCOVER):
+    if inputs.declared_kind in (JobKind.NUMBER, JobKind.PAIR, JobKind.DISCOVER):
         raise DecodeError(
             f"metric {inputs.metric!a} is of kind {inputs.declared_kind!r}: start a job of kind "
             f"{inputs.declared_kind}"
         )
 
 
-def _job(task: Task, inputs: Inputs, source: Counts) -> DecodeJob:
+def _job(task: Task, inputs: Inputs, source: StoredCounts) -> DecodeJob:
     choice, options = _choice(task, inputs.spec.candidates), inputs.spec.options.options()
     if task.weights is not None:
         options = replace(options, weights=read_weights(task.weights))
@@ -226,12 +226,12 @@ def _choice(task: Task, given: CandidateSpec) -> CandidateChoice:
     return CandidateChoice(numbers=given.numbers, dates=given.dates)
 
 
-_RUN: dict[Kind, Callable[[Task, Inputs, Progress], dict[str, Any]]] = {
-    Kind.DECODE: _decode,
-    Kind.SERIES: _series,
-    Kind.COMPARE: _compare,
-    Kind.DENSITY: _density,
-    Kind.NUMBER: _of_own_kind,
-    Kind.PAIR: _of_own_kind,
-    Kind.DISCOVER: _discover,
+_RUN: dict[JobKind, Callable[[Task, Inputs, Progress], dict[str, Any]]] = {
+    JobKind.DECODE: _decode,
+    JobKind.SERIES: _series,
+    JobKind.COMPARE: _compare,
+    JobKind.DENSITY: _density,
+    JobKind.NUMBER: _of_own_kind,
+    JobKind.PAIR: _of_own_kind,
+    JobKind.DISCOVER: _discover,
 }

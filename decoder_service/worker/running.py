@@ -13,7 +13,7 @@ from decoder_service.jobs.claims import Hold
 from decoder_service.jobs.rows import JobRow
 from decoder_service.worker.child import run
 from decoder_service.worker.folders import JobFolder
-from decoder_service.worker.task import Failed, Finished, Keyed, Task, Told
+from decoder_service.worker.task import Failed, Keyed, Task, TaskFinished, Told
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
@@ -25,7 +25,7 @@ _LOST = {  # by the exit code
     -9: "its process was killed each time, most likely by the system as memory ran out; use a "
     "shorter list, coarser cells or full_fit = false",
 }
-End = Finished | Failed | None
+End = TaskFinished | Failed | None
 
 
 class ForkingError(Exception):

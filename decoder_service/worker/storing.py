@@ -27,14 +27,14 @@ from decoder_service.results.rows import (
     save_result,
 )
 from decoder_service.shell.database import now
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.versions import decoder_version
-from decoder_service.worker.task import Finished, Keyed, Task
+from decoder_service.worker.task import Keyed, Task, TaskFinished
 
 _GONE = "a list of this job was deleted; start it again with another"
 
 
-def make_task(connection: Connection, job: JobRow, folder: Path, settings: Settings) -> Task:
+def make_task(connection: Connection, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
     """Write what a job reads into its folder.
 
     Raises DecodeError where a list or an aggregate is not there any more.
@@ -73,7 +73,7 @@ def _numbers(spec: JobSpec) -> range:
 
 
 def _counts(
-    connection: Connection, spec: JobSpec, number: int, folder: Path, settings: Settings
+    connection: Connection, spec: JobSpec, number: int, folder: Path, settings: ServiceSettings
 ) -> tuple[Path, ...] | None:
     source = spec.sources[number]
     if source.collector is not None:
@@ -120,7 +120,7 @@ def store_result(
     job: JobRow,
     folder: Path,
     keyed: Keyed,
-    finished: Finished,
+    finished: TaskFinished,
     random_bytes: Callable[[int], bytes],
     at: float,
 ) -> str:
@@ -154,7 +154,7 @@ def store_result(
     return row.id
 
 
-def give(connection: Connection, job: JobRow, result_id: str, settings: Settings) -> str:
+def give(connection: Connection, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
     """Let the owner of a job hold a result; its id. Raises QuotaError where it is too much."""
     let_read(connection, result_id, job.owner)
     since = now(connection) - settings.oidc_role_days * 86_400.0

@@ -51,7 +51,7 @@ class Keyed:
 
 
 @dataclass(frozen=True)
-class Finished:
+class TaskFinished:
     """The result is in the folder."""
 
     params_id: str

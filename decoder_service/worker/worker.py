@@ -19,18 +19,18 @@ from sqlalchemy import Connection
 
 from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold, WorkerRow
-from decoder_service.jobs.rows import State
+from decoder_service.jobs.rows import JobState
 from decoder_service.results.rows import result_of_key
 from decoder_service.shell.clock import utc_now
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.shell.errors import ConflictError, StorageError
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.folders import delete_left_folders, make_folder
 from decoder_service.worker.running import Running
 from decoder_service.worker.storing import differences, give, make_task, store_result
-from decoder_service.worker.task import Failed, Finished
+from decoder_service.worker.task import Failed, TaskFinished
 from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0
@@ -44,7 +44,7 @@ class _LostError(StorageError):
 class Worker:
     """Takes and does jobs until it is told to stop."""
 
-    def __init__(self, database: Database, settings: Settings, log: Log) -> None:
+    def __init__(self, database: ServiceDatabase, settings: ServiceSettings, log: Log) -> None:
         self._database = database
         self._settings = settings
         self._log = log
@@ -123,12 +123,12 @@ class Worker:
             except StorageError as error:  # of this job alone: the others are looked after
                 self._strike(job, error)
 
-    def _look_after(self, job: Running, state: State | None) -> None:
+    def _look_after(self, job: Running, state: JobState | None) -> None:
         job.listen()
-        if state is State.CANCELLING:
+        if state is JobState.CANCELLING:
             self._close(job)
-            self._end(job.hold, State.CANCELLED, "cancelled while it ran")
-        elif state is not State.RUNNING:
+            self._end(job.hold, JobState.CANCELLED, "cancelled while it ran")
+        elif state is not JobState.RUNNING:
             self._close(job)  # another worker has it
         elif time.monotonic() < job.not_before:
             return
@@ -142,7 +142,7 @@ class Worker:
         elif time.monotonic() - job.started > self._settings.job_seconds:
             self._close(job)
             most = f"{self._settings.job_seconds:g} seconds"
-            self._end(job.hold, State.FAILED, f"it took longer than {most}, as jobs may take")
+            self._end(job.hold, JobState.FAILED, f"it took longer than {most}, as jobs may take")
         else:
             self._hear(job)
 
@@ -152,7 +152,7 @@ class Worker:
         job.strikes += 1
         job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
         if job.strikes >= _STRIKES and job in self._jobs:
-            self._end(job.hold, State.FAILED, f"it could not be stored: {error}")
+            self._end(job.hold, JobState.FAILED, f"it could not be stored: {error}")
             self._close(job)
 
     def _hear(self, job: Running) -> None:
@@ -177,7 +177,7 @@ class Worker:
         outcome = job.outcome
         try:
             if isinstance(outcome, Failed):
-                self._end(job.hold, State.FAILED, outcome.reason)
+                self._end(job.hold, JobState.FAILED, outcome.reason)
             else:
                 self._finish(job, outcome)
         except _LostError:
@@ -185,10 +185,10 @@ class Worker:
         except StorageError:
             raise  # it is tried again
         except Exception as error:  # no result may stop a worker, and the jobs of all others
-            self._end(job.hold, State.FAILED, running.why(error, self._log))
+            self._end(job.hold, JobState.FAILED, running.why(error, self._log))
         self._close(job)
 
-    def _finish(self, job: Running, outcome: Finished | None) -> None:
+    def _finish(self, job: Running, outcome: TaskFinished | None) -> None:
         with self._database.change() as connection:  # a lease that lasts while files are stored
             claims.renew(connection, job.hold, self._settings.lease_seconds)
         try:
@@ -202,43 +202,43 @@ class Worker:
                 claims.end(connection, job.hold, state, reason, result)
 
     def _stored(
-        self, connection: Connection, job: Running, outcome: Finished | None
-    ) -> tuple[State, str, str | None]:
+        self, connection: Connection, job: Running, outcome: TaskFinished | None
+    ) -> tuple[JobState, str, str | None]:
         """State, reason and result of a job that is done."""
         keyed = job.keyed
         if keyed is None:
-            return State.FAILED, "its process ended too early; this is a defect", None
+            return JobState.FAILED, "its process ended too early; this is a defect", None
         if outcome is not None and job.job.checks is not None:
             return self._compared(connection, job, job.job.checks)
         known = result_of_key(connection, keyed.key)
         if known is not None:
             given = give(connection, job.job, known.id, self._settings)
-            return State.DONE, "computed before: this is the stored result", given
+            return JobState.DONE, "computed before: this is the stored result", given
         if outcome is None:
-            return State.FAILED, "the stored result was deleted meanwhile; start it again", None
+            return JobState.FAILED, "the stored result was deleted meanwhile; start it again", None
         out = job.folder.path / "out"
         size = sum(path.stat().st_size for path in out.iterdir())
         if size > self._settings.max_result_bytes:
             most = self._settings.max_result_bytes
-            return State.FAILED, f"the result has {size:,} bytes, above {most:,}", None
+            return JobState.FAILED, f"the result has {size:,} bytes, above {most:,}", None
         at = utc_now().timestamp()
         result = store_result(connection, job.job, job.folder.path, keyed, outcome, os.urandom, at)
-        return State.DONE, "", give(connection, job.job, result, self._settings)
+        return JobState.DONE, "", give(connection, job.job, result, self._settings)
 
     def _compared(
         self, connection: Connection, job: Running, result: str
-    ) -> tuple[State, str, str | None]:
+    ) -> tuple[JobState, str, str | None]:
         names, total = differences(connection, result, job.folder.path)
         if names:
             text = f"{len(names)} of {total} files differ: {', '.join(names)}"
-            return State.FAILED, text, result
-        return State.DONE, f"decoded again: all {total} files have the same bytes", result
+            return JobState.FAILED, text, result
+        return JobState.DONE, f"decoded again: all {total} files have the same bytes", result
 
-    def _end(self, hold: Hold, state: State, reason: str) -> None:
+    def _end(self, hold: Hold, state: JobState, reason: str) -> None:
         """End a job without a result; one that is being cancelled meanwhile is cancelled."""
         with self._database.change() as connection:
             if not claims.end(connection, hold, state, reason):
-                claims.end(connection, hold, State.CANCELLED, "cancelled while it ran")
+                claims.end(connection, hold, JobState.CANCELLED, "cancelled while it ran")
 
     def _try_again(self, hold: Hold, why: str) -> None:
         """Queue a job again, as long as it has attempts, whose process was lost."""
@@ -267,7 +267,7 @@ class Worker:
         except StorageError:
             raise
         except Exception as error:
-            self._end(hold, State.FAILED, running.why(error, self._log))
+            self._end(hold, JobState.FAILED, running.why(error, self._log))
         return True
 
     def _start(self, hold: Hold) -> None:
@@ -299,6 +299,6 @@ class Worker:
             self._close(job)
             with self._database.change() as connection:
                 if not claims.give_back(connection, job.hold):
-                    claims.end(connection, job.hold, State.CANCELLED, "cancelled while it ran")
+                    claims.end(connection, job.hold, JobState.CANCELLED, "cancelled while it ran")
         with self._database.change() as connection:
             claims.forget_worker(connection, self._row.id)

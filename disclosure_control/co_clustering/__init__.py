@@ -14,7 +14,7 @@ from disclosure_control.co_clustering.engine import (
     merge_small_clusters,
     merge_until_diverse,
 )
-from disclosure_control.co_clustering.grid import CoClustering, Grid
+from disclosure_control.co_clustering.grid import CoClustering, GroupGrid
 from disclosure_control.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
 from disclosure_control.co_clustering.khiops import co_cluster_by_khiops
 from disclosure_control.co_clustering.merges import Merge, Partition
@@ -24,7 +24,7 @@ from disclosure_control.co_clustering.synthesis import draw_numbers, synthesise,
 __all__ = [
     "ClusterClasses",
     "CoClustering",
-    "Grid",
+    "GroupGrid",
     "Intervals",
     "LearntHierarchies",
     "Merge",

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from disclosure_control.co_clustering.grid import Grid
+from disclosure_control.co_clustering.grid import GroupGrid
 from disclosure_control.co_clustering.recoding import Recoded
 from disclosure_control.k_anonymity import Hierarchy
 from disclosure_control.typing import Booleans, Integers
@@ -79,7 +79,9 @@ class ClusterClasses:
         return self.recoded.labels_of(codes)
 
 
-def generalise_clusters(grid: Grid, trees: Mapping[str, Hierarchy] | None = None) -> ClusterClasses:
+def generalise_clusters(
+    grid: GroupGrid, trees: Mapping[str, Hierarchy] | None = None
+) -> ClusterClasses:
     """COC, or COC_HG where learnt trees are given (`LearntHierarchies.trees`)."""
     columns = _column_of_part(grid.recoded)
     holds = np.zeros((len(grid.counts), grid.recoded.num_parts), dtype=bool)
@@ -91,7 +93,7 @@ def generalise_clusters(grid: Grid, trees: Mapping[str, Hierarchy] | None = None
     return _classes(grid, holds, trees)
 
 
-def micro_aggregate(grid: Grid) -> ClusterClasses:
+def micro_aggregate(grid: GroupGrid) -> ClusterClasses:
     """MICRO: of each cluster and column the most frequent part, the first among equals."""
     recoded = grid.recoded
     counts = np.zeros((len(grid.counts), recoded.num_parts), dtype=np.int64)
@@ -108,7 +110,9 @@ def _column_of_part(recoded: Recoded) -> Integers:
     return np.repeat(np.arange(len(recoded.parts)), np.diff(recoded.starts))
 
 
-def _classes(grid: Grid, holds: Booleans, trees: Mapping[str, Hierarchy] | None) -> ClusterClasses:
+def _classes(
+    grid: GroupGrid, holds: Booleans, trees: Mapping[str, Hierarchy] | None
+) -> ClusterClasses:
     recoded, labels = grid.recoded, {}
     for column, (name, kind) in enumerate(recoded.parts.items()):
         own = slice(recoded.starts[column], recoded.starts[column + 1])

@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 from disclosure_control.co_clustering.cost import GridCost
 from disclosure_control.co_clustering.grid import (
     CoClustering,
-    Grid,
+    GroupGrid,
     check_cluster_size,
     count_cells,
 )
@@ -83,7 +83,7 @@ def from_partition(recoded: Recoded, partition: Partition) -> CoClustering:
     return Search(recoded, most).with_dendrogram(Partition(rows, parts))
 
 
-def merge_small_clusters(model: CoClustering, k: int) -> Grid:
+def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
     """Merge clusters of fewer than k rows, each with the one that costs least; then move rows.
 
     Groups of parts stay as they are, and no move leaves a cluster with fewer than k rows. The
@@ -100,12 +100,12 @@ def merge_small_clusters(model: CoClustering, k: int) -> Grid:
     rows = merged(model.partition, merges).rows
     if merges and search.is_by_class(rows):
         rows = search.move_rows(rows, model.partition.parts, k)
-    grid = Grid(model.recoded, Partition(rows, model.partition.parts))
+    grid = GroupGrid(model.recoded, Partition(rows, model.partition.parts))
     cost = search.cost.total(grid.counts, (grid.cluster_sizes, sizes[1]))
     return replace(grid, information=model.information(cost))
 
 
-def merge_until_diverse(model: CoClustering, k: int, column: str, rule: DiversityRule) -> Grid:
+def merge_until_diverse(model: CoClustering, k: int, column: str, rule: DiversityRule) -> GroupGrid:
     """As `merge_small_clusters`, with larger clusters until the parts of a column meet a rule.
 
     Raises TableError for a column that is not there, and a rule that one cluster does not meet.

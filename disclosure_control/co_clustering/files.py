@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from disclosure_control.co_clustering.grid import CoClustering, Grid
+from disclosure_control.co_clustering.grid import CoClustering, GroupGrid
 from disclosure_control.co_clustering.hierarchies import LearntHierarchies
 from disclosure_control.co_clustering.page import render_page
 from disclosure_control.folders import new_folder
@@ -19,7 +19,7 @@ VERSION = 1  # of grid.json
 
 def write_co_clustering(
     model: CoClustering,
-    grid: Grid,
+    grid: GroupGrid,
     learnt: LearntHierarchies,
     folder: Path,
     published: Mapping[str, Sequence[str]] | None = None,
@@ -42,7 +42,7 @@ def write_co_clustering(
     return sorted(path.name for path in folder.iterdir())
 
 
-def grid_to_dict(model: CoClustering, grid: Grid) -> dict[str, Any]:
+def grid_to_dict(model: CoClustering, grid: GroupGrid) -> dict[str, Any]:
     """A grid as plain values: rows of each cluster, parts of each group, pairs of each cell."""
     return {
         "version": VERSION,

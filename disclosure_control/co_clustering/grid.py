@@ -14,7 +14,7 @@ from disclosure_control.typing import Integers
 
 
 @dataclass(frozen=True)
-class Grid:
+class GroupGrid:
     """Groups of rows by groups of parts.
 
     information: share of what the finest grid tells over one cell that this one tells, in [0, 1].
@@ -63,17 +63,17 @@ class CoClustering:
         return self.merges[-1].cost if self.merges else self.cost
 
     @property
-    def finest(self) -> Grid:
+    def finest(self) -> GroupGrid:
         """The grid of least cost."""
         return self.after(0)
 
-    def after(self, num_merges: int) -> Grid:
+    def after(self, num_merges: int) -> GroupGrid:
         """The grid after some merges."""
         cost = self.merges[num_merges - 1].cost if num_merges else self.cost
         partition = merged(self.partition, self.merges[:num_merges])
-        return Grid(self.recoded, partition, self.information(cost))
+        return GroupGrid(self.recoded, partition, self.information(cost))
 
-    def simplify(self, max_groups: int) -> Grid:
+    def simplify(self, max_groups: int) -> GroupGrid:
         """The finest grid of `max_groups` groups or fewer, those of rows and of parts together.
 
         Raises TableError below 2, which is one cell.
@@ -83,7 +83,7 @@ class CoClustering:
         groups = sum(int(axis.max()) + 1 for axis in self.partition.axes)
         return self.after(max(0, groups - max_groups))
 
-    def with_clusters_of(self, k: int) -> Grid:
+    def with_clusters_of(self, k: int) -> GroupGrid:
         """The first grid of the dendrogram in which every cluster of rows has k or more.
 
         As in the thesis. `merge_small_clusters` keeps more at the same k.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from disclosure_control.co_clustering.grid import CoClustering, Grid
+from disclosure_control.co_clustering.grid import CoClustering, GroupGrid
 from disclosure_control.co_clustering.hierarchies import LearntHierarchies
 from disclosure_control.k_anonymity import Hierarchy
 from disclosure_control.typing import Floats
@@ -18,7 +18,7 @@ _LONGEST = 200  # characters of a text
 _FAINTEST = 0.01  # of cells that are drawn
 
 
-def render_page(model: CoClustering, grid: Grid, learnt: LearntHierarchies) -> str:
+def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies) -> str:
     """The page as text. Values are escaped; the longest are cut."""
     environment = Environment(
         loader=PackageLoader("disclosure_control.co_clustering"),
@@ -43,7 +43,7 @@ def render_page(model: CoClustering, grid: Grid, learnt: LearntHierarchies) -> s
     )
 
 
-def _groups(grid: Grid) -> list[dict[str, Any]]:
+def _groups(grid: GroupGrid) -> list[dict[str, Any]]:
     """Each group of values, by column."""
     found = []
     for group, pairs in enumerate(grid.counts.sum(axis=0).tolist()):
@@ -55,7 +55,7 @@ def _groups(grid: Grid) -> list[dict[str, Any]]:
     return found
 
 
-def _picture(grid: Grid) -> dict[str, Any]:
+def _picture(grid: GroupGrid) -> dict[str, Any]:
     """A rectangle for each cell that tells something."""
     told = _told(grid)
     clusters, groups = told.shape
@@ -94,7 +94,7 @@ def _picture(grid: Grid) -> dict[str, Any]:
     }
 
 
-def _told(grid: Grid) -> Floats:
+def _told(grid: GroupGrid) -> Floats:
     """(I, J) what each cell adds to the mutual information of rows and values, in nats."""
     shares = grid.counts / grid.counts.sum()
     chance = shares.sum(axis=1)[:, None] * shares.sum(axis=0)[None, :]

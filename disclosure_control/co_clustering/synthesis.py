@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from disclosure_control.co_clustering.grid import Grid
+from disclosure_control.co_clustering.grid import GroupGrid
 from disclosure_control.co_clustering.recoding import Intervals, Parts
 from disclosure_control.errors import TableError
 from disclosure_control.typing import Floats
 from rappor_core.errors import shown
 
 
-def value_shares(grid: Grid, cluster: int) -> dict[str, Floats]:
+def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
     """By column, the probability of each of its values in a cluster of rows."""
     counts, groups = grid.counts[cluster], grid.partition.parts
     of_group = grid.counts.sum(axis=0)
@@ -33,7 +33,7 @@ def value_shares(grid: Grid, cluster: int) -> dict[str, Floats]:
     return shares
 
 
-def synthesise(grid: Grid, rng: np.random.Generator) -> dict[str, list[str]]:
+def synthesise(grid: GroupGrid, rng: np.random.Generator) -> dict[str, list[str]]:
     """Draw as many rows as the table has, from each cluster as many as it holds.
 
     Each column is drawn on its own. The rows are shuffled, so that their order tells no cluster.

@@ -2,7 +2,7 @@
 
 from disclosure_control.k_anonymity.anonymise import Anonymised, anonymise
 from disclosure_control.k_anonymity.choice import choose_k, loss_by_k, loss_picture
-from disclosure_control.k_anonymity.columns import Columns, Hierarchy, Interval
+from disclosure_control.k_anonymity.columns import Columns, Hierarchy, IntervalColumn
 from disclosure_control.k_anonymity.diversity import ClassDiversity, DiversityRule, class_diversity
 from disclosure_control.k_anonymity.specialisation import specialise, specialise_column
 from disclosure_control.k_anonymity.variants import anonymise_in_one_pass, anonymise_in_packets
@@ -13,7 +13,7 @@ __all__ = [
     "Columns",
     "DiversityRule",
     "Hierarchy",
-    "Interval",
+    "IntervalColumn",
     "anonymise",
     "anonymise_in_one_pass",
     "anonymise_in_packets",

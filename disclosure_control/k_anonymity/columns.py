@@ -130,7 +130,7 @@ class Hierarchy:
 
 
 @dataclass(frozen=True)
-class Interval:
+class IntervalColumn:
     """A column of numbers; two of them are published as the interval that holds both.
 
     low, high: its declared range. A range read off the data would tell of the extreme persons.
@@ -149,7 +149,7 @@ class Interval:
 class Columns:
     """The identifying columns of a table: a tree or a range for each, and a weight (1 if none)."""
 
-    kinds: Mapping[str, Hierarchy | Interval]
+    kinds: Mapping[str, Hierarchy | IntervalColumn]
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -266,12 +266,12 @@ class Rows:
         widths = []
         for name in self.low:
             kind = self.columns.kinds[name]
-            assert isinstance(kind, Interval)  # noqa: S101  encode() put numbers alone into low
+            assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
             widths.append((self.high[name] - self.low[name]) / (kind.high - kind.low))
         return widths
 
 
-def _numbers(name: str, values: Sequence[str], kind: Interval) -> Floats:
+def _numbers(name: str, values: Sequence[str], kind: IntervalColumn) -> Floats:
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError as error:

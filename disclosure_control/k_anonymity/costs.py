@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from disclosure_control.k_anonymity.columns import Columns, Hierarchy, Interval, Rows
+from disclosure_control.k_anonymity.columns import Columns, Hierarchy, IntervalColumn, Rows
 from disclosure_control.typing import Floats, Integers
 
 WHOLE = slice(None)
@@ -54,7 +54,7 @@ class FusionCosts:
             second += of_second[codes[i]][codes[part]]
         for name in rows.low:
             kind, low, high = self.columns.kinds[name], rows.low[name][part], rows.high[name][part]
-            assert isinstance(kind, Interval)  # noqa: S101  encode() put numbers alone into low
+            assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
             own_low, own_high = rows.low[name][i], rows.high[name][i]
             fused = np.maximum(high, own_high) - np.minimum(low, own_low)
             width = fused * (self._weight(name) / (kind.high - kind.low))

@@ -4,7 +4,11 @@ Not for what was decoded from reports: that is private already.
 """
 
 from disclosure_control.mechanisms.budget import BudgetLedger, Charge
-from disclosure_control.mechanisms.grouped_series import Visits, release_grouped_series, rescale
+from disclosure_control.mechanisms.grouped_series import (
+    StationVisits,
+    release_grouped_series,
+    rescale,
+)
 from disclosure_control.mechanisms.ledger_file import make_ledger, open_ledger, read_ledger
 from disclosure_control.mechanisms.noise import (
     add_gaussian,
@@ -28,7 +32,7 @@ from disclosure_control.mechanisms.series import (
 __all__ = [
     "BudgetLedger",
     "Charge",
-    "Visits",
+    "StationVisits",
     "add_gaussian",
     "add_geometric",
     "add_laplace",

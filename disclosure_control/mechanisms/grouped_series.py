@@ -25,7 +25,7 @@ from disclosure_control.typing import Floats, Integers
 
 
 @dataclass(frozen=True)
-class Visits:
+class StationVisits:
     """Events, (events,) each: who, at which station, in which slot. Private."""
 
     persons: Integers
@@ -34,7 +34,7 @@ class Visits:
 
 
 def release_grouped_series(
-    visits: Visits,
+    visits: StationVisits,
     groups: Integers,
     num_slots: int,
     *,
@@ -102,7 +102,7 @@ def rescale(series: Floats, groups: Integers, sizes: Floats) -> Floats:
     return found
 
 
-def _check(visits: Visits, groups: Integers, num_slots: int, max_visits: int) -> None:
+def _check(visits: StationVisits, groups: Integers, num_slots: int, max_visits: int) -> None:
     sizes = {len(visits.persons), len(visits.stations), len(visits.slots)}
     if len(sizes) != 1 or not len(groups) or groups.min() < 0 or min(num_slots, max_visits) < 1:
         raise TableError(
@@ -118,8 +118,8 @@ def _check(visits: Visits, groups: Integers, num_slots: int, max_visits: int) ->
 
 
 def _bounded(
-    visits: Visits, groups: Integers, num_slots: int, most: int, rng: np.random.Generator
-) -> Visits:
+    visits: StationVisits, groups: Integers, num_slots: int, most: int, rng: np.random.Generator
+) -> StationVisits:
     """One random event of each person, group and slot; then `most` random ones of each person."""
     order = rng.permutation(len(visits.persons))
     persons, stations, slots = (
@@ -132,4 +132,4 @@ def _bounded(
     starts = np.flatnonzero(np.r_[True, who[1:] != who[:-1]]) if len(who) else np.zeros(0, int)
     rank = np.arange(len(who)) - np.repeat(starts, np.diff([*starts, len(who)]))
     chosen = first[rank < most]
-    return Visits(persons[chosen], stations[chosen], slots[chosen])
+    return StationVisits(persons[chosen], stations[chosen], slots[chosen])

@@ -9,7 +9,7 @@ from disclosure_control.synthetic_rows.domain import (
     load_row_domain,
 )
 from disclosure_control.synthetic_rows.estimates import (
-    CellEstimates,
+    DecodedCells,
     SlotMap,
     draw_shares,
     pair_estimates,
@@ -37,9 +37,9 @@ from disclosure_control.synthetic_rows.private_histogram import (
 __all__ = [
     "Baseline",
     "Categories",
-    "CellEstimates",
     "Combined",
     "DPCocGen",
+    "DecodedCells",
     "EqualBins",
     "KdTree",
     "NoisyHistogram",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from disclosure_control.errors import TableError
-from disclosure_control.synthetic_rows.estimates import CellEstimates, draw_shares
+from disclosure_control.synthetic_rows.estimates import DecodedCells, draw_shares
 from disclosure_control.typing import Floats
 
 MOST_VALUES = 100_000_000  # of all sets: rows by columns
@@ -21,7 +21,7 @@ def check_size(num_rows: int, num_columns: int, num_sets: int = 1) -> None:
 
 
 def synthesise_decoded(
-    estimates: CellEstimates,
+    estimates: DecodedCells,
     *,
     num_sets: int = 20,
     num_rows: int | None = None,
@@ -51,7 +51,7 @@ def synthesise_decoded(
 
 
 def _rows(
-    estimates: CellEstimates, shares: Floats, wanted: int, rng: np.random.Generator
+    estimates: DecodedCells, shares: Floats, wanted: int, rng: np.random.Generator
 ) -> dict[str, list[str]]:
     drawn = rng.multinomial(wanted, shares / shares.sum())
     order = rng.permutation(np.repeat(np.arange(len(drawn)), drawn)).tolist()

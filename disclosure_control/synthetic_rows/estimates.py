@@ -42,7 +42,7 @@ class PairTable(Protocol):
 
 
 @dataclass(frozen=True)
-class CellEstimates:
+class DecodedCells:
     """Unbiased shares of cells that together are everything.
 
     columns: names.  cells: the value of each column, (M,) tuples.  estimate: (M,), may be negative.
@@ -90,7 +90,7 @@ class CellEstimates:
             return self.covariance
         return np.diag(self.covariance).copy()
 
-    def without_small(self, min_low: float, z: float = 1.96) -> CellEstimates:
+    def without_small(self, min_low: float, z: float = 1.96) -> DecodedCells:
         """Pool the cells whose lower end, z errors below the estimate, is under `min_low`.
 
         The pool is one cell with `*` in every column, or one of each group, whose first column
@@ -135,7 +135,7 @@ class CellEstimates:
                 found[own[self.estimate[own].argmin()]] = False
         return found
 
-    def without_few(self, min_reports: int, step: int) -> CellEstimates:
+    def without_few(self, min_reports: int, step: int) -> DecodedCells:
         """Leave out groups of few reports, as slots; reports are rounded down to multiples first.
 
         What remains weighs as its rounded reports. Raises TableError where nothing does.
@@ -164,7 +164,7 @@ class CellEstimates:
         )
 
 
-def pair_estimates(table: PairTable) -> CellEstimates:
+def pair_estimates(table: PairTable) -> DecodedCells:
     """The cells of a joint table of two metrics, or of a pair metric.
 
     Raises TableError for a table that has no covariance: its rows would look surer than they are.
@@ -173,7 +173,7 @@ def pair_estimates(table: PairTable) -> CellEstimates:
         raise TableError("the joint table has no covariance of its cells")
     cells = tuple((row, column) for row in table.rows for column in table.columns)
     days = (getattr(table, "first_day", None), getattr(table, "last_day", None))
-    return CellEstimates(
+    return DecodedCells(
         table.of, cells, table.estimate.ravel(), table.covariance, table.num_reports, *days
     )
 
@@ -194,7 +194,7 @@ def slot_estimates(
     first_day: date | None = None,
     last_day: date | None = None,
     columns: tuple[str, str] = ("slot", "cell"),
-) -> CellEstimates:
+) -> DecodedCells:
     """Cells by slot: a row is one device in one slot, and no device is followed over slots.
 
     A slot weighs as its number of reports, which is known. Errors of cells are taken as
@@ -210,7 +210,7 @@ def slot_estimates(
     estimate = np.concatenate([p * one.estimate for p, one in zip(parts, maps, strict=True)])
     errors = np.concatenate([p * one.std_error for p, one in zip(parts, maps, strict=True)])
     groups = np.repeat(np.arange(len(maps)), [len(one.cells) for one in maps])
-    return CellEstimates(
+    return DecodedCells(
         columns,
         cells,
         estimate,
@@ -224,7 +224,7 @@ def slot_estimates(
 
 
 def draw_shares(
-    estimates: CellEstimates, num_sets: int, rng: np.random.Generator | None = None
+    estimates: DecodedCells, num_sets: int, rng: np.random.Generator | None = None
 ) -> Floats:
     """Draw tables of shares, (num_sets, M): each N(estimate, covariance), then made a law.
 
@@ -245,7 +245,7 @@ def draw_shares(
     return np.array([_nearest_law(one, estimates) for one in drawn])
 
 
-def _nearest_law(drawn: Floats, estimates: CellEstimates) -> Floats:
+def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
     """The law nearest to drawn shares (M,), by variances; each group with its sum."""
     variances = np.maximum(estimates.variances, np.finfo(float).tiny)
     if estimates.groups is None:

@@ -19,12 +19,12 @@ from scipy import stats
 
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.expected_answers import Answer, expected
+from privacy_audit.black_box.expected_answers import ExpectedReport, expected
 from privacy_audit.black_box.lives import (
     NOTHING,
     AuditedClient,
     Event,
-    Seen,
+    SeenReport,
     Step,
     Value,
     WholeLife,
@@ -41,7 +41,7 @@ from privacy_audit.black_box.shown_metrics import (
     looks_another,
     nearly_clear,
 )
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.loading import MetricsFile
@@ -78,7 +78,7 @@ class Lived(NamedTuple):
         return Lived(sums[0], sums[1], sums[2], sums[3], kinds)
 
 
-def live(source: Source, name: str, devices: int, *, clear: bool, upkeep: bool) -> Lived:
+def live(source: ClientSource, name: str, devices: int, *, clear: bool, upkeep: bool) -> Lived:
     """So many devices of a declared metric. Raises ClientError.
 
     clear: with next to no noise.  upkeep: silent periods are filled by the client.
@@ -87,7 +87,7 @@ def live(source: Source, name: str, devices: int, *, clear: bool, upkeep: bool) 
     shown = exchanged(
         MetricsFile({m.name: m for m in file.parts(name)}), nearly_clear if clear else _as_declared
     )
-    own = Source(compiled_text(shown), source.command)
+    own = ClientSource(compiled_text(shown), source.command)
     parts = shown.parts(name)
     draw = Random(os.urandom(16))
     steps = [_steps(parts, draw, upkeep=upkeep) for _ in range(devices)]
@@ -165,7 +165,7 @@ def _events(metric: Metric, steps: tuple[Step, ...]) -> Iterator[Event]:
 
 
 def _compared(
-    parts: tuple[Metric, ...], steps: list[tuple[Step, ...]], seen: list[list[Seen]]
+    parts: tuple[Metric, ...], steps: list[tuple[Step, ...]], seen: list[list[SeenReport]]
 ) -> Lived:
     by_name = {metric.name: metric for metric in parts}
     another = missing = extra = total = 0
@@ -245,4 +245,4 @@ def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Chec
     )  # fmt: skip
 
 
-__all__ = ["Answer", "AuditedClient", "answer_checks", "left_out", "live"]
+__all__ = ["AuditedClient", "ExpectedReport", "answer_checks", "left_out", "live"]

@@ -19,13 +19,13 @@ from typing import Final, NamedTuple
 
 from client_sdk.privacy_level import PrivacyLevel
 from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.lives import Event, Seen, Value, WholeLife
+from privacy_audit.black_box.lives import Event, SeenReport, Value, WholeLife
 from privacy_audit.black_box.power import one_of
 from privacy_audit.black_box.scenario import start_days
 from privacy_audit.black_box.scenarios import values_of
 from privacy_audit.black_box.sdk_client import SdkClient, next_version
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import MEAN_DAYS, day_of, last_day, period_number
 from rappor_core.metrics.compiled import compiled_text
@@ -65,7 +65,7 @@ class Spent(NamedTuple):
     wrong: tuple[str, ...]
 
 
-def budget_checks(source: Source, names: tuple[str, ...], *, upkeep: bool) -> Iterator[Check]:
+def budget_checks(source: ClientSource, names: tuple[str, ...], *, upkeep: bool) -> Iterator[Check]:
     """All bounds, of the metrics of those names together. Raises ClientError."""
     file = source.file()
     own = [
@@ -111,12 +111,12 @@ def _under_level(file: MetricsFile, level: PrivacyLevel, draw: Random) -> list[S
     return [_spent(file, reports, math.inf, level) for reports in seen]
 
 
-def _expiry(source: Source, file: MetricsFile, draw: Random) -> Check:
+def _expiry(source: ClientSource, file: MetricsFile, draw: Random) -> Check:
     """Devices that are opened, and record, before and long after their metrics expire."""
     lives = [
         WholeLife(os.urandom(32), tuple(_late_events(file, draw))) for _ in range(FILES * DEVICES)
     ]
-    client = Source(compiled_text(file), source.command).open()
+    client = ClientSource(compiled_text(file), source.command).open()
     try:
         with client_errors():
             seen = client.live(lives)
@@ -150,7 +150,9 @@ def _recordable(metric: Metric, *, upkeep: bool) -> bool:
     return upkeep or not metric.rules.collected
 
 
-def _run(source: Source, shown: MetricsFile, kind: str, budget: float, draw: Random) -> list[Spent]:
+def _run(
+    source: ClientSource, shown: MetricsFile, kind: str, budget: float, draw: Random
+) -> list[Spent]:
     """Devices under one budget."""
     first = shown if kind == "person" else shown.replace(budget=budget)
     versions: tuple[MetricsFile, ...] = ()
@@ -169,7 +171,7 @@ def _run(source: Source, shown: MetricsFile, kind: str, budget: float, draw: Ran
         with client_errors():
             seen = SdkClient(first, level).live(lives, versions)
     else:
-        client = Source(compiled_text(first), source.command).open()
+        client = ClientSource(compiled_text(first), source.command).open()
         try:
             with client_errors():
                 seen = client.live(lives)
@@ -202,10 +204,10 @@ def _pool(metric: Metric) -> list[Value]:
 
 
 def _spent(
-    file: MetricsFile, reports: list[Seen], budget: float, level: PrivacyLevel | None = None
+    file: MetricsFile, reports: list[SeenReport], budget: float, level: PrivacyLevel | None = None
 ) -> Spent:
     """At least: two answers whose responses are alike are counted as one."""
-    by_line: dict[str, list[Seen]] = defaultdict(list)
+    by_line: dict[str, list[SeenReport]] = defaultdict(list)
     for report in reports:
         by_line[report.metric.partition("/")[0]].append(report)
     total, wrong, own_level = 0.0, [], level or PrivacyLevel()
@@ -227,7 +229,7 @@ def _spent(
     return Spent(total, budget, tuple(wrong))
 
 
-def _too_often(metric: Metric, own: list[Seen], level: PrivacyLevel) -> Iterator[str]:
+def _too_often(metric: Metric, own: list[SeenReport], level: PrivacyLevel) -> Iterator[str]:
     """Of a window less than one period's tolerance is allowed: months differ."""
     place = metric.location
     if place is not None and place.mode == "window":

@@ -15,12 +15,12 @@ from random import Random
 from typing import Final
 
 from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.expected_answers import Answer, expected
-from privacy_audit.black_box.lives import NOTHING, Event, Seen, Step, Value, WholeLife
+from privacy_audit.black_box.expected_answers import ExpectedReport, expected
+from privacy_audit.black_box.lives import NOTHING, Event, SeenReport, Step, Value, WholeLife
 from privacy_audit.black_box.power import one_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import PERIOD_DAYS, day_of
 from rappor_core.metrics.compiled import compiled_text
@@ -51,7 +51,7 @@ def left_out(metric: Metric, *, upkeep: bool) -> str:
     return "" if upkeep or not metric.rules.collected else "the protocol of --command has no upkeep"
 
 
-def calendar_checks(source: Source, name: str, *, upkeep: bool) -> Iterator[Check]:
+def calendar_checks(source: ClientSource, name: str, *, upkeep: bool) -> Iterator[Check]:
     """All calendars of one declared metric. Raises ClientError."""
     for calendar in CALENDARS:
         some = {m.name: _unlimited(m, calendar) for m in source.file().parts(name)}
@@ -73,7 +73,7 @@ def calendar_checks(source: Source, name: str, *, upkeep: bool) -> Iterator[Chec
             )
             for one in steps
         ]
-        client = Source(compiled_text(shown), source.command).open()
+        client = ClientSource(compiled_text(shown), source.command).open()
         try:
             with client_errors():
                 seen = client.live(lives, versions)
@@ -139,7 +139,10 @@ def _versions(file: MetricsFile) -> tuple[MetricsFile, ...]:
 
 
 def _check(
-    parts: tuple[Metric, ...], calendar: str, steps: list[tuple[Step, ...]], seen: list[list[Seen]]
+    parts: tuple[Metric, ...],
+    calendar: str,
+    steps: list[tuple[Step, ...]],
+    seen: list[list[SeenReport]],
 ) -> Check:
     by_name = {metric.name: metric for metric in parts}
     redrawn = moved = total = 0
@@ -154,7 +157,7 @@ def _check(
             wanted = {(one.metric, one.day): one for one in answers}
         responses: dict[object, set[bytes]] = defaultdict(set)
         for report in reports:
-            answer: Answer | None = wanted.get((report.metric, report.day))
+            answer: ExpectedReport | None = wanted.get((report.metric, report.day))
             if answer is None or answer.bits is not None:
                 responses["" if answer is None else answer.bits].add(report.bits)
                 total += 1

@@ -12,7 +12,7 @@ from typing import Final
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.observables import Crowd, comparable
 from privacy_audit.black_box.power import one_of
-from privacy_audit.black_box.witness import Device, Request
+from privacy_audit.black_box.witness import WitnessedDevice, WitnessedRequest
 
 BOX: Final = "installations"
 
@@ -48,14 +48,14 @@ def conduct_checks(crowd: Crowd) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _of_all(what: str, devices: list[Device], wrong: list[str]) -> Check:
+def _of_all(what: str, devices: list[WitnessedDevice], wrong: list[str]) -> Check:
     found = f"{wrong[0][:200]} ({len(wrong):,} times)" if wrong else ""
     return exact("", what, BOX, found, one_of(len(devices), "devices"))
 
 
-def _of_retries(devices: list[Device]) -> Check:
+def _of_retries(devices: list[WitnessedDevice]) -> Check:
     """What the collector did not take comes again as it was, once."""
-    odd, number = list[Request](), 0
+    odd, number = list[WitnessedRequest](), 0
     for device in devices:
         answered = [_bytes(one) for some in device.requests for one in some]
         tries = [_bytes(one) for one in device.refused]
@@ -71,5 +71,5 @@ def _of_retries(devices: list[Device]) -> Check:
     )  # fmt: skip
 
 
-def _bytes(request: Request) -> Request:
+def _bytes(request: WitnessedRequest) -> WitnessedRequest:
     return request._replace(connection=0)

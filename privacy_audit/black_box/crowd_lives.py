@@ -12,7 +12,7 @@ from privacy_audit.black_box.lives import Value, time_of
 from privacy_audit.black_box.number_scenarios import MOST_RECORDED
 from privacy_audit.black_box.observables import Crowd
 from privacy_audit.black_box.scenarios import free, values_of
-from privacy_audit.black_box.witness import Asked, Recorded, Sitting, Witnessed
+from privacy_audit.black_box.witness import Recorded, Sitting, Witnessed, WitnessTask
 from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
 from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
@@ -156,7 +156,7 @@ def _numbers(metric: Metric, pool: list[float]) -> list[Value]:
 def run_crowd(
     metrics: str,
     root: Path,
-    run: Callable[[list[Asked]], list[Witnessed]],
+    run: Callable[[list[WitnessTask]], list[Witnessed]],
     file: MetricsFile,
     devices: int,
 ) -> Crowd:
@@ -173,7 +173,7 @@ def run_crowd(
         (a, devices, seeds[1], HERE, "here"), (b, devices, seeds[2], HERE, "b"),
     )  # fmt: skip
     asked = [
-        Asked(metrics, str(root / where), seed, machine, (life,) * number, DELIVERY)
+        WitnessTask(metrics, str(root / where), seed, machine, (life,) * number, DELIVERY)
         for life, number, seed, machine, where in conditions
     ]
     first, second = run(asked[:4]), run(asked[4:])  # the same paths again

@@ -23,7 +23,7 @@ from privacy_audit.black_box.noise_sums import (
 from privacy_audit.black_box.number_scenarios import within_a_stratum
 from privacy_audit.black_box.power import chance_off, correlated, one_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import day_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
@@ -39,7 +39,7 @@ SERIES = 5  # reports of each device, for the second round alone
 Asked = list[tuple[bytes, Value]]
 
 
-def derive(source: Source, metric: str, asked: Asked) -> list[Derived]:
+def derive(source: ClientSource, metric: str, asked: Asked) -> list[Derived]:
     """Ask a client that was started for this question alone. Raises ClientError."""
     client = source.open()
     try:
@@ -49,7 +49,7 @@ def derive(source: Source, metric: str, asked: Asked) -> list[Derived]:
         client.close()
 
 
-def second_round(source: Source, metric: str, day: int, asked: Asked) -> list[bytes]:
+def second_round(source: ClientSource, metric: str, day: int, asked: Asked) -> list[bytes]:
     """`SERIES` reports of each device, in order. Raises ClientError."""
     client = source.open()
     try:
@@ -254,7 +254,9 @@ def _cohorts(
     )  # fmt: skip
 
 
-def sources(source: Source, parts: Sequence[Metric]) -> tuple[Source, str, Source]:
+def sources(
+    source: ClientSource, parts: Sequence[Metric]
+) -> tuple[ClientSource, str, ClientSource]:
     """Clients of `twins`."""
     both, name, other = twins(parts)
     return (

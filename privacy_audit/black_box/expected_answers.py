@@ -18,7 +18,7 @@ from rappor_core.metrics.metric import Metric
 SATURDAY = 5
 
 
-class Answer(NamedTuple):
+class ExpectedReport(NamedTuple):
     """One report that a device must send.
 
     metric: its name.  day: which it states.  bits: B of the answer; None where a cut of the
@@ -37,7 +37,7 @@ def expected(
     cohort: int,
     steps: tuple[Step, ...],
     hour: Callable[[int], int] | None = None,
-) -> list[Answer]:
+) -> list[ExpectedReport]:
     """All reports of a life, in the order of days.
 
     parts: sub-metrics of one declared name.  shown: the one whose name a report had: it tells the
@@ -76,9 +76,9 @@ class _Memory:
         return self.fallback, "fallback"
 
 
-def _of_values(metric: Metric, cohort: int, steps: Iterable[Step]) -> list[Answer]:
+def _of_values(metric: Metric, cohort: int, steps: Iterable[Step]) -> list[ExpectedReport]:
     """One report a period; `no_data` of silent periods, as far back as days are accepted."""
-    memory, found = _Memory(metric, cohort), list[Answer]()
+    memory, found = _Memory(metric, cohort), list[ExpectedReport]()
     last: int | None = None
     for day, value in steps:
         present = period_number(metric.period, day)
@@ -86,11 +86,13 @@ def _of_values(metric: Metric, cohort: int, steps: Iterable[Step]) -> list[Answe
             first = max(last + 1, period_number(metric.period, day - metric.accept_days))
             for period in range(first, present):
                 bits, kind = memory.answer(metric.no_data)
-                found.append(Answer(metric.name, last_day(metric.period, period), bits, kind))
+                found.append(
+                    ExpectedReport(metric.name, last_day(metric.period, period), bits, kind)
+                )
                 last = period
         if value == NOTHING or last == present:
             continue
-        found.append(Answer(metric.name, day, *memory.answer(value)))
+        found.append(ExpectedReport(metric.name, day, *memory.answer(value)))
         last = present
     return found if metric.max_reports is None else found[: metric.max_reports]
 
@@ -110,12 +112,12 @@ def _closed(metric: Metric, days: Iterable[int], late: int) -> list[int]:
     return found
 
 
-def _of_numbers(metric: Metric, cohort: int, steps: Iterable[Step]) -> list[Answer]:
+def _of_numbers(metric: Metric, cohort: int, steps: Iterable[Step]) -> list[ExpectedReport]:
     """One report of each period that is over; of mode `once` of one among them."""
     steps = list(steps)
     kept = {period_number(metric.period, day): value for day, value in steps if value != NOTHING}
     return [
-        Answer(
+        ExpectedReport(
             metric.name, last_day(metric.period, period), _symbol(metric, cohort, kept.get(period)),
             "value" if period in kept else "no_data",
         )
@@ -135,7 +137,7 @@ def _of_places(
     cohort: int,
     steps: Iterable[Step],
     hour: Callable[[int], int] | None,
-) -> list[Answer]:
+) -> list[ExpectedReport]:
     """One for each slot of each period that is over: where the device was, or what is held.
 
     Of the modes `window` and `once` what would be answered: they report few of them.
@@ -145,7 +147,7 @@ def _of_places(
     steps = list(steps)
     stays = {period_number(shown.period, stay[0]): stay for stay in steps if stay[1] != NOTHING}
     own = [m for m in parts if m.location is not None and m.location.level == location.level]
-    memory, found = _Memory(shown, cohort), list[Answer]()
+    memory, found = _Memory(shown, cohort), list[ExpectedReport]()
     for period in _closed(shown, [day for day, _ in steps], 1):
         oldest = period - location.hold
         if location.turn == "fresh":  # no block answers with what another one saw
@@ -156,10 +158,10 @@ def _of_places(
             where = next((value for at, value in seen if _in_slot(part, at, hour)), None)
             value, day = _place(part, where), last_day(shown.period, period)
             if location.mode == "memo":
-                found.append(Answer(part.name, day, *memory.answer(value)))
+                found.append(ExpectedReport(part.name, day, *memory.answer(value)))
             else:
                 kind = "value" if isinstance(where, tuple) else "no_data"
-                found.append(Answer(part.name, day, part.value_bits(value, cohort), kind))
+                found.append(ExpectedReport(part.name, day, part.value_bits(value, cohort), kind))
     return found
 
 

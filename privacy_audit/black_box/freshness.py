@@ -18,10 +18,10 @@ from scipy import stats
 
 from privacy_audit.black_box.checks import Check, test
 from privacy_audit.black_box.derivations import a_day
-from privacy_audit.black_box.lives import Life, Seen
+from privacy_audit.black_box.lives import Life, SeenReport
 from privacy_audit.black_box.power import all_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
@@ -43,7 +43,7 @@ def left_out(metric: Metric) -> str:
     return "" if 0 < m.q2 < PROBABILITY_SCALE else "it has no second round"
 
 
-def freshness_checks(source: Source, metric: Metric, reports: int) -> Iterator[Check]:
+def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iterator[Check]:
     """Equal reports and pieces of them. reports: of one opened device. Raises ClientError."""
     value = disjoint(metric, values_of(metric))[0]
     secret, day = os.urandom(32), a_day(metric)
@@ -63,7 +63,7 @@ def freshness_checks(source: Source, metric: Metric, reports: int) -> Iterator[C
         client.close()
 
 
-def _equal(metric: Metric, permanent: int, seen: list[list[Seen]], how: str) -> Check:
+def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: str) -> Check:
     """Pairs of equal pieces, of the piece with the smallest p-value. permanent: B'."""
     width, n = metric.params.report_bytes, sum(map(len, seen))
     raw = np.frombuffer(b"".join(r.bits for some in seen for r in some), dtype=np.uint8)

@@ -22,7 +22,7 @@ from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.conduct import conduct_checks
 from privacy_audit.black_box.crowd_lives import OFTEN, withdrawn_lives
 from privacy_audit.black_box.expected_answers import expected
-from privacy_audit.black_box.lives import NOTHING, Seen, Step, hour_of
+from privacy_audit.black_box.lives import NOTHING, SeenReport, Step, hour_of
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
 from privacy_audit.black_box.observables import Crowd, influence_checks, observable_checks, seen_of
 from privacy_audit.black_box.power import one_of, shifted
@@ -30,11 +30,11 @@ from privacy_audit.black_box.shown_metrics import exchanged, looks_another, near
 from privacy_audit.black_box.state_files import file_checks
 from privacy_audit.black_box.withdrawals import answered_again, withdrawal_checks
 from privacy_audit.black_box.witness import (
-    Asked,
-    Device,
     Influence,
     Sitting,
     Witnessed,
+    WitnessedDevice,
+    WitnessTask,
     influences,
     witness,
 )
@@ -46,7 +46,7 @@ from rappor_core.metrics.metric import Metric
 BOX: Final = "installations"
 
 
-class Found(NamedTuple):
+class ObservedCrowd(NamedTuple):
     """What all processes of a crowd saw. clear: lives with next to no noise.
 
     again: metrics of `consented`, the lives in which consent is withdrawn and given again.
@@ -81,13 +81,15 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
     yield from _apart(file, [*crowd.usual.devices, *crowd.anew.devices])
 
 
-def _run(file: MetricsFile, clear: MetricsFile, root: Path, processes: int, devices: int) -> Found:
-    def run(tasks: list[Asked]) -> list[Witnessed]:
+def _run(
+    file: MetricsFile, clear: MetricsFile, root: Path, processes: int, devices: int
+) -> ObservedCrowd:
+    def run(tasks: list[WitnessTask]) -> list[Witnessed]:
         return each_alone(witness, tasks, processes)
 
     crowd = crowd_lives.run_crowd(compiled_text(file), root, run, file, devices)
     changing = crowd_lives.lives(clear)[2]
-    asked = Asked(compiled_text(clear), str(root / "clear"), os.urandom(32), crowd_lives.HERE,
+    asked = WitnessTask(compiled_text(clear), str(root / "clear"), os.urandom(32), crowd_lives.HERE,
                   (changing,) * devices, crowd_lives.DELIVERY)  # fmt: skip
     again = answered_again(file)
     consented = replace(
@@ -96,11 +98,11 @@ def _run(file: MetricsFile, clear: MetricsFile, root: Path, processes: int, devi
     )  # fmt: skip
     shown, new = run([asked, consented])
     (told,) = each_alone(influences, [replace(asked, metrics=compiled_text(file))], 1)
-    return Found(crowd, shown, told, again, new)
+    return ObservedCrowd(crowd, shown, told, again, new)
 
 
 def _answers(
-    clear: MetricsFile, life: tuple[Sitting, ...], devices: list[Device]
+    clear: MetricsFile, life: tuple[Sitting, ...], devices: list[WitnessedDevice]
 ) -> Iterator[Check]:
     """Reports of whole installations are the answers that the declaration asks for."""
     for metric in clear.declared:
@@ -131,7 +133,7 @@ def _steps(metric: Metric, life: tuple[Sitting, ...]) -> tuple[Step, ...]:
 
 
 def _compared(
-    parts: tuple[Metric, ...], steps: tuple[Step, ...], reports: list[Seen]
+    parts: tuple[Metric, ...], steps: tuple[Step, ...], reports: list[SeenReport]
 ) -> tuple[int, int, int]:
     """How many reports gave another answer, how many are missing or too many, and of how many."""
     if not reports:
@@ -154,7 +156,7 @@ def _compared(
     return another, off, len(found)
 
 
-def _cohorts(file: MetricsFile, devices: list[Device]) -> Check:
+def _cohorts(file: MetricsFile, devices: list[WitnessedDevice]) -> Check:
     """Devices of independent randomness, by the cohort that most of them are in."""
     p_values, found, fewest, chance = [1.0], [(1.0, "there are no cohorts")], len(devices), 1.0
     seen = [seen_of(device) for device in devices]
@@ -173,7 +175,7 @@ def _cohorts(file: MetricsFile, devices: list[Device]) -> Check:
     )  # fmt: skip
 
 
-def _apart(file: MetricsFile, devices: list[Device]) -> Iterator[Check]:
+def _apart(file: MetricsFile, devices: list[WitnessedDevice]) -> Iterator[Check]:
     """Two metrics that take one value on one day: their noise is drawn apart."""
     if OFTEN not in file.metrics:
         return

@@ -53,7 +53,7 @@ class WholeLife(NamedTuple):
     events: tuple[Event, ...]
 
 
-class Seen(NamedTuple):
+class SeenReport(NamedTuple):
     """One report as it was read from wire bytes. day: since 1970-01-01, UTC."""
 
     metric: str
@@ -69,7 +69,7 @@ class LinkedLife(NamedTuple):
     steps: tuple[tuple[int, tuple[Value, Value]], ...]
 
 
-Linked = tuple[Seen, Seen]  # the two sides of a linked report
+Linked = tuple[SeenReport, SeenReport]  # the two sides of a linked report
 
 
 class Derived(NamedTuple):
@@ -83,13 +83,13 @@ class Derived(NamedTuple):
 class AuditedClient(Protocol):
     """A client under audit. Devices are opened anew for each step of each life."""
 
-    def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[Seen]]:
+    def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
         """The mechanism alone: one report for each step; no ledger, no limits.
 
         together: at most so many steps of a device between two openings.
         """
 
-    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[Seen]]:
+    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[SeenReport]]:
         """The device with its ledger: all reports that it queued, in order.
 
         renewed: the step from which on the app declares other chances; 0: it never does.
@@ -97,7 +97,7 @@ class AuditedClient(Protocol):
 
     def live(
         self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
-    ) -> list[list[Seen]]:
+    ) -> list[list[SeenReport]]:
         """Devices with several metrics: all reports that each queued, in order.
 
         versions: files of later versions of the app, of which events tell the number from 1.

@@ -14,7 +14,7 @@ import numpy as np
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.derivations import BOX
-from privacy_audit.black_box.lives import NOTHING, Life, Seen, Value
+from privacy_audit.black_box.lives import NOTHING, Life, SeenReport, Value
 from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.number_scenarios import (
     left_out_of_devices,
@@ -23,7 +23,7 @@ from privacy_audit.black_box.number_scenarios import (
 )
 from privacy_audit.black_box.power import chance_off, one_of
 from privacy_audit.black_box.scenario import DEVICE_PERIODS, start_days
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import period_number
 from rappor_core.mechanism import PROBABILITY_SCALE
@@ -32,7 +32,7 @@ from rappor_core.metrics.metric import Metric
 DEVICES = 400
 
 
-def kept_over_periods(source: Source, metric: Metric) -> Iterator[Check]:
+def kept_over_periods(source: ClientSource, metric: Metric) -> Iterator[Check]:
     """All that fits the metric. Raises ClientError."""
     if metric.kind != "number" or left_out_of_devices(metric):
         return
@@ -43,7 +43,7 @@ def kept_over_periods(source: Source, metric: Metric) -> Iterator[Check]:
         yield cut_check(metric, first_and_last(source, metric))
 
 
-def asked_when(source: Source, metric: Metric) -> list[tuple[int, ...]]:
+def asked_when(source: ClientSource, metric: Metric) -> list[tuple[int, ...]]:
     """Of each device under two numbers, in which periods modulo `spread` it reported.
 
     Devices are in memory; the same secrets answer for the lowest and for the highest number.
@@ -67,7 +67,7 @@ def _life(secret: bytes, days: list[int], value: Value) -> Life:
     return Life(secret, (*((day, value) for day in days[:-1]), (days[-1], NOTHING)))
 
 
-def first_and_last(source: Source, metric: Metric) -> list[tuple[bytes, bytes]]:
+def first_and_last(source: ClientSource, metric: Metric) -> list[tuple[bytes, bytes]]:
     """The first and the last report of each device, all of whose periods have one number.
 
     It lies between the places to which devices move their cut. Raises ClientError.
@@ -79,7 +79,7 @@ def first_and_last(source: Source, metric: Metric) -> list[tuple[bytes, bytes]]:
     return [(some[0].bits, some[-1].bits) for some in _recorded(source, metric, lives) if some]
 
 
-def _recorded(source: Source, metric: Metric, lives: list[Life]) -> list[list[Seen]]:
+def _recorded(source: ClientSource, metric: Metric, lives: list[Life]) -> list[list[SeenReport]]:
     client = source.open()
     try:
         with client_errors():

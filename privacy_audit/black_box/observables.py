@@ -21,9 +21,9 @@ from client_sdk.delivery.batches import GZIP, read_body
 from client_sdk.randomisation.key_derivation import SECRET_BYTES
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.lives import Seen
+from privacy_audit.black_box.lives import SeenReport
 from privacy_audit.black_box.power import one_of, shifted
-from privacy_audit.black_box.witness import Device, Influence, Request, Witnessed
+from privacy_audit.black_box.witness import Influence, Witnessed, WitnessedDevice, WitnessedRequest
 from privacy_audit.black_box.witnessed_client import CERTAIN_BITS
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import GroupedBatch
@@ -62,7 +62,7 @@ def observable_checks(crowd: Crowd, mean_delay: float, pad_to: int) -> Iterator[
     yield _of_delays(independent, mean_delay)
 
 
-def _of_sending(devices: list[Device]) -> Check:
+def _of_sending(devices: list[WitnessedDevice]) -> Check:
     """What waits leaves when the app asks for it."""
     stuck = [device.stuck for device in devices if device.stuck]
     return exact(
@@ -93,12 +93,14 @@ def _of_the_machine(crowd: Crowd) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def comparable(one: list[Device], other: list[Device]) -> list[tuple[Device, Device]]:
+def comparable(
+    one: list[WitnessedDevice], other: list[WitnessedDevice]
+) -> list[tuple[WitnessedDevice, WitnessedDevice]]:
     """Devices that took the same draws: none of the two was disturbed."""
     return [(a, b) for a, b in zip(one, other, strict=False) if not (a.disturbed or b.disturbed)]
 
 
-def _sent(device: Device) -> list[list[Request]]:
+def _sent(device: WitnessedDevice) -> list[list[WitnessedRequest]]:
     """Without the numbers of connections, which count on over devices."""
     return [[one._replace(connection=0) for one in some] for some in device.requests]
 
@@ -133,42 +135,44 @@ def _of_the_values(crowd: Crowd) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _contents(device: Device) -> list[list[object]]:
+def _contents(device: WitnessedDevice) -> list[list[object]]:
     return [[_structure(one) for one in some] for some in device.requests]
 
 
-def _structure(request: Request) -> object:
+def _structure(request: WitnessedRequest) -> object:
     return [
         (group.metric, group.params_id, group.day, [cohort for cohort, _ in group.rows])
         for group in _batch(request).groups
     ]
 
 
-def _batch(request: Request) -> GroupedBatch:
+def _batch(request: WitnessedRequest) -> GroupedBatch:
     kind = dict(request.headers).get("Content-Type", "")
     return read_body(request.body, json="json" in kind)
 
 
-def seen_of(device: Device) -> dict[str, list[Seen]]:
+def seen_of(device: WitnessedDevice) -> dict[str, list[SeenReport]]:
     """A device's reports by declared name, in order of days."""
-    found: dict[str, list[Seen]] = {}
+    found: dict[str, list[SeenReport]] = {}
     for some in device.requests:
         for request in some:
             for group in _batch(request).groups:
                 own = found.setdefault(group.metric.partition("/")[0], [])
-                own += [Seen(group.metric, c, day_of(group.day), bits) for c, bits in group.rows]
+                own += [
+                    SeenReport(group.metric, c, day_of(group.day), bits) for c, bits in group.rows
+                ]
     return {name: sorted(own, key=lambda one: one.day) for name, own in found.items()}
 
 
-def _heads(device: Device) -> list[list[object]]:
+def _heads(device: WitnessedDevice) -> list[list[object]]:
     return [[(one.line, one.headers, len(one.body)) for one in some] for some in device.requests]
 
 
-def _ids(device: Device) -> list[list[str]]:
+def _ids(device: WitnessedDevice) -> list[list[str]]:
     return [[_batch(one).batch_id for one in some] for some in device.requests]
 
 
-def _connections(device: Device) -> list[list[int]]:
+def _connections(device: WitnessedDevice) -> list[list[int]]:
     """How many requests each connection of a sitting had."""
     return [sorted(Counter(one.connection for one in some).values()) for some in device.requests]
 
@@ -268,7 +272,7 @@ def influence_checks(found: list[Influence]) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _of_batches(devices: list[Device], pad_to: int) -> Iterator[Check]:
+def _of_batches(devices: list[WitnessedDevice], pad_to: int) -> Iterator[Check]:
     """Each body and head by itself."""
     every = [one for device in devices for some in device.requests for one in some]
     batches = [_batch(one) for one in every]
@@ -342,7 +346,7 @@ def holds_reports_alone(body: bytes) -> bool:
     return not said and stream.eof and not stream.unused_data
 
 
-def _of_order(devices: list[Device]) -> Iterator[Check]:
+def _of_order(devices: list[WitnessedDevice]) -> Iterator[Check]:
     """Batches leave in random order: by metric, and one after another."""
     rounds = [
         [min(group.metric for group in _batch(one).groups) for one in some]
@@ -385,7 +389,7 @@ def _of_order(devices: list[Device]) -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _of_delays(devices: list[Device], mean: float) -> Check:
+def _of_delays(devices: list[WitnessedDevice], mean: float) -> Check:
     """Planned delays of one batch alone are geometric: the times of sending tell none of use."""
     delays = np.array([one for device in devices for one in device.delays])
     ticks = np.round(delays[np.isfinite(delays)] / mean * TICKS)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy_audit.black_box.lives import Seen, Value
+from privacy_audit.black_box.lives import SeenReport, Value
 from privacy_audit.black_box.scenario import Scenario
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.loading import MetricsFile
@@ -54,7 +54,7 @@ def observe(
     file: MetricsFile,
     scenario: Scenario,
     world: Integers,
-    seen: list[list[Seen]],
+    seen: list[list[SeenReport]],
     pairs: list[tuple[Value, Value, Value]],
 ) -> Observations:
     """Put what was seen into arrays. pairs: the three values of each trial."""

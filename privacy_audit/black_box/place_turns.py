@@ -14,7 +14,7 @@ from privacy_audit.black_box.lives import Life
 from privacy_audit.black_box.place_scenarios import a_life
 from privacy_audit.black_box.power import chance_off
 from privacy_audit.black_box.scenarios import why_not
-from privacy_audit.black_box.trials import Source
+from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import period_number
 from rappor_core.metrics.metric import Metric
@@ -23,7 +23,7 @@ DEVICES = 200
 BLOCKS = 2
 
 
-def turn_checks(source: Source, metric: Metric) -> Iterator[Check]:
+def turn_checks(source: ClientSource, metric: Metric) -> Iterator[Check]:
     """Whether a turn tells a device's next one. Raises ClientError."""
     place = metric.location
     if place is None or place.turn != "fresh" or why_not(metric, upkeep=source.command is None):

@@ -22,7 +22,7 @@ from privacy_audit.black_box.lives import (
     Derived,
     Event,
     Life,
-    Seen,
+    SeenReport,
     Value,
     WholeLife,
 )
@@ -63,7 +63,7 @@ class ProgramClient:
         metric: str,
         lives: list[Life],
         together: int = 1,
-    ) -> list[list[Seen]]:
+    ) -> list[list[SeenReport]]:
         """See `AuditedClient`. The program opens the device anew for each command."""
         runs = [list(_runs(life, together)) for life in lives]
         asked = [
@@ -73,15 +73,15 @@ class ProgramClient:
         ]
         told, found = iter(self._ask(asked)), []
         for some in runs:
-            seen: list[Seen] = []
+            seen: list[SeenReport] = []
             for _, days in some:
                 answer = next(told)
                 for day, bits in zip(days, answer["report_bits"], strict=True):
-                    seen.append(Seen(metric, answer["cohort"], day, _hex(bits)))
+                    seen.append(SeenReport(metric, answer["cohort"], day, _hex(bits)))
             found.append(seen)
         return found
 
-    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[Seen]]:
+    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[SeenReport]]:
         """See `AuditedClient`. Reports go through `batch`: they are read from wire bytes.
 
         Raises AuditError for `renewed`: the protocol has no versions of an app.
@@ -99,7 +99,7 @@ class ProgramClient:
 
     def live(
         self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
-    ) -> list[list[Seen]]:
+    ) -> list[list[SeenReport]]:
         """See `AuditedClient`. Raises AuditError for `versions`, as `record` does."""
         if versions:
             raise AuditError("the protocol of --command has no versions of an app")
@@ -144,9 +144,9 @@ class ProgramClient:
         if self._process.stdout:
             self._process.stdout.close()
 
-    def _over_the_wire(self, reports: list[Any]) -> list[Seen]:
+    def _over_the_wire(self, reports: list[Any]) -> list[SeenReport]:
         """The reports in their order; the batch's bytes must say the same. Raises AuditError."""
-        own = [Seen(r["metric"], r["cohort"], r["day"], _base64(r["bits"])) for r in reports]
+        own = [SeenReport(r["metric"], r["cohort"], r["day"], _base64(r["bits"])) for r in reports]
         for start in range(0, len(reports), MAX_REPORTS):
             some = reports[start : start + MAX_REPORTS]
             command = {"do": "batch", "batch_id": os.urandom(16).hex(), "reports": some}
@@ -155,7 +155,7 @@ class ProgramClient:
                 groups = decode_batch(_hex(answer["binary"]), BINARY_CONTENT_TYPE).groups
             except WireFormatError as error:
                 raise AuditError(f"the program's batch cannot be read: {error}") from error
-            read = [Seen(g.metric, *_row(g, row)) for g in groups for row in g.rows]
+            read = [SeenReport(g.metric, *_row(g, row)) for g in groups for row in g.rows]
             if sorted(read) != sorted(own[start : start + MAX_REPORTS]):
                 raise AuditError("the program's batch does not hold the reports that it was given")
         return own

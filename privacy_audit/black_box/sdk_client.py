@@ -23,7 +23,7 @@ from privacy_audit.black_box.lives import (
     Life,
     Linked,
     LinkedLife,
-    Seen,
+    SeenReport,
     Value,
     WholeLife,
     time_of,
@@ -55,11 +55,11 @@ class SdkClient:
         }
         self._numbers = {m.name for m in file.declared if m.rules.collected}
 
-    def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[Seen]]:
+    def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
         """See `AuditedClient`. All devices' first reports, then all second ones, and so on."""
         metrics = self._file.metrics
         dates = {day: date_of(day) for day in {day for life in lives for day, _ in life.steps}}
-        found: list[list[Seen]] = [[] for _ in lives]
+        found: list[list[SeenReport]] = [[] for _ in lives]
         encoders: list[Encoder] = []
         for number in range(max((len(life.steps) for life in lives), default=0)):
             if number % together == 0:
@@ -73,7 +73,7 @@ class SdkClient:
                 found[row].append(seen)
         return found
 
-    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[Seen]]:
+    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[SeenReport]]:
         """See `AuditedClient`."""
         reports: list[Report] = []
         counts = []
@@ -89,7 +89,7 @@ class SdkClient:
 
     def live(
         self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
-    ) -> list[list[Seen]]:
+    ) -> list[list[SeenReport]]:
         """See `AuditedClient`."""
         clients = [self, *(SdkClient(file, self._level) for file in versions)]
         reports: list[Report] = []
@@ -194,18 +194,18 @@ def _stay(
         places.fix(metric, *value, at)
 
 
-def over_the_wire(reports: list[Report]) -> list[Seen]:
+def over_the_wire(reports: list[Report]) -> list[SeenReport]:
     """The reports, in order, as a collector reads them from the bytes of binary batches."""
-    seen: list[Seen] = []
+    seen: list[SeenReport] = []
     for start in range(0, len(reports), MAX_REPORTS):
         body = encode_binary(make_batch(os.urandom(16), reports[start : start + MAX_REPORTS]))
         for group in decode_batch(body, BINARY_CONTENT_TYPE).groups:
             day = day_of(group.day)
-            seen += [Seen(group.metric, cohort, day, bits) for cohort, bits in group.rows]
+            seen += [SeenReport(group.metric, cohort, day, bits) for cohort, bits in group.rows]
     return seen
 
 
-def _regrouped(reports: list[Report], counts: list[int]) -> list[list[Seen]]:
+def _regrouped(reports: list[Report], counts: list[int]) -> list[list[SeenReport]]:
     return _cut(over_the_wire(reports), counts)
 
 
@@ -221,7 +221,7 @@ def _fit(association: Association, first: Report, second: Report) -> bool:
     return alone or first.cohort == second.cohort
 
 
-def _alone(report: Report) -> Seen:
+def _alone(report: Report) -> SeenReport:
     (seen,) = over_the_wire([report])
     return seen
 
@@ -234,7 +234,7 @@ def linked_over_the_wire(pairs: list[tuple[Report, Report]]) -> list[Linked]:
         body = encode_linked_binary(os.urandom(16), pairs[start : start + most])
         groups = decode_batch(body, BINARY_CONTENT_TYPE).groups
         sides = [
-            Seen(group.metric, cohort, day_of(group.day), bits)
+            SeenReport(group.metric, cohort, day_of(group.day), bits)
             for group in groups
             for cohort, bits in group.rows
         ]

@@ -26,7 +26,7 @@ REPORTS_A_CHUNK = 20_000
 
 
 @dataclass(frozen=True)
-class Source:
+class ClientSource:
     """Which client is audited; it can be sent to another process.
 
     metrics: the compiled metrics as text.  command: of a program; None: this project's SDK.
@@ -56,7 +56,7 @@ class Trials(NamedTuple):
     noise: NoiseSums | None
 
 
-def run_chunk(source: Source, scenario: Scenario, number: int) -> Trials:
+def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
     """So many trials. Random throughout: no seed. Raises ClientError."""
     client = source.open()
     try:
@@ -66,7 +66,7 @@ def run_chunk(source: Source, scenario: Scenario, number: int) -> Trials:
         client.close()
 
 
-def _run(client: AuditedClient, source: Source, scenario: Scenario, number: int) -> Trials:
+def _run(client: AuditedClient, source: ClientSource, scenario: Scenario, number: int) -> Trials:
     file = read_compiled(source.metrics)
     world = np.frombuffer(os.urandom(number), dtype=np.uint8).astype(np.int64) & 1
     secrets = [os.urandom(32) for _ in range(number)]

@@ -13,12 +13,12 @@ from scipy import stats
 
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.crowd_lives import withdrawn_lives
-from privacy_audit.black_box.lives import Seen
+from privacy_audit.black_box.lives import SeenReport
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
 from privacy_audit.black_box.observables import seen_of
 from privacy_audit.black_box.power import correlated, one_of
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
-from privacy_audit.black_box.witness import Device
+from privacy_audit.black_box.witness import WitnessedDevice
 from rappor_core.calendar import SECONDS_A_DAY, last_day, period_number
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.loading import MetricsFile
@@ -41,7 +41,7 @@ def _roomy(metric: Metric) -> Metric:
         return metric
 
 
-def withdrawal_checks(file: MetricsFile, devices: list[Device]) -> Iterator[Check]:
+def withdrawal_checks(file: MetricsFile, devices: list[WitnessedDevice]) -> Iterator[Check]:
     """file: of `answered_again`.  devices: that lived `withdrawn_lives` of it."""
     devices = [one for one in devices if not one.stuck]
     n = len(devices)
@@ -74,14 +74,17 @@ def withdrawal_checks(file: MetricsFile, devices: list[Device]) -> Iterator[Chec
     yield _independent(file, devices, dict(life[0].recorded), (waiting, again))
 
 
-def _since(device: Device) -> list[Seen]:
+def _since(device: WitnessedDevice) -> list[SeenReport]:
     """All that was sent since consent was given again."""
-    rest = Device(requests=device.requests[device.since :])
+    rest = WitnessedDevice(requests=device.requests[device.since :])
     return [report for some in seen_of(rest).values() for report in some]
 
 
 def _independent(
-    file: MetricsFile, devices: list[Device], values: dict[str, object], days: tuple[int, int]
+    file: MetricsFile,
+    devices: list[WitnessedDevice],
+    values: dict[str, object],
+    days: tuple[int, int],
 ) -> Check:
     """Responses and cohorts of one value, first and after the new consent, over all metrics.
 

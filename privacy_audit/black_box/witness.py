@@ -30,7 +30,7 @@ class Sitting:
 
 
 @dataclass(frozen=True)
-class Asked:
+class WitnessTask:
     """Devices of one controlled process. seeds: of all randomness.  lives: of each device.
 
     metrics: compiled.  root: of the state directories.  delivery: choices of the app.
@@ -44,7 +44,7 @@ class Asked:
     delivery: tuple[tuple[str, object], ...] = ()
 
 
-class Request(NamedTuple):
+class WitnessedRequest(NamedTuple):
     """One request, as bytes on the wire say. connection: its number."""
 
     connection: int
@@ -54,7 +54,7 @@ class Request(NamedTuple):
 
 
 @dataclass
-class Device:
+class WitnessedDevice:
     """What was seen of one device.
 
     requests: of each time that the app asked to send.  early: requests before that.  delays:
@@ -69,18 +69,18 @@ class Device:
     of the log, at all levels, and of what was printed, sorted.
     """
 
-    requests: list[list[Request]] = field(default_factory=list)
+    requests: list[list[WitnessedRequest]] = field(default_factory=list)
     disturbed: bool = False
     early: int = 0
     delays: list[float] = field(default_factory=list)
     files: list[bytes] = field(default_factory=list)
     secret: bytes = b""
     last_secret: bytes = b""
-    unwanted: list[Request] = field(default_factory=list)
+    unwanted: list[WitnessedRequest] = field(default_factory=list)
     wiped: list[bytes] = field(default_factory=list)
     since: int = 0
     stuck: str = ""
-    refused: list[Request] = field(default_factory=list)
+    refused: list[WitnessedRequest] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)
     silent: int = 0
     spoken: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Device:
 class Witnessed:
     """devices: in order.  read: files of the system that tell of the machine.  drawn: bytes."""
 
-    devices: list[Device]
+    devices: list[WitnessedDevice]
     read: list[str]
 
 
@@ -109,7 +109,7 @@ class Influence(NamedTuple):
     bits: int
 
 
-def witness(asked: Asked) -> Witnessed:
+def witness(asked: WitnessTask) -> Witnessed:
     """Run the devices, in a process of its own. Raises ClientError."""
     environment.control(asked.seed, asked.machine)
     runner = import_module("privacy_audit.black_box.witnessed_client")  # after the exchange
@@ -117,7 +117,7 @@ def witness(asked: Asked) -> Witnessed:
     return found
 
 
-def influences(asked: Asked) -> list[Influence]:
+def influences(asked: WitnessTask) -> list[Influence]:
     """What of the system's randomness shows in secrets and reports. Raises ClientError."""
     environment.control(asked.seed, asked.machine)
     runner = import_module("privacy_audit.black_box.witnessed_client")

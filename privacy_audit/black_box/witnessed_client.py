@@ -27,7 +27,14 @@ from client_sdk.randomisation.encoder import Encoder
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import MemoryCollector
 from privacy_audit.black_box import environment
-from privacy_audit.black_box.witness import Asked, Device, Influence, Request, Sitting, Witnessed
+from privacy_audit.black_box.witness import (
+    Influence,
+    Sitting,
+    Witnessed,
+    WitnessedDevice,
+    WitnessedRequest,
+    WitnessTask,
+)
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import date_of, day_of
 from rappor_core.mechanism import PROBABILITY_SCALE
@@ -57,8 +64,8 @@ class WatchingCollector(MemoryCollector):
         super().__init__()
         self.troubles: list[int] = []
         self.strange: list[str] = []
-        self._kept: dict[int, tuple[Request, _Kept]] = {}
-        self._refused: dict[int, tuple[Request, _Kept]] = {}
+        self._kept: dict[int, tuple[WitnessedRequest, _Kept]] = {}
+        self._refused: dict[int, tuple[WitnessedRequest, _Kept]] = {}
         outer, connections, order = self, count(), count()
         plain: Any = self._server.RequestHandlerClass
 
@@ -78,7 +85,7 @@ class WatchingCollector(MemoryCollector):
                 headers = tuple((k, v) for k, v in self.headers.items() if k.lower() != "host")
                 body = _Kept(self.rfile)  # type: ignore[has-type]
                 self.rfile = body
-                request = Request(self.number, self.requestline, headers, b"")
+                request = WitnessedRequest(self.number, self.requestline, headers, b"")
                 trouble = outer.troubles.pop(0) if outer.troubles else None
                 (outer._kept if trouble is None else outer._refused)[place] = request, body
                 try:
@@ -95,17 +102,17 @@ class WatchingCollector(MemoryCollector):
         self._server.RequestHandlerClass = Watching
 
     @property
-    def watched(self) -> list[Request]:
+    def watched(self) -> list[WitnessedRequest]:
         """All requests so far that were answered, in the order in which they came."""
         return _in_order(self._kept)
 
     @property
-    def refused(self) -> list[Request]:
+    def refused(self) -> list[WitnessedRequest]:
         """All that were not."""
         return _in_order(self._refused)
 
 
-def _in_order(kept: dict[int, tuple[Request, _Kept]]) -> list[Request]:
+def _in_order(kept: dict[int, tuple[WitnessedRequest, _Kept]]) -> list[WitnessedRequest]:
     some = [kept[place] for place in sorted(kept)]
     return [request._replace(body=bytes(body.seen)) for request, body in some]
 
@@ -182,18 +189,18 @@ def _notice_waiting() -> None:
     StateBusyError.__init__ = noticed  # type: ignore[method-assign]
 
 
-def run(asked: Asked) -> Witnessed:
+def run(asked: WitnessTask) -> Witnessed:
     """All devices, one after the other. Raises ClientError."""
     _notice_waiting()
     file = read_compiled(asked.metrics)
-    found: list[Device] = []
+    found: list[WitnessedDevice] = []
     environment.files_read()
     collector = WatchingCollector()
     with client_errors(), collector, Said() as said:
         for number, life in enumerate(asked.lives):
             directory = Path(asked.root) / str(number)
             shutil.rmtree(directory, ignore_errors=True)
-            device, waited = Device(), len(_WAITED)
+            device, waited = WitnessedDevice(), len(_WAITED)
             host, port = collector.url.removeprefix("http://").split(":")
             acts = environment.watch(str(directory), (host, int(port)))
             seen = len(collector.watched), len(collector.refused), len(collector.strange)
@@ -218,7 +225,7 @@ def run(asked: Asked) -> Witnessed:
 
 def _sit(
     file: MetricsFile, collector: WatchingCollector, directory: str, sitting: Sitting,
-    device: Device, delivery: dict[str, Any], seconds: float,
+    device: WitnessedDevice, delivery: dict[str, Any], seconds: float,
 ) -> None:  # fmt: skip
     """Open, send what is left, record, see that nothing leaves by itself, send, close.
 
@@ -275,7 +282,7 @@ def _sit(
     device.secret = device.secret or device.last_secret
 
 
-def _between(client: Client, directory: str, device: Device) -> None:
+def _between(client: Client, directory: str, device: WitnessedDevice) -> None:
     """After a no: nothing to send, and what is left in the files is looked at."""
     client.flush(SECONDS_AFTER_ONE)
     device.wiped.append(_bytes_of(Path(directory)))
@@ -342,7 +349,7 @@ def _secret(directory: str) -> bytes:
         state.close()
 
 
-def influences(asked: Asked) -> list[Influence]:
+def influences(asked: WitnessTask) -> list[Influence]:
     """Turn over bits of what the system gives, and see which of them show. Raises ClientError."""
     file = read_compiled(asked.metrics)
     found = []

@@ -3,7 +3,7 @@
 from publication.release.build import Release, build_release
 from publication.release.difference import Difference, compare_releases, policy_changes
 from publication.release.files import write_release
-from publication.release.inference import Audit, Finding, audit_releases
+from publication.release.inference import Audit, InferredNumber, audit_releases
 from publication.release.latest import check_latest
 from publication.release.merging import pool_rare
 from publication.release.policy import ReleasePolicy, RollUp, load_policy, policy_of_text
@@ -23,7 +23,7 @@ __all__ = [
     "Audit",
     "CellTable",
     "Difference",
-    "Finding",
+    "InferredNumber",
     "Release",
     "ReleasePolicy",
     "ReleasedTable",

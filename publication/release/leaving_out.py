@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from publication.release.inference import protect
-from publication.release.inference.facts import PublicTable, Version
+from publication.release.inference.facts import PublicTable, TableVersion
 from publication.release.tables import ReleasedTable, TableKey
 from rappor_core.text import visible
 
@@ -14,7 +14,7 @@ MUCH = 1 / 3  # of the rows that the thresholds let through
 _MOST_TRIED = 6
 
 
-class Kind(NamedTuple):
+class TableKind(NamedTuple):
     """Tables of one metric, split by the same strata, over as many days."""
 
     metric: str
@@ -27,7 +27,9 @@ class Kind(NamedTuple):
         return f"{split} over {self.days} day{'s' if self.days > 1 else ''}"
 
 
-def advice(versions: Sequence[Version], protected: Mapping[TableKey, PublicTable]) -> Iterator[str]:
+def advice(
+    versions: Sequence[TableVersion], protected: Mapping[TableKey, PublicTable]
+) -> Iterator[str]:
     """For each metric of which more than MUCH is suppressed, how much, and the way out.
 
     The tables of one kind after another are taken out of the draft, and the others judged again;
@@ -48,8 +50,8 @@ def advice(versions: Sequence[Version], protected: Mapping[TableKey, PublicTable
             )
 
 
-def _way_out(versions: Sequence[Version], shown: int) -> str:
-    kinds: dict[Kind, list[TableKey]] = {}
+def _way_out(versions: Sequence[TableVersion], shown: int) -> str:
+    kinds: dict[TableKind, list[TableKey]] = {}
     for one in versions:
         if one.is_draft:
             kinds.setdefault(_kind(one.table), []).append(one.table.key)
@@ -70,9 +72,9 @@ def _way_out(versions: Sequence[Version], shown: int) -> str:
     return f"Without the {tables} {best}, {most} rows are shown, not {shown}: leave {it} out."
 
 
-def _kind(table: ReleasedTable) -> Kind:
+def _kind(table: ReleasedTable) -> TableKind:
     names = tuple(name for name, _ in table.strata)
-    return Kind(table.metric, names, (table.last_day - table.first_day).days + 1)
+    return TableKind(table.metric, names, (table.last_day - table.first_day).days + 1)
 
 
 def _rows(table: ReleasedTable) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from publication.release.inference import Finding, protect
-from publication.release.inference.facts import PublicTable, Version
+from publication.release.inference import InferredNumber, protect
+from publication.release.inference.facts import PublicTable, TableVersion
 from publication.release.leaving_out import advice
 from publication.release.policy import ReleasePolicy
 from publication.release.tables import ReleasedTable, TableKey
@@ -27,7 +27,7 @@ class Suppressed:
     """
 
     tables: tuple[ReleasedTable, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[InferredNumber, ...]
     widened: int
     advice: tuple[str, ...]
 
@@ -43,11 +43,11 @@ def suppress_complements(
         policy: of the draft.
     """
     versions = [
-        Version(table, release.policy, is_draft=False)
+        TableVersion(table, release.policy, is_draft=False)
         for release in earlier
         for table in release.tables
     ]
-    versions += [Version(table, policy, is_draft=True) for table in tables]
+    versions += [TableVersion(table, policy, is_draft=True) for table in tables]
     made = protect(versions)
     done = tuple(_hidden_as(table, made.tables[table.key], policy) for table in tables)
     return Suppressed(

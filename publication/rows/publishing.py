@@ -14,7 +14,7 @@ import numpy as np
 
 from disclosure_control.errors import PolicyError, ReleaseError, TableError
 from disclosure_control.folders import new_folder
-from disclosure_control.synthetic_rows.estimates import CellEstimates
+from disclosure_control.synthetic_rows.estimates import DecodedCells
 from disclosure_control.utility.tables import Table
 from publication.release import Release, write_release
 from publication.release.columns import safe_text
@@ -44,7 +44,7 @@ OF_TABLE = (
 )
 
 
-def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: date) -> CellEstimates:
+def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:
     """What a release policy lets into rows: sealed days, enough reports, no small cells.
 
     Slots of few reports are left out; numbers of reports are rounded down. Cells whose lower end
@@ -76,7 +76,7 @@ def admit_estimates(estimates: CellEstimates, policy: ReleasePolicy, issued: dat
 
 
 def release_of_rows(
-    estimates: CellEstimates, policy: ReleasePolicy, issued: date, earlier: Sequence[Release] = ()
+    estimates: DecodedCells, policy: ReleasePolicy, issued: date, earlier: Sequence[Release] = ()
 ) -> Release:
     """The release that rows of decoded estimates are, for their manifest and for later releases.
 

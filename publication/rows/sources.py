@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from disclosure_control.errors import ReleaseError
-from disclosure_control.synthetic_rows.estimates import CellEstimates, SlotMap, slot_estimates
+from disclosure_control.synthetic_rows.estimates import DecodedCells, SlotMap, slot_estimates
 from publication.release import CellTable, read_source
 from rappor_core.errors import RapporError, file_problem
 from rappor_core.failures import failure_reason
@@ -20,7 +20,7 @@ from rappor_core.strict_json import parse_strict_json
 COVARIANCE = "covariance.npy"
 
 
-def read_estimates(folder: Path) -> CellEstimates:
+def read_estimates(folder: Path) -> DecodedCells:
     """The cells of a joint table, of all categories of one metric, or of all places by slot.
 
     Of a density of several windows the last is taken.
@@ -43,7 +43,7 @@ def read_estimates(folder: Path) -> CellEstimates:
         return _of_slots(last, folder)
     (table,) = last
     estimate = table.estimate if table.unbiased is None else table.unbiased
-    return CellEstimates(
+    return DecodedCells(
         (table.metric,),
         tuple((cell,) for cell in table.cells),
         estimate,
@@ -54,7 +54,7 @@ def read_estimates(folder: Path) -> CellEstimates:
     )
 
 
-def _of_slots(tables: Sequence[CellTable], folder: Path) -> CellEstimates:
+def _of_slots(tables: Sequence[CellTable], folder: Path) -> DecodedCells:
     first = {table.first_day for table in tables}
     if len(first) > 1:
         raise ReleaseError(f"{folder}: the slots are of windows that begin on other days")
@@ -66,13 +66,13 @@ def _of_slots(tables: Sequence[CellTable], folder: Path) -> CellEstimates:
     return replace(found, metrics=tuple(dict.fromkeys(table.metric for table in tables)))
 
 
-def _of_joint(folder: Path) -> CellEstimates:
+def _of_joint(folder: Path) -> DecodedCells:
     try:
         found = parse_strict_json((folder / "results.json").read_bytes())
         covariance = np.load(folder / COVARIANCE, allow_pickle=False)
         cells = tuple((str(one["first"]), str(one["second"])) for one in found["cells"])
         first, second = found["of"]
-        return CellEstimates(
+        return DecodedCells(
             (str(first), str(second)),
             cells,
             np.array([float(one["estimate"]) for one in found["cells"]]),

@@ -64,7 +64,7 @@ class StudyRow:
     value: Measured
 
 
-class Counts(NamedTuple):
+class StudySize(NamedTuple):
     """How many tables.  runs: for pairs and moments.  rivals: of these, those for both EMs.
 
     tests: independent tables for the level; the rival has the first `rivals` of them.
@@ -95,7 +95,7 @@ class _Setting:
 
 def association_study(
     reports: int,
-    counts: Counts,
+    counts: StudySize,
     rng: np.random.Generator,
     coupled: float = COUPLED,
     shape: Shape = LIMITED,
@@ -121,7 +121,7 @@ class _Found(NamedTuple):
 
 
 def _accuracy(
-    setting: _Setting, coupled: float, counts: Counts, rng: np.random.Generator
+    setting: _Setting, coupled: float, counts: StudySize, rng: np.random.Generator
 ) -> Iterator[StudyRow]:
     truth, metric = setting.shape.truth(coupled), setting.shape.pairs(setting.epsilon)
     values: dict[tuple[str, str], list[float]] = {}
@@ -183,7 +183,7 @@ def _limits(
         yield setting.row(f"{method}, fitted", "limit", fitted)
 
 
-def _levels(setting: _Setting, counts: Counts, rng: np.random.Generator) -> Iterator[StudyRow]:
+def _levels(setting: _Setting, counts: StudySize, rng: np.random.Generator) -> Iterator[StudyRow]:
     metric, truth = setting.shape.pairs(setting.epsilon), setting.shape.truth(0.0)
     refused: dict[str, list[float]] = {"pair": [], "moments": [], RIVAL: []}
     for test in range(counts.tests):

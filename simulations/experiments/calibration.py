@@ -43,7 +43,7 @@ HEAVIEST = 5  # listed values whose intervals are also counted by themselves
 
 
 @dataclass(frozen=True)
-class Cell:
+class CalibrationRun:
     """One kind of run: size, configuration and distribution by name, and the run's seed."""
 
     size: str
@@ -88,7 +88,7 @@ class RunScore:
     and of who knows every share but the one in question (`told_shares`).
     """
 
-    cell: Cell
+    cell: CalibrationRun
     rules: Mapping[str, RuleScore]
     coverage: float
     wrong_z_squared: float
@@ -101,7 +101,7 @@ class RunScore:
     refused: bool = False
 
 
-def draw(cell: Cell) -> Sample:
+def draw(cell: CalibrationRun) -> Sample:
     """Draw a population, its reports and a list of candidates."""
     rng, size = np.random.default_rng(cell.seed), SIZES[cell.size]
     n, m, k = size.values, size.num_cohorts, size.num_bits
@@ -144,7 +144,9 @@ def noisy_counts(
     return np.asarray(ones + zeros, dtype=np.float64)
 
 
-def run_cell(cell: Cell, method: Method = "cavity", prior: PriorName = PriorName.NONE) -> RunScore:
+def run_cell(
+    cell: CalibrationRun, method: Method = "cavity", prior: PriorName = PriorName.NONE
+) -> RunScore:
     """Draw, decode and score one run, with the weights of a prior for the rules that take them."""
     with threadpool_limits(1):
         sample = draw(cell)
@@ -174,7 +176,7 @@ def run_cell(cell: Cell, method: Method = "cavity", prior: PriorName = PriorName
     )
 
 
-def _refused(cell: Cell, told: float, bound: float) -> RunScore:
+def _refused(cell: CalibrationRun, told: float, bound: float) -> RunScore:
     nothing, no = np.zeros(0), float("nan")
     rules: dict[str, RuleScore] = {rule: RuleScore(no, 0.0, False, 0, 0) for rule in RULES}
     ranked = np.zeros(0, dtype=bool)
@@ -265,7 +267,7 @@ def _score(
     )
 
 
-def cells(sizes: Mapping[str, int], seed: int) -> Iterator[Cell]:
+def cells(sizes: Mapping[str, int], seed: int) -> Iterator[CalibrationRun]:
     """Every run: for each size, `sizes[size]` runs of each configuration and distribution.
 
     Seeds are drawn apart for each run from `seed`.
@@ -275,4 +277,6 @@ def cells(sizes: Mapping[str, int], seed: int) -> Iterator[Cell]:
         for configuration in SIZES[size].configurations:
             for distribution in SIZES[size].distributions:
                 for child in seeds.spawn(runs):
-                    yield Cell(size, configuration, distribution, int(child.generate_state(1)[0]))
+                    yield CalibrationRun(
+                        size, configuration, distribution, int(child.generate_state(1)[0])
+                    )

@@ -30,14 +30,14 @@ _GROUPS = 10  # of runs, for the jackknife
 
 
 @dataclass(frozen=True)
-class Mean:
+class MeanOfRuns:
     """A mean over runs and its standard error, NaN where it is not defined or not known."""
 
     value: float
     error: float
 
 
-NOTHING = Mean(float("nan"), float("nan"))
+NOTHING = MeanOfRuns(float("nan"), float("nan"))
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class Row:
     size: str
     configuration: str
     runs: int
-    recall: Mapping[str, Mean]
-    false_proportion: Mapping[str, Mean]
-    family_wise: Mapping[str, Mean]
-    coverage: Mean
-    coverage_detected: Mapping[str, Mean]
-    coverage_right: Mapping[str, Mean]
-    coverage_by_list: Mapping[str, Mean]
+    recall: Mapping[str, MeanOfRuns]
+    false_proportion: Mapping[str, MeanOfRuns]
+    family_wise: Mapping[str, MeanOfRuns]
+    coverage: MeanOfRuns
+    coverage_detected: Mapping[str, MeanOfRuns]
+    coverage_right: Mapping[str, MeanOfRuns]
+    coverage_by_list: Mapping[str, MeanOfRuns]
     detected: Mapping[str, int]
-    wrong_z_squared: Mean
-    recall_at_reference: Mean
-    told: Mean
-    bound: Mean
-    heaviest: Mean = NOTHING
+    wrong_z_squared: MeanOfRuns
+    recall_at_reference: MeanOfRuns
+    told: MeanOfRuns
+    bound: MeanOfRuns
+    heaviest: MeanOfRuns = NOTHING
     unsettled: int = 0
     refused: int = 0
 
@@ -88,10 +88,10 @@ def summarise(scores: Sequence[RunScore]) -> list[Row]:
 def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
     names = [score.cell.distribution for score in some]
 
-    def mean(values: Sequence[float]) -> Mean:
+    def mean(values: Sequence[float]) -> MeanOfRuns:
         return mean_over_runs(values, names)
 
-    def by_rule(field: str) -> dict[str, Mean]:
+    def by_rule(field: str) -> dict[str, MeanOfRuns]:
         return {r: mean([float(getattr(s.rules[r], field)) for s in some]) for r in RULES}
 
     return Row(
@@ -116,7 +116,7 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
     )
 
 
-def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> Mean:
+def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> MeanOfRuns:
     """Mean, and the error that the draws give it: the distributions are as many in every table.
 
     NaN as the error where a distribution was run once. Runs in which it is not defined (nothing is
@@ -131,14 +131,14 @@ def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> Mea
     for name in np.unique(names):
         own = x[names == name]
         variance += len(own) * own.var(ddof=1) if len(own) > 1 else np.nan
-    return Mean(float(x.mean()), float(np.sqrt(variance)) / len(x))
+    return MeanOfRuns(float(x.mean()), float(np.sqrt(variance)) / len(x))
 
 
 def _covered_part(rule: RuleScore) -> float:
     return rule.covered / rule.detected if rule.detected else 1.0
 
 
-def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> Mean:
+def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> MeanOfRuns:
     """Quotient of the sums of two counts over all runs, with the error of a ratio of sums."""
     parts, wholes = (
         np.array([getattr(score.rules[rule], name) for score in some], dtype=float)
@@ -148,19 +148,19 @@ def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> Mean:
         return NOTHING
     share = parts.sum() / wholes.sum()
     squares = ((parts - share * wholes) ** 2).sum()
-    return Mean(float(share), float(np.sqrt(squares) / wholes.sum()))
+    return MeanOfRuns(float(share), float(np.sqrt(squares) / wholes.sum()))
 
 
-def _recall_at_reference(size: str, configuration: str, some: Sequence[RunScore]) -> Mean:
+def _recall_at_reference(size: str, configuration: str, some: Sequence[RunScore]) -> MeanOfRuns:
     """`recall_at` the reference's false share, with the error of a jackknife over ten groups."""
     false_share = REFERENCE.get((size, configuration), (0.0, 0.0))[1]
     if not false_share:
-        return Mean(float("nan"), float("nan"))
+        return MeanOfRuns(float("nan"), float("nan"))
     groups = min(_GROUPS, len(some))
     rest = ([s for at, s in enumerate(some) if at % groups != group] for group in range(groups))
     without = np.array([recall_at(part, false_share) for part in rest if part])
     error = np.sqrt((groups - 1) * without.var()) if groups > 1 else np.nan
-    return Mean(recall_at(some, false_share), float(error))
+    return MeanOfRuns(recall_at(some, false_share), float(error))
 
 
 def recall_at(some: Sequence[RunScore], false_share: float) -> float:

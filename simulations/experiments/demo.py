@@ -12,7 +12,7 @@ import numpy as np
 
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.populations.fleet import Reading, repetition
+from simulations.populations.fleet import RecordedValue, repetition
 from simulations.populations.populations import (
     PopulationError,
     absent_words,
@@ -61,7 +61,7 @@ min_reports = {min_reports}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoMetric:
     """One metric of the demo, with its truth.
 
     candidates: what to look for; None takes the metric's own categories.
@@ -75,7 +75,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """Everything that the demo needs to know before it starts.
 
     readings: sorted by client.  cost: what the caps cost a device, in words.
@@ -83,15 +83,15 @@ class Plan:
 
     toml: str
     file: MetricsFile
-    readings: Sequence[Reading]
-    questions: Sequence[Question]
+    readings: Sequence[RecordedValue]
+    questions: Sequence[DemoMetric]
     num_clients: int
     cost: str
 
 
 def plan_words(
     num_clients: int, epsilons: tuple[float, float], today: date, rng: np.random.Generator
-) -> Plan:
+) -> DemoPlan:
     """Words of a real text and their lengths, from `num_clients` devices, one report of each."""
     counts = topic_words()
     words = list(counts)
@@ -116,8 +116,8 @@ def plan_words(
         reading
         for client, word in enumerate(drawn)
         for reading in (
-            Reading(str(client), "word", word),
-            Reading(str(client), "length", length_of(word)),
+            RecordedValue(str(client), "word", word),
+            RecordedValue(str(client), "length", length_of(word)),
         )
     ]
     listed = {"word": words + absent_words(words, rng), "length": None}
@@ -131,7 +131,7 @@ def plan_values(
     epsilons: tuple[float, float],
     today: date,
     rng: np.random.Generator,
-) -> Plan:
+) -> DemoPlan:
     """The true values of a file, one report for each row and client."""
     holdings = sorted(
         read_holdings(path, column, client_column), key=lambda holding: holding.client
@@ -154,7 +154,7 @@ def plan_values(
         most=min(max(per_client.values()), 10_000),
         min_reports=min(MIN_REPORTS, len(holdings)),
     )
-    readings = [Reading(holding.client, "value", holding.value) for holding in holdings]
+    readings = [RecordedValue(holding.client, "value", holding.value) for holding in holdings]
     return _plan(toml, readings, {"value": values + absent_words(values, rng)}, len(per_client))
 
 
@@ -165,24 +165,24 @@ def length_of(word: str) -> str:
 
 def _plan(
     toml: str,
-    readings: Sequence[Reading],
+    readings: Sequence[RecordedValue],
     listed: Mapping[str, Sequence[str] | None],
     num_clients: int,
-) -> Plan:
+) -> DemoPlan:
     file = parse_metrics(toml)
     questions = [
         _question(metric, listed[name], [r for r in readings if r.metric == name])
         for name, metric in file.metrics.items()
     ]
-    return Plan(toml, file, readings, questions, num_clients, _cost(file))
+    return DemoPlan(toml, file, readings, questions, num_clients, _cost(file))
 
 
 def _question(
-    metric: Metric, candidates: Sequence[str] | None, readings: Sequence[Reading]
-) -> Question:
+    metric: Metric, candidates: Sequence[str] | None, readings: Sequence[RecordedValue]
+) -> DemoMetric:
     counts = Counter(str(reading.value) for reading in readings)
     shares = {value: count / len(readings) for value, count in counts.items()}
-    return Question(metric, candidates, shares, repetition(readings))
+    return DemoMetric(metric, candidates, shares, repetition(readings))
 
 
 def _cost(file: MetricsFile) -> str:

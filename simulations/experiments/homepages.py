@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from decoder import Candidates, DecodeOptions, decode
 from decoder.inference.multiple_testing import decide
 from metric_design.detection import (
-    Setting,
+    PlanSetting,
     detection,
     information,
     interference,
@@ -90,14 +90,14 @@ def shares_of(distribution: str) -> Floats:
     return np.asarray(np.concatenate([held, np.zeros(CANDIDATES - len(held))]))
 
 
-def setting(devices: int, reports_each: int, rule: str) -> Setting:
+def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
     """What the theory is told: level and number of tests of a rule."""
     if rule == RULES[2]:
-        return Setting(PARAMS, devices, reports_each, 1, alpha=0.02275)  # P(score above 2)
-    return Setting(PARAMS, devices, reports_each, CANDIDATES, ALPHA)
+        return PlanSetting(PARAMS, devices, reports_each, 1, alpha=0.02275)  # P(score above 2)
+    return PlanSetting(PARAMS, devices, reports_each, CANDIDATES, ALPHA)
 
 
-def half_power(plan: Setting) -> float:
+def half_power(plan: PlanSetting) -> float:
     """Users of a page that is found every second time, if nothing interferes."""
     return (visible_share(plan, 0.5) or 1.0) * plan.devices
 

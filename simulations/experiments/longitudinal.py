@@ -36,7 +36,7 @@ PAPER = RapporParams.rappor(
 
 
 @dataclass(frozen=True)
-class Mode:
+class AnswerMode:
     """How a device answers. every: periods between reports, 0 for one report for life.
 
     lasting: whether the parameters bound all reports of a value for life.
@@ -89,7 +89,7 @@ class Row:
     change_auc: float
 
 
-def modes() -> list[Mode]:
+def modes() -> list[AnswerMode]:
     """At equal epsilon for life, but for the last, which promises none."""
     life, one = PAPER.epsilon_infinity, PAPER.epsilon_one
     windows = math.ceil(YEAR / WINDOW)
@@ -99,12 +99,12 @@ def modes() -> list[Mode]:
 
     symbols = RapporParams(8, 1, 1, TwoRoundMechanism.symbols(8, life, one), "symbol")
     return [
-        Mode("memo, RAPPOR (h = 2)", PAPER),
-        Mode("memo, L-OSUE (h = 1)", bits(TwoRoundMechanism.optimised(life, one))),
-        Mode("memo, 8 symbols", symbols),
-        Mode("once for life", bits(TwoRoundMechanism.one_shot(life)), every=0),
-        Mode("window of 30", bits(TwoRoundMechanism.one_shot(life / windows)), every=WINDOW),
-        Mode("fresh noise each time", bits(TwoRoundMechanism.one_shot(one)), lasting=False),
+        AnswerMode("memo, RAPPOR (h = 2)", PAPER),
+        AnswerMode("memo, L-OSUE (h = 1)", bits(TwoRoundMechanism.optimised(life, one))),
+        AnswerMode("memo, 8 symbols", symbols),
+        AnswerMode("once for life", bits(TwoRoundMechanism.one_shot(life)), every=0),
+        AnswerMode("window of 30", bits(TwoRoundMechanism.one_shot(life / windows)), every=WINDOW),
+        AnswerMode("fresh noise each time", bits(TwoRoundMechanism.one_shot(one)), lasting=False),
     ]
 
 
@@ -142,7 +142,9 @@ def draw_ratios(
     return log_likelihood_ratio(small, reports, counts, masks), world
 
 
-def _row(mode: Mode, periods: int, devices: int, level: float, rng: np.random.Generator) -> Row:
+def _row(
+    mode: AnswerMode, periods: int, devices: int, level: float, rng: np.random.Generator
+) -> Row:
     reports = mode.reports(periods)
     declared = mode.params.epsilon_n(reports)
     ratio, world = draw_ratios(mode.params, reports, devices, rng)
@@ -171,7 +173,7 @@ def _row(mode: Mode, periods: int, devices: int, level: float, rng: np.random.Ge
     )
 
 
-def _change(mode: Mode, reports: int, rng: np.random.Generator) -> float:
+def _change(mode: AnswerMode, reports: int, rng: np.random.Generator) -> float:
     if mode.every == 0:
         return math.nan
     return attack_change(mode.params, min(reports, MOST_LINKED), CROWD, rng).change_auc

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.inference.multiple_testing import decide
-from metric_design.detection import Setting, expected_found
+from metric_design.detection import PlanSetting, expected_found
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.experiments.paper import (
@@ -118,7 +118,7 @@ def _row(
     proportion = (false / np.maximum(found + false, 1)).mean(axis=0)
     wrong = false.mean(axis=0)
     error = float(found[:, 0].std(ddof=1)) / runs**0.5 if runs > 1 else float("nan")
-    plan = Setting(params, reports, 1, len(shares), ALPHA)
+    plan = PlanSetting(params, reports, 1, len(shares), ALPHA)
     return Row(
         name,
         value,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, decode
 from metric_design.detection import (
-    Setting,
+    PlanSetting,
     expected_found,
     interference,
     visible_share,
@@ -33,12 +33,12 @@ class Case:
     """One setting: Zipf's background of half of the reports, and values placed near `power`."""
 
     name: str
-    setting: Setting
+    setting: PlanSetting
     power: float
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PlanCheck:
     """Of one case: predicted and simulated detection of the placed values; numbers found.
 
     share: of each placed value.  draws: placed values over all runs.  inside: share of runs whose
@@ -89,26 +89,26 @@ def _drawn_noise(rng: np.random.Generator) -> tuple[float, float, float]:
     return float(rng.uniform(0, 0.8)), p, float(rng.uniform(p + 0.2, 0.8))
 
 
-def _drawn_strings(rng: np.random.Generator) -> Setting:
+def _drawn_strings(rng: np.random.Generator) -> PlanSetting:
     bits = int(rng.choice([24, 32, 48, 64]))
     cohorts = int(rng.integers(6, 1024 // bits + 1))
     params = _bloom(bits, int(rng.integers(1, 4)), cohorts, _drawn_noise(rng))
     each = int(rng.integers(2, 31)) if rng.random() < 1 / 3 else 1
     candidates = int(10 ** rng.uniform(2, 3))
-    return Setting(params, float(round(10 ** rng.uniform(4.7, 6.5))), each, candidates)
+    return PlanSetting(params, float(round(10 ** rng.uniform(4.7, 6.5))), each, candidates)
 
 
-def _drawn_categories(rng: np.random.Generator) -> Setting:
+def _drawn_categories(rng: np.random.Generator) -> PlanSetting:
     values = int(rng.integers(16, 101))
     f, p, q = _drawn_noise(rng)
     params = RapporParams.rappor(
         num_bits=values, num_hashes=1, num_cohorts=1, prob_f=f, prob_p=p, prob_q=q,
         encoding="one_hot",
     )  # fmt: skip
-    return Setting(params, float(round(10 ** rng.uniform(4, 6))), 1, values)
+    return PlanSetting(params, float(round(10 ** rng.uniform(4, 6))), 1, values)
 
 
-def _strings() -> Iterator[Setting]:
+def _strings() -> Iterator[PlanSetting]:
     crowds = ((0.0, 3e4, 8), (0.25, 1e5, 16), (0.5, 1e6, 16), (0.75, 1e6, 32), (0.5, 1e7, 64))
     lists = (
         (100, 2, 32),
@@ -120,23 +120,23 @@ def _strings() -> Iterator[Setting]:
     )
     for (f, devices, cohorts), (candidates, hashes, bits) in product(crowds, lists):
         for p, q in ((0.5, 0.75),) if hashes != 2 or bits != 64 else ((0.25, 0.75),):
-            yield Setting(_bloom(bits, hashes, cohorts, (f, p, q)), devices, 1, candidates)
+            yield PlanSetting(_bloom(bits, hashes, cohorts, (f, p, q)), devices, 1, candidates)
 
 
-def _categories() -> Iterator[Setting]:
+def _categories() -> Iterator[PlanSetting]:
     lists = ((1e4, 20), (1e5, 50), (1e6, 100), (1e6, 20), (1e5, 16))
     for f, (devices, values) in product((0.0, 0.25, 0.5, 0.75), lists):
         params = RapporParams.rappor(
             num_bits=values, num_hashes=1, num_cohorts=1, prob_f=f, prob_p=0.25, prob_q=0.75,
             encoding="one_hot",
         )  # fmt: skip
-        yield Setting(params, devices, 1, values)
+        yield PlanSetting(params, devices, 1, values)
 
 
-def _repeated() -> Iterator[Setting]:
+def _repeated() -> Iterator[PlanSetting]:
     for f, each in product((0.25, 0.5, 0.75), (2, 7, 30)):
-        yield Setting(_bloom(32, 2, 16, (f, 0.5, 0.75)), 2e5, each, 300)
-    yield Setting(_bloom(64, 2, 32, (0.5, 0.5, 0.75)), 2e6, 7, 1_000)
+        yield PlanSetting(_bloom(32, 2, 16, (f, 0.5, 0.75)), 2e5, each, 300)
+    yield PlanSetting(_bloom(64, 2, 32, (0.5, 0.5, 0.75)), 2e6, 7, 1_000)
 
 
 def _bloom(bits: int, hashes: int, cohorts: int, noise: tuple[float, float, float]) -> RapporParams:
@@ -146,7 +146,7 @@ def _bloom(bits: int, hashes: int, cohorts: int, noise: tuple[float, float, floa
     )
 
 
-def _case(setting: Setting, power: float) -> Case:
+def _case(setting: PlanSetting, power: float) -> Case:
     params = setting.params
     name = (
         f"{params.encoding} k={params.num_bits} h={params.num_hashes} m={params.num_cohorts} "
@@ -177,7 +177,7 @@ def unlisted(case: Case, shares: Floats) -> float:
     return max(0.0, 1 - float(shares.sum())) ** 2 / UNLISTED
 
 
-def check(case: Case, runs: int, rng: np.random.Generator) -> Check:
+def check(case: Case, runs: int, rng: np.random.Generator) -> PlanCheck:
     """Simulate a case: draws are exact, the decoder is the real one.
 
     Each window has a stream of its own, so that more runs go on where fewer ended.
@@ -186,12 +186,12 @@ def check(case: Case, runs: int, rng: np.random.Generator) -> Check:
     return checked(case, shares, np.array([window(case, shares, one) for one in rng.spawn(runs)]))
 
 
-def checked(case: Case, shares: Floats, found: Floats) -> Check:
+def checked(case: Case, shares: Floats, found: Floats) -> PlanCheck:
     """Predictions beside what was found: 0 or 1, of each window and value, (runs, n)."""
     expected, chances = expected_found(case.setting, shares, unlisted(case, shares))
     counts = found.sum(axis=1)
     spread = 1.96 * np.sqrt((chances * (1 - chances)).sum()) + 0.5
-    return Check(
+    return PlanCheck(
         name=case.name,
         share=float(shares[0]),
         predicted=float(chances[0]),
@@ -210,7 +210,7 @@ def runs_for(case: Case, error: float) -> int:
     return max(FEWEST_RUNS, math.ceil(chance * (1 - chance) / (error**2 * PLACED)))
 
 
-def summary(checks: Sequence[Check]) -> dict[str, float]:
+def summary(checks: Sequence[PlanCheck]) -> dict[str, float]:
     """Of all cases: absolute differences, how many are within .03, and coverage of the numbers."""
     errors = np.array([abs(one.error) for one in checks])
     noise = np.array([one.noise for one in checks])

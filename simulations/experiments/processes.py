@@ -38,7 +38,7 @@ _FLAT = 50  # of the tail's weights 1 / (i + _FLAT)
 
 
 @dataclass(frozen=True)
-class Reading:
+class DecodedRun:
     """One decoding: mean squares of the ten's errors, as stated and as they are; what was found.
 
     estimate: of the marked name.  covered, found: of the ten.  false: names that nobody runs.
@@ -191,7 +191,7 @@ def processes(
     listed = Candidates.from_strings(names)
     rows, shown = list[Row](), list[Decoding]()
     for way, fleet in WAYS.items():
-        readings: dict[str, list[Reading]] = {handling: [] for handling in HANDLINGS}
+        readings: dict[str, list[DecodedRun]] = {handling: [] for handling in HANDLINGS}
         rhos = []
         for _ in range(runs):
             holders = fleet(devices, shares, rng)
@@ -220,10 +220,10 @@ def _decodings(
     yield HANDLINGS[3], decode(aggregate, listed, options(repeats=holders.repetition))
 
 
-def _reading(decoding: Decoding, shares: Floats) -> Reading:
+def _reading(decoding: Decoding, shares: Floats) -> DecodedRun:
     table, top = decoding.candidates, slice(len(TOP))
     inside = (table.low[top] <= shares[top]) & (shares[top] <= table.high[top])
-    return Reading(
+    return DecodedRun(
         estimate=float(table.estimate[MARKED]),
         stated=float((table.std_error[top] ** 2).mean()),
         real=float(((table.estimate[top] - shares[top]) ** 2).mean()),
@@ -235,7 +235,7 @@ def _reading(decoding: Decoding, shares: Floats) -> Reading:
     )
 
 
-def _row(way: str, handling: str, rho: float, found: list[Reading]) -> Row:
+def _row(way: str, handling: str, rho: float, found: list[DecodedRun]) -> Row:
     def mean(name: str) -> float:
         return float(np.mean([getattr(one, name) for one in found]))
 

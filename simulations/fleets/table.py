@@ -10,7 +10,7 @@ from time import process_time
 import numpy as np
 
 from decoder import Candidates, DecodeOptions, decode
-from metric_design.detection import Setting, visible_share
+from metric_design.detection import PlanSetting, visible_share
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -37,7 +37,7 @@ def _silent(_cohorts: int) -> None:
 
 
 @dataclass(frozen=True)
-class Declared:
+class FleetMetric:
     """What the fleet reports: parameters, and the metric that declares them if one does."""
 
     params: RapporParams
@@ -52,7 +52,7 @@ class Drawn:
     sizes: Counts
     counts: FleetCounts
 
-    def aggregate(self, first: int, last: int, declared: Declared, start: date) -> Aggregate:
+    def aggregate(self, first: int, last: int, declared: FleetMetric, start: date) -> Aggregate:
         """The counts of weeks `first` to `last`, not included, as a collector would serve them."""
         weeks, metric = slice(first, last), declared.metric
         return Aggregate(
@@ -118,7 +118,7 @@ def horizons(periods: int) -> list[int]:
 
 
 def decode_rows(
-    drawn: Drawn, candidates: Candidates, declared: Declared, options: DecodeOptions, start: date
+    drawn: Drawn, candidates: Candidates, declared: FleetMetric, options: DecodeOptions, start: date
 ) -> Iterator[Row]:
     """A row for each horizon. The first V candidates are the fleet's values, in their order."""
     for periods in horizons(drawn.fleet.periods):
@@ -129,7 +129,7 @@ def _row(
     drawn: Drawn,
     periods: int,
     candidates: Candidates,
-    declared: Declared,
+    declared: FleetMetric,
     options: DecodeOptions,
     start: date,
 ) -> Row:
@@ -145,7 +145,7 @@ def _row(
     detected = np.asarray(table.detected, dtype=bool)
     true = shares[detected & (shares > 0)]
     devices = int(drawn.sizes[:periods].sum())
-    setting = Setting(
+    setting = PlanSetting(
         fleet.params, devices, max(1, round(aggregate.num_reports / devices)), len(candidates),
         options.alpha,
     )  # fmt: skip

@@ -78,7 +78,7 @@ class BudgetResult:
 
 
 @dataclass(frozen=True)
-class Crowd:
+class LocatedPeople:
     """People and where they are. values: (n, T), indices into the places' finest level."""
 
     values: Integers
@@ -121,7 +121,7 @@ def compare_budgets(
     places = places_of([location] if location else [])
     index = {value: i for i, value in enumerate(places.finest)}
     days = daily_places(people, places.grid, level)
-    crowd = Crowd(resample(days, index, num_people, num_days, rng), places)
+    crowd = LocatedPeople(resample(days, index, num_people, num_days, rng), places)
     results = [_one_way(way, way.metric(level, "day"), crowd, rng) for way in choices]
     for radius in GEO_RADII if num_people <= GEO_PEOPLE else ():
         results += [_geo(budget, radius, window, crowd, rng) for window in (num_days, 1)]
@@ -152,7 +152,9 @@ def median(several: Sequence[BudgetResult]) -> BudgetResult:
     return replace(several[0], errors=errors, spread=spread)
 
 
-def _one_way(way: Way, metric: Metric, crowd: Crowd, rng: np.random.Generator) -> BudgetResult:
+def _one_way(
+    way: Way, metric: Metric, crowd: LocatedPeople, rng: np.random.Generator
+) -> BudgetResult:
     location, places = metric.location, crowd.places
     assert location is not None  # noqa: S101 (made above)
     num_people, num_days = crowd.values.shape
@@ -174,7 +176,7 @@ def _one_way(way: Way, metric: Metric, crowd: Crowd, rng: np.random.Generator) -
 
 
 def _geo(
-    budget: float, radius: float, window: int, crowd: Crowd, rng: np.random.Generator
+    budget: float, radius: float, window: int, crowd: LocatedPeople, rng: np.random.Generator
 ) -> BudgetResult:
     """Noisy points: every day, or once in `window` days, at the same cost within a radius.
 
@@ -194,7 +196,7 @@ def _geo(
     return BudgetResult(way, num_people, num_days, budget, Errors.mean(daily), radius)
 
 
-def _flat(crowd: Crowd) -> BudgetResult:
+def _flat(crowd: LocatedPeople) -> BudgetResult:
     """All cells alike: what is known without asking anybody."""
     flat = np.append(np.ones(len(crowd.places.finest) - 1), 0.0)
     daily = [crowd.errors(flat / flat.sum(), crowd.values, day) for day in crowd.judged]

@@ -40,7 +40,7 @@ class Fix:
 
 
 @dataclass
-class Tally:
+class LocationCounts:
     """Counts of one sub-metric, as a collector keeps them."""
 
     metric: Metric
@@ -107,7 +107,7 @@ def looks(fixes: Iterable[Fix], until: datetime) -> Iterator[tuple[datetime, Fix
         last = at
 
 
-class Device:
+class LocationDevice:
     """One person's device for one metrics file."""
 
     def __init__(self, metrics: MetricsFile, randomness: Randomness = system_randomness) -> None:
@@ -146,10 +146,10 @@ def run_fleet(
 
     advance: told of each device that is done.
     """
-    tallies = {metric.name: Tally(metric) for metric in metrics.parts(name)}
+    tallies = {metric.name: LocationCounts(metric) for metric in metrics.parts(name)}
     costs, answers, sent = [], [], []
     for fixes in people.values():
-        device = Device(metrics, randomness)
+        device = LocationDevice(metrics, randomness)
         lived = device.live(name, fixes, until.astimezone(UTC))
         reports = [report for report in lived if report.metric in tallies]  # of this metric
         for report in reports:

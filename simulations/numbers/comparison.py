@@ -24,7 +24,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparisonSetting:
     """One design at one budget and number of devices.
 
     w1: geometric mean over the populations of the first Wasserstein distance, range = 1, and its
@@ -52,7 +52,7 @@ def compare(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
     designs: Sequence[str] = DESIGNS,
-) -> list[Cell]:
+) -> list[ComparisonSetting]:
     """Designs at all settings.
 
     Args:
@@ -74,7 +74,9 @@ def compare(
     return cells
 
 
-def _cell(design: str, budget: float, devices: int, runs: int, rng: np.random.Generator) -> Cell:
+def _cell(
+    design: str, budget: float, devices: int, runs: int, rng: np.random.Generator
+) -> ComparisonSetting:
     run = partial(_ours, OURS[design]) if design in OURS else partial(_rival, RIVALS[design])
     draws = np.array(
         [[run(one, budget, devices, rng) for one in POPULATIONS] for _ in range(runs)]
@@ -85,7 +87,7 @@ def _cell(design: str, budget: float, devices: int, runs: int, rng: np.random.Ge
     worst = float(draws[:, :, 0].mean(axis=0).max())
     most = math.exp(float(np.log(np.maximum(draws[:, :, 1], 1e-9)).mean()))
     rest = [float(column) for column in draws[:, :, 2:].mean(axis=(0, 1))]
-    return Cell(design, budget, devices, w1, error, worst, most, *rest)
+    return ComparisonSetting(design, budget, devices, w1, error, worst, most, *rest)
 
 
 def _ours(

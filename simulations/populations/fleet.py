@@ -22,7 +22,7 @@ BATCH_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RecordedValue:
     """What one device would record once. Private on a real device."""
 
     client: str
@@ -31,7 +31,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Delivery:
+class FleetDelivery:
     """What the collector answered, added up."""
 
     batches: int = 0
@@ -40,7 +40,7 @@ class Delivery:
 
 
 def encode_fleet(
-    readings: Iterable[Reading],
+    readings: Iterable[RecordedValue],
     metrics: Mapping[str, Metric],
     day: date,
     randomness: Randomness = system_randomness,
@@ -62,9 +62,9 @@ def deliver(
     batch_size: int = 200,
     randomness: Randomness = system_randomness,
     progress: Callable[[int], None] = lambda _: None,
-) -> Delivery:
+) -> FleetDelivery:
     """Send reports in batches; `progress` hears how many went with each."""
-    delivery = Delivery()
+    delivery = FleetDelivery()
     remaining = iter(reports)
     while group := tuple(islice(remaining, batch_size)):
         answer = transport.send(make_batch(randomness(BATCH_ID_BYTES), group))
@@ -78,7 +78,7 @@ def deliver(
     return delivery
 
 
-def repetition(readings: Sequence[Reading]) -> float:
+def repetition(readings: Sequence[RecordedValue]) -> float:
     """rho = sum r^2 / sum r, where r counts how often one client reports one value; 1 if never.
 
     What repeated permanent bits add to the variance of a sum: N * within + N * rho * between.

@@ -6,10 +6,10 @@ import os
 import signal
 from pathlib import Path
 
-from archive.tasks import PartCounts, Task, count_part
+from archive.tasks import PartCounts, SpanTask, count_part
 
 
-def kill_once(task: Task) -> PartCounts:
+def kill_once(task: SpanTask) -> PartCounts:
     """Die at the first task that finds the flag; the flag goes first, so it is once."""
     flag = Path(task.archive).parent / "kill"
     try:
@@ -20,6 +20,6 @@ def kill_once(task: Task) -> PartCounts:
     raise AssertionError
 
 
-def die(task: Task) -> PartCounts:
+def die(task: SpanTask) -> PartCounts:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError

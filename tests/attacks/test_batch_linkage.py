@@ -19,7 +19,7 @@ import pytest
 from client_sdk import Client, Delivery
 from client_sdk.delivery.batches import read_body
 from client_sdk.delivery.queue import ReportQueue
-from client_sdk.delivery.replies import Answer, Result
+from client_sdk.delivery.replies import Ack, Answer
 from client_sdk.delivery.schedule import SendLoop
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.recorder import Recorder
@@ -118,7 +118,7 @@ class FakeTransport:
 
     def post(self, body: bytes, batch_id: str, num_reports: int, **_: Any) -> Answer:
         self.sent.append(body)
-        return Answer((Result("accepted"),) * num_reports, duplicate=False)
+        return Answer((Ack("accepted"),) * num_reports, duplicate=False)
 
     def close(self) -> None: ...
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from rappor_cli import bench
-from rappor_cli.bench_records import Comparison, Machine, Page, Part, line
+from rappor_cli.bench_records import BenchMachine, Comparison, Page, Part, line
 from rappor_cli.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
-MACHINE = Machine("a processor", 2, "8 GiB", "Linux 6", "3.11", {"numpy": "2"})
+MACHINE = BenchMachine("a processor", 2, "8 GiB", "Linux 6", "3.11", {"numpy": "2"})
 
 
 def test_the_page_is_what_the_command_writes() -> None:

@@ -18,11 +18,11 @@ from sqlalchemy import text
 
 from collector.domain.batch_writer import Outcome, Receipt, ReportWriter, Submission
 from collector.domain.operations import Collector
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from collector.fast_json import decode_groups
 from collector.server import running_collector
 from collector.settings import Settings, load_settings
-from collector.store.database import Database, make_engine
+from collector.store.database import CollectorDatabase, make_engine
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -106,7 +106,7 @@ def submission(body: bytes) -> Submission:
 class Bench:
     """The service without HTTP: one writer and one collector on a database."""
 
-    database: Database
+    database: CollectorDatabase
     clock: Clock
     sender: Sender
     collector: Collector
@@ -119,9 +119,9 @@ class Bench:
 def make_bench(url: str, clock: Clock | None = None) -> Bench:
     """Open (and if empty, make) a database."""
     clock = clock or Clock()
-    database = Database(make_engine(url))
+    database = CollectorDatabase(make_engine(url))
     prepare(database)
-    judge = Judge(refuse_implausible=False)
+    judge = ReportJudge(refuse_implausible=False)
     writer = ReportWriter(database, judge, clock, timedelta(minutes=10))
     return Bench(database, clock, Sender(), Collector(database, clock=clock), writer)
 
@@ -130,7 +130,7 @@ def served_after_a_day(folder: Path, metric: Metric, reports: list[Report]) -> A
     """What a collector on SQLite in this folder serves of a day of plausible reports."""
     bench = make_bench(f"sqlite:///{folder}/collector.db")
     bench.collector.push_metrics([metric], "test")
-    judge = Judge(refuse_implausible=True)
+    judge = ReportJudge(refuse_implausible=True)
     bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
     (receipt,) = bench.send(reports)
     assert isinstance(receipt, Receipt)

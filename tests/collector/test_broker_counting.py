@@ -14,10 +14,10 @@ from sqlalchemy import text
 
 from collector.broker import consumer
 from collector.broker.client import ends_of
-from collector.broker.counting import Fetched
+from collector.broker.counting import BrokerMessage
 from collector.broker.settling import SETTLE
 from collector.domain.batch_writer import Content, Receipt, ReportWriter, read_submission
-from collector.domain.report_validation import Day, Judge
+from collector.domain.report_validation import Day, ReportJudge
 from collector.errors import RequestError, SettingsError, StorageError
 from collector.fast_json import decode_groups
 from collector.store.broker import Skipped, leave, list_skipped, positions, read_state
@@ -131,14 +131,14 @@ def test_a_defect_costs_the_message_alone_that_shows_it(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = bodies(line, 5)
-    bad, judge = decode_groups(found[2], JSON_CONTENT_TYPE).batch_id, Judge.judge
+    bad, judge = decode_groups(found[2], JSON_CONTENT_TYPE).batch_id, ReportJudge.judge
 
-    def fail(self: Judge, batch: Any, *rest: Any) -> Any:
+    def fail(self: ReportJudge, batch: Any, *rest: Any) -> Any:
         if batch.batch_id == bad:
             raise ZeroDivisionError
         return judge(self, batch, *rest)
 
-    monkeypatch.setattr(Judge, "judge", fail)
+    monkeypatch.setattr(ReportJudge, "judge", fail)
     line.put(*[line.message(body, 3) for body in found], partition=3)
     line.count_all()
     assert skipped(line) == [Skipped(3, 2, 2, "defect")]
@@ -247,7 +247,7 @@ def test_a_stale_position_counts_nothing(line: Line) -> None:
     line.put(line.message(body, 3), partition=0)
     line.count_all()
     counter = line.consumer()._counter
-    late = [Fetched(0, 0, line.message(bodies(line, 1)[0], 3))]
+    late = [BrokerMessage(0, 0, line.message(bodies(line, 1)[0], 3))]
     with pytest.raises(Exception, match="no longer at offset 0"):
         counter.count(late, {0: 0})
     assert accepted(line.bench) == 3

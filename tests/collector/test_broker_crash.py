@@ -24,7 +24,7 @@ from collector.broker.serving import make_one
 from collector.domain.clock import utc_now
 from collector.settings import load_settings
 from collector.store.broker import leave
-from collector.store.database import Database, make_engine
+from collector.store.database import CollectorDatabase, make_engine
 from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, Static, make_line
 from tests.collector.crash import METRIC, ROOT, Tally, crash_test
@@ -43,7 +43,7 @@ def line(broker: Broker, bench: Bench, database_url: str) -> Line:
 def count_for_ever(given: dict[str, Any], every_partition: bool) -> None:
     """A consumer in a process of its own, in small transactions, until it is killed."""
     settings, log = load_settings(**given), make_log("error")
-    database = Database(make_engine(settings.database))
+    database = CollectorDatabase(make_engine(settings.database))
     client = make_consumer(settings, log)
     if every_partition:
         client = Static(client, settings.broker_topic)

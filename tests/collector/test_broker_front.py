@@ -18,7 +18,7 @@ from collector.broker.front import make_front
 from collector.broker.intake import BrokerIntake, KnownRegistry
 from collector.broker.message import decode_message
 from collector.domain.batch_writer import Content, read_submission
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from collector.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from collector.settings import load_settings
 from rappor_core.calendar import day_of
@@ -171,7 +171,7 @@ class FakeProducer:
 def front_of(line: Line, *producers: FakeProducer, **changes: Any) -> BrokerIntake:
     made = iter(producers)
     settings = line.settings.model_copy(update=changes)
-    judge = Judge(refuse_implausible=False)
+    judge = ReportJudge(refuse_implausible=False)
     front = make_front(settings, line.bench.collector, judge, lambda *_: None, make_log("error"))
     front._make_producer = lambda: next(made)  # type: ignore[method-assign]
     return front

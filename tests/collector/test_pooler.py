@@ -21,7 +21,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from collector.settings import load_settings
-from collector.store.database import Database, back_up, make_engine
+from collector.store.database import CollectorDatabase, back_up, make_engine
 from rappor_server.errors import SettingsError
 from rappor_server.schema import check_connections
 from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of, senders, start
@@ -75,7 +75,7 @@ def await_pooler(process: subprocess.Popen[str], port: int, database: str) -> No
 
 def test_each_transaction_brings_its_settings_and_leaves_none(pooled: tuple[str, str]) -> None:
     """Whoever has the session next, and whatever was set in it before."""
-    database, other = Database(make_engine(pooled[0], pool_size=1)), make_engine(pooled[0])
+    database, other = CollectorDatabase(make_engine(pooled[0], pool_size=1)), make_engine(pooled[0])
     names = ("synchronous_commit", "lock_timeout", "transaction_isolation")
 
     def shown(connection: Any) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def test_four_workers_behind_a_small_pool_count_once_through_kills(
 
 def sessions_of(url: str) -> int:
     """Sessions of clients now, without the one that asks; the server's own come and go."""
-    database = Database(make_engine(url))
+    database = CollectorDatabase(make_engine(url))
     with database.read() as connection:
         statement = (
             "SELECT count(*) FROM pg_stat_activity "
@@ -162,7 +162,7 @@ def test_writers_are_alone_at_the_gate_although_sessions_change_hands(
     closed = benches[0].collector.close_day(day, "test")
     assert closed.folded == 1
     assert benches[1].collector.read_aggregate("test", METRIC.name).num_reports == 200
-    check = Database(make_engine(direct))
+    check = CollectorDatabase(make_engine(direct))
     with check.read() as connection:
         held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
         assert connection.execute(text(held)).scalar_one() == 0
@@ -174,7 +174,7 @@ def test_writers_are_alone_at_the_gate_although_sessions_change_hands(
 def test_behind_a_pooler_connections_are_not_counted_and_backups_refused(
     tmp_path: Path, pooled: tuple[str, str], with_pg_programs: None
 ) -> None:
-    database = Database(make_engine(pooled[0]))
+    database = CollectorDatabase(make_engine(pooled[0]))
     check_connections(database, 10_000)
     database.close()
     with pytest.raises(SettingsError, match="needs a session of its own: name PostgreSQL"):

@@ -19,7 +19,7 @@ from sqlalchemy import MetaData, make_url, text
 
 from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
-from collector.store.database import MIGRATIONS, Database, back_up, make_engine, restore
+from collector.store.database import MIGRATIONS, CollectorDatabase, back_up, make_engine, restore
 from collector.store.models import metadata, postgresql_metadata
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync, submission
@@ -36,7 +36,7 @@ def test_migrations_and_models_say_the_same(bench: Bench) -> None:
     assert len(found) == len(partitions)
 
 
-def _tables_of(database: Database) -> MetaData:
+def _tables_of(database: CollectorDatabase) -> MetaData:
     """Those of the database in use, all that they have in common and its own."""
     own = postgresql_metadata.tables if database.is_postgresql else {}
     tables = MetaData()
@@ -76,7 +76,7 @@ def test_an_older_database_is_migrated_only_when_asked_and_keeps_what_it_holds(
 
 
 def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
-    database = Database(make_engine(database_url))
+    database = CollectorDatabase(make_engine(database_url))
     with database.change() as connection:
         connection.execute(text("CREATE TABLE somebody_elses (id INTEGER)"))
     with pytest.raises(SchemaError, match="none of them is ours"):
@@ -121,7 +121,7 @@ def test_commits_wait_for_the_disk_whatever_the_server_says(
 ) -> None:
     """And sessions that would see old rows by default are told otherwise."""
     url = new_postgresql()
-    database = Database(make_engine(url))
+    database = CollectorDatabase(make_engine(url))
     with database.change() as connection:
         name = make_url(url).database
         connection.execute(
@@ -129,7 +129,7 @@ def test_commits_wait_for_the_disk_whatever_the_server_says(
         )
         connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
     database.close()
-    database = Database(make_engine(url))
+    database = CollectorDatabase(make_engine(url))
     prepare(database)
     with database.add() as connection:
         level = connection.execute(text("SHOW transaction_isolation")).scalar_one()
@@ -170,7 +170,7 @@ def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
 def test_workers_that_need_more_connections_than_there_are_do_not_start(
     new_postgresql: Callable[[], str],
 ) -> None:
-    database = Database(make_engine(new_postgresql()))
+    database = CollectorDatabase(make_engine(new_postgresql()))
     check_connections(database, 16 * 3)  # 16 workers on the default of PostgreSQL
     with pytest.raises(SettingsError, match="up to 192 connections, and PostgreSQL gives 97"):
         check_connections(database, 64 * 3)
@@ -181,7 +181,7 @@ def test_many_workers_may_start_on_an_empty_database_at_once(database_url: str) 
     failures: list[BaseException] = []
 
     def start() -> None:
-        database = Database(make_engine(database_url))
+        database = CollectorDatabase(make_engine(database_url))
         try:
             prepare(database)
         except BaseException as error:

@@ -24,7 +24,7 @@ from collector.domain.batch_writer import Receipt
 from collector.errors import SettingsError
 from collector.settings import load_settings
 from collector.store.counters import NUM_SHARDS, CounterCache
-from collector.store.database import SHARD_LOCKS, Database, make_engine
+from collector.store.database import SHARD_LOCKS, CollectorDatabase, make_engine
 from tests.collector.crash import (
     METRIC,
     Tally,
@@ -241,7 +241,7 @@ def test_what_hosts_and_workers_need_is_said_before_they_start(
     with pytest.raises(SettingsError, match="hosts = 2 on SQLite"):
         load_settings(hosts=2)
     name = make_url(url).database
-    database = Database(make_engine(url))
+    database = CollectorDatabase(make_engine(url))
     with database.change() as connection:
         connection.execute(text(f"ALTER DATABASE {name} CONNECTION LIMIT 5"))
     with pytest.raises(SettingsError, match=r"gives 5 .CONNECTION LIMIT of the database.; raise"):

@@ -20,7 +20,7 @@ from decoder.discovery.discovery import (
     group_shares,
 )
 from decoder.discovery.prefix_hash import best_extensions, prefix_positions
-from decoder.discovery.search import Finished, search
+from decoder.discovery.search import CompletedString, search
 from decoder.errors import CandidatesError, DecodeError
 from decoder.model.noise import BitNoise
 from decoder.output.discovery_files import (
@@ -198,7 +198,7 @@ def test_null_scores_are_standard(population: StringPopulation) -> None:
     z = []
     for _ in range(20):
         bits = rng.integers(0, 2**48, 100)
-        strings = [Finished(int(b), b"", False, int(b) % 4) for b in bits]
+        strings = [CompletedString(int(b), b"", False, int(b) % 4) for b in bits]
         counted = count(METRIC.details, shares, strings, noise, 1.0)
         z.append(counted.shares / counted.null_errors)
     scores = np.concatenate(z)

@@ -10,7 +10,7 @@ from decoder.density.cells import value_positions
 from decoder.density.field_misfit import even_map
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
-from decoder.density.linear_system import Reading, design_of, read_aggregate
+from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.density.neighbours import cell_laplacian
 from decoder.model.noise import BitNoise
 from rappor_core.grid.box import Box
@@ -61,7 +61,7 @@ def test_a_window_far_from_the_average_other_starts_from_its_own() -> None:
     cells = rng.dirichlet(np.ones(40))
     near, truth = np.append(0.4 * cells, 0.6), np.append(0.98 * cells, 0.02)
     noise = BitNoise(0.9, 0.1, 0.8, 0.2)
-    window = [Reading(design, design @ truth, np.full(200, 1e6), noise, 1.0)]
+    window = [LevelEquations(design, design @ truth, np.full(200, 1e6), noise, 1.0)]
     assert even_map(window, 41, reserved=1)[-1] == pytest.approx(0.02, abs=0.08)
     found = fit_field(window, None, Belief("alike", 0.05), near, reserved=1).shares
     assert np.abs(found - truth).sum() / 2 < 0.02

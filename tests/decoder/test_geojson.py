@@ -14,7 +14,7 @@ from decoder.output.geojson import geometry
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
-from simulations.location.fleet import Tally
+from simulations.location.fleet import LocationCounts
 
 FIJI = Box(-21, 176, -12, -178)
 
@@ -57,7 +57,7 @@ def over_the_antimeridian(kind: str, more: str) -> Density:
         f'expires = 2099-01-01\ngrid = "{kind}"\nbox = [-21, 176, -12, -178]\n{more}'
         'mode = "once"\nencoding = "one_hot"\nepsilon = 2.0\n'
     )
-    tally = Tally(parse_metrics(text).declared[0])
+    tally = LocationCounts(parse_metrics(text).declared[0])
     tally.reports += 1_000
     cells = tally.bits.shape[1] - 1
     tally.bits += [*range(100, 100 + 10 * cells, 10), 300]

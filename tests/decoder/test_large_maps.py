@@ -8,7 +8,7 @@ import pytest
 from decoder.density.cells import places_of
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import MOST_CELLS_FOR_EVIDENCE, fit_field
-from decoder.density.linear_system import Reading
+from decoder.density.linear_system import LevelEquations
 from decoder.density.map_series import MOST_CELLS_POOLED, map_windows
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import _shared_freedom
@@ -79,5 +79,5 @@ def test_parameters_are_counted_by_rows_as_by_cells(rows: str) -> None:
     assert found == pytest.approx(expected, rel=1e-6)
 
 
-def cut(one: Reading, rows: slice) -> Reading:
+def cut(one: LevelEquations, rows: slice) -> LevelEquations:
     return replace(one, design=one.design[rows], target=one.target[rows], reports=one.reports[rows])

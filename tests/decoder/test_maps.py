@@ -14,7 +14,7 @@ from decoder.density.field_posterior import softmax
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
-from decoder.density.linear_system import Reading, design_of, read_aggregate
+from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
@@ -128,9 +128,11 @@ SPIKES = 0.36
 LEVELS_HELP = 0.75
 
 
-def reading(target: np.ndarray, reports: float) -> Reading:
+def reading(target: np.ndarray, reports: float) -> LevelEquations:
     size = len(target)
-    return Reading(sparse.eye_array(size, format="csr"), target, np.full(size, reports), NOISE, 1.0)
+    return LevelEquations(
+        sparse.eye_array(size, format="csr"), target, np.full(size, reports), NOISE, 1.0
+    )
 
 
 def chain(size: int) -> sparse.csr_array:

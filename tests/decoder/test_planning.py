@@ -18,7 +18,7 @@ from metric_design.detection import detection, information, interference
 from metric_design.plan import Labels, Plan, Trust, make_plan, smallest_cohort
 from metric_design.plan_html import at_most, render_plan
 from metric_design.population import given_population, read_shares, zipf_population, zipf_shares
-from metric_design.request import Request
+from metric_design.request import PlanRequest
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.risk import Risk, believed, percent_up
@@ -28,7 +28,7 @@ LABELS = Labels("home-page", "<b>Home</b>", "o@x", date(2090, 6, 30))
 
 
 def planned(**numbers: object) -> Plan:
-    return make_plan(Request(**numbers), ZIPF, LABELS, Trust())  # type: ignore[arg-type]
+    return make_plan(PlanRequest(**numbers), ZIPF, LABELS, Trust())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def planned(**numbers: object) -> Plan:
     ],
 )
 def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float]) -> None:
-    request, design, solved = solve(Request(**start), ZIPF)  # type: ignore[arg-type]
+    request, design, solved = solve(PlanRequest(**start), ZIPF)  # type: ignore[arg-type]
     assert solved == missing
     assert design.share is not None
     assert request.share is not None
@@ -94,7 +94,7 @@ def test_what_cannot_be_says_what_bounds_it(numbers: dict[str, object], words: s
 )  # fmt: skip
 def test_a_bad_number_is_named(name: str, value: object) -> None:
     with pytest.raises(PlanError, match=name):
-        Request(**{name: value})  # type: ignore[arg-type]
+        PlanRequest(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_more_of_each_is_better() -> None:
 
 
 def test_the_budget_and_the_crowd() -> None:
-    request = Request(devices=1e6, epsilon_life=6)
+    request = PlanRequest(devices=1e6, epsilon_life=6)
     made = make_plan(request, ZIPF, LABELS, Trust(), None, 10.0)
     assert made.left == pytest.approx(4, abs=1e-3)
     with pytest.raises(PlanError, match="budget = 3"):
@@ -153,7 +153,7 @@ def test_the_budget_and_the_crowd() -> None:
 def test_what_other_metrics_cost_is_taken_from_the_budget() -> None:
     existing = parse_metrics(planned(devices=1e6, epsilon_life=2).table)
     labels = dataclasses.replace(LABELS, name="another")
-    request = Request(devices=1e6, epsilon_life=6)
+    request = PlanRequest(devices=1e6, epsilon_life=6)
     made = make_plan(request, ZIPF, labels, Trust(), existing, 10.0)
     assert made.spent == existing.lifetime_epsilon > 1.9
     assert made.left == pytest.approx(10 - made.spent - made.metric.lifetime_epsilon)
@@ -237,7 +237,7 @@ def test_populations(tmp_path: Path) -> None:
         with pytest.raises(PlanError, match=words):
             read_shares(table)
     made = make_plan(
-        Request(devices=1e6, epsilon_life=6),
+        PlanRequest(devices=1e6, epsilon_life=6),
         given_population(np.array([0.3, 0.2])),
         LABELS,
         Trust(),
@@ -277,11 +277,11 @@ def test_the_table_of_the_page_rounds_beliefs_up_as_the_sentence_does() -> None:
 def test_a_name_that_no_metric_has_is_named(name: str) -> None:
     labels = dataclasses.replace(LABELS, name=name)
     with pytest.raises(MetricsFileError, match="metric name"):
-        make_plan(Request(share=0.01, devices=1e6), ZIPF, labels, Trust())
+        make_plan(PlanRequest(share=0.01, devices=1e6), ZIPF, labels, Trust())
 
 
 @pytest.mark.parametrize("budget", [-2.0, 0.0, float("nan"), float("inf")])
 def test_a_budget_that_is_none_is_refused(budget: float) -> None:
-    request = Request(share=0.01, devices=1e6)
+    request = PlanRequest(share=0.01, devices=1e6)
     with pytest.raises(PlanError, match=r"budget = .* is not a number of nats above 0"):
         make_plan(request, ZIPF, LABELS, Trust(), budget=budget)

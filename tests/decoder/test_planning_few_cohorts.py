@@ -11,12 +11,12 @@ import pytest
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import PlanError
 from metric_design.design import solve
-from metric_design.detection import Setting, expected_found
+from metric_design.detection import PlanSetting, expected_found
 from metric_design.few_cohorts import ROUGH, least_score, smallest_p_value
 from metric_design.plan import Labels, Trust, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import given_population
-from metric_design.request import Request
+from metric_design.request import PlanRequest
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_listed
 
@@ -57,7 +57,7 @@ def test_a_dominant_value_is_never_found_below_the_floor() -> None:
     """Of one string in 64; candidates that set the same bit are one, and five of them are left."""
     used, shares = params(64, 1, 1), np.zeros(8)
     shares[:2] = 0.6, 0.4
-    assert expected_found(Setting(used, ONE_MILLION, 1, 8), shares[:2])[0] == 0
+    assert expected_found(PlanSetting(used, ONE_MILLION, 1, 8), shares[:2])[0] == 0
     assert sum(found(used, shares, 8, run) for run in range(4)) == 0
 
 
@@ -68,7 +68,7 @@ def test_one_cohort_finds_what_the_planner_predicts() -> None:
     shares[:5] = np.geomspace(0.05, 0.004, 5)
     shares[NAMES:] = (1 - shares.sum()) / (len(shares) - NAMES)
     unlisted = float((shares[NAMES:] ** 2).sum())
-    predicted, _ = expected_found(Setting(used, ONE_MILLION, 1, NAMES), shares[:5], unlisted)
+    predicted, _ = expected_found(PlanSetting(used, ONE_MILLION, 1, NAMES), shares[:5], unlisted)
     assert predicted < 2.1
     seen = np.mean([found(used, shares, NAMES, run) for run in range(RUNS)])
     assert abs(seen - predicted) < 0.5
@@ -76,13 +76,13 @@ def test_one_cohort_finds_what_the_planner_predicts() -> None:
 
 def test_many_cohorts_are_predicted_as_before() -> None:
     assert least_score(128, 2, 16, 0.05 / 200) is None
-    one = expected_found(Setting(params(128, 2, 16), ONE_MILLION, 1, 200), np.full(20, 0.02))
+    one = expected_found(PlanSetting(params(128, 2, 16), ONE_MILLION, 1, 200), np.full(20, 0.02))
     assert one[0] == pytest.approx(20, abs=0.2)
 
 
 def test_a_plan_says_what_one_cohort_does_not_show() -> None:
     labels = Labels("page", "Page", "o@example.org", date(2090, 1, 1))
-    few = Request(devices=1_500, epsilon_life=30, candidates=20, bytes=16)
+    few = PlanRequest(devices=1_500, epsilon_life=30, candidates=20, bytes=16)
     made = make_plan(few, given_population(np.full(10, 0.1)), labels, Trust())
     assert made.metric.params.num_cohorts == 1
     assert made.few_cohorts is not None
@@ -90,11 +90,11 @@ def test_a_plan_says_what_one_cohort_does_not_show() -> None:
     assert made.to_dict()["few_cohorts"] == made.few_cohorts
     assert ROUGH in made.few_cohorts
     assert ROUGH in render_plan(made)
-    many = Request(devices=1e6, epsilon_life=6, candidates=50)
+    many = PlanRequest(devices=1e6, epsilon_life=6, candidates=50)
     assert make_plan(many, given_population(np.full(10, 0.1)), labels, Trust()).few_cohorts is None
 
 
 def test_a_plan_that_no_p_value_allows_says_so() -> None:
-    request = Request(devices=1_500, epsilon_life=60, candidates=100_000, bytes=1)
+    request = PlanRequest(devices=1_500, epsilon_life=60, candidates=100_000, bytes=1)
     with pytest.raises(PlanError, match="no p-value can reach"):
         solve(request, given_population(np.array([0.9])))

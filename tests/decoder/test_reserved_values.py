@@ -20,7 +20,7 @@ from decoder.density.field_misfit import (
 )
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
-from decoder.density.linear_system import Reading, design_of, read_aggregate
+from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
 from decoder.density.maps import DensityOptions, estimate_density, estimate_density_series
@@ -88,7 +88,7 @@ def misfit_of(truth: np.ndarray, seed: int, reports: float = 1e4) -> Misfit:
     design = (rng.random((60, len(truth))) < 0.3).astype(float)
     target = design @ truth + rng.normal(size=60) * 0.02
     held = np.full(len(truth), 1 / len(truth))
-    reading = Reading(sparse.csr_array(design), target, np.full(60, reports), NOISE, 1.0)
+    reading = LevelEquations(sparse.csr_array(design), target, np.full(60, reports), NOISE, 1.0)
     return Misfit([reading], held)
 
 
@@ -301,6 +301,6 @@ def test_a_window_far_from_the_average_of_both_starts_from_its_own() -> None:
     cells = rng.dirichlet(np.ones(40))
     near = np.append(0.2 * cells, [0.1, 0.7])
     truth = np.append(0.35 * cells, [0.6, 0.05])
-    window = [Reading(design, design @ truth, np.full(200, 1e6), NOISE, 1.0)]
+    window = [LevelEquations(design, design @ truth, np.full(200, 1e6), NOISE, 1.0)]
     found = fit_field(window, None, Belief("alike", 0.05), near, reserved=2).shares
     assert np.abs(found - truth).sum() / 2 < 0.02

@@ -11,11 +11,11 @@ from decoder.estimation.gibbs import Samples
 from decoder.inference.intervals import plain_interval
 from decoder.inference.multiple_testing import decide, p_values
 from decoder.numerics.threads import one_thread
-from decoder.results.build import Answer, notes_of
+from decoder.results.build import StepResults, notes_of
 from decoder.results.selective_intervals import found_intervals, selected_intervals
 from decoder.results.tables import NOTES
 from rappor_core.params import RapporParams
-from simulations.experiments.calibration import Cell, draw
+from simulations.experiments.calibration import CalibrationRun, draw
 from simulations.experiments.calibration_settings import DISTRIBUTIONS
 from simulations.populations.draws import draw_aggregate
 
@@ -29,7 +29,7 @@ def fits():
     for configuration in ("typical", "over_x2"):
         for distribution in DISTRIBUTIONS:
             for run in range(RUNS):
-                sample = draw(Cell("small", configuration, distribution, 4000 + run))
+                sample = draw(CalibrationRun("small", configuration, distribution, 4000 + run))
                 with one_thread():
                     found.append((by_cavity(sample.observed, 0.95), sample.true_shares))
     return found
@@ -84,7 +84,7 @@ def test_an_interval_that_is_nearly_at_0_reaches_it_and_says_why(fits):
     estimate = replace(estimate, local_fdr=np.ones(len(estimate.shares)))
     decision, options = decide(estimate.p_values, estimate.local_fdr, "bh", 0.05), DecodeOptions()
     intervals = found_intervals(estimate, decision, options, None)
-    answer = Answer(None, estimate, estimate.p_values, decision, intervals, None)
+    answer = StepResults(None, estimate, estimate.p_values, decision, intervals, None)
     strong = decision.detected & (estimate.p_values <= 0.025)
     assert strong.any()
     assert (intervals.low[strong] == 0).all()
@@ -97,7 +97,7 @@ def test_a_found_value_that_is_likelier_wrong_than_right_reaches_0(fits, local_f
     estimate = replace(estimate, local_fdr=np.full(len(estimate.shares), local_fdr))
     decision = decide(estimate.p_values, estimate.local_fdr, "bonferroni", 0.05)
     intervals = found_intervals(estimate, decision, options, None)
-    answer = Answer(None, estimate, estimate.p_values, decision, intervals, None)
+    answer = StepResults(None, estimate, estimate.p_values, decision, intervals, None)
     assert decision.detected.sum() > 3
     assert ((intervals.low[decision.detected] == 0) == (note > 0)).all()
     assert (notes_of(answer, options)[decision.detected] == note).all()

@@ -18,7 +18,7 @@ from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.experiments.calibration import Cell, run_cell
+from simulations.experiments.calibration import CalibrationRun, run_cell
 from simulations.experiments.calibration_priors import PriorName
 from simulations.populations.draws import draw_aggregate
 
@@ -162,7 +162,9 @@ def test_wrong_weights_do_not_break_the_level_of_a_decoding() -> None:
     Wrong lists by Bonferroni are .05 at most: 5 or more of 20 have a chance below .3 %.
     """
     scores = [
-        run_cell(Cell("dominant 0.90", "loose", "one 0.90", 900 + run), prior=PriorName.WRONG)
+        run_cell(
+            CalibrationRun("dominant 0.90", "loose", "one 0.90", 900 + run), prior=PriorName.WRONG
+        )
         for run in range(20)
     ]
     assert sum(score.rules["bonferroni"].any_false for score in scores) < 5

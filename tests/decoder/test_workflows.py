@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder.errors import CancelledError, CandidatesError, DecodeError
+from decoder.errors import CandidatesError, DecodeError, JobCancelledError
 from decoder.sources.aggregates import AggregateFiles, GoogleTables
 from decoder.sources.density_windows import LocationFiles, LocationWindows
 from decoder.sources.windows import Each
@@ -41,7 +41,7 @@ def stages_until_the_end(run: Callable[[Stop], object]) -> int:
     for asked in range(100):
         try:
             run(Stop(asked))
-        except CancelledError:
+        except JobCancelledError:
             continue
         return asked
     raise AssertionError("the job does not end")
@@ -54,12 +54,12 @@ def test_a_decoding_stops_between_stages_and_writes_nothing_before_its_end(tmp_p
     def run(stop: Stop) -> None:
         run_decode(job, lambda stage, *_: told.append(stage), cancelled=stop)
 
-    with pytest.raises(CancelledError, match="before the counts were read"):
+    with pytest.raises(JobCancelledError, match="before the counts were read"):
         run(Stop(0))
-    with pytest.raises(CancelledError, match="before the candidates were read"):
+    with pytest.raises(JobCancelledError, match="before the candidates were read"):
         run(Stop(1))
     assert not (tmp_path / "out").exists()
-    with pytest.raises(CancelledError, match="before the counts were decoded"):
+    with pytest.raises(JobCancelledError, match="before the counts were decoded"):
         run(Stop(2))
     assert list((tmp_path / "out").iterdir()) == []
     assert told == []
@@ -93,7 +93,7 @@ def test_a_series_stops_between_windows(tmp_path: Path) -> None:
         paths.append(tmp_path / f"{day}.json")
         paths[-1].write_text(drawn.to_json())
     job = DecodeJob(AggregateFiles(tuple(paths)), CandidateChoice(tmp_path / "words.txt"))
-    with pytest.raises(CancelledError, match="before all windows were read"):
+    with pytest.raises(JobCancelledError, match="before all windows were read"):
         run_series(job, Each.DAY, cancelled=Stop(0))
     assert len(run_series(job, Each.DAY).windows) == 3
     assert job.source.read() == AggregateFiles(tuple(sorted(paths))).read()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from decoder_service.shell.database import Database, make_engine
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.database import ServiceDatabase, make_engine
+from decoder_service.shell.settings import ServiceSettings
 from publication.release import make_keys
 from rappor_server.schema import prepare
 from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
@@ -29,9 +29,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
+def database(database_url: str) -> Iterator[ServiceDatabase]:
     """One with the tables."""
-    made = Database(make_engine(database_url, pool_size=8))
+    made = ServiceDatabase(make_engine(database_url, pool_size=8))
     prepare(made)
     yield made
     made.close()
@@ -46,9 +46,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path) -> ServiceSettings:
     """Settings on an empty SQLite database."""
-    return Settings(database=f"sqlite:///{tmp_path}/decoder.sqlite")
+    return ServiceSettings(database=f"sqlite:///{tmp_path}/decoder.sqlite")
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from decoder.errors import DecodeError
 from decoder.progress import silent
 from decoder.sources.collector_client import KEY_VARIABLE
 from decoder_service.jobs import claims
-from decoder_service.jobs.rows import State
+from decoder_service.jobs.rows import JobState
 from decoder_service.results.rows import let_read, result_of_key
-from decoder_service.shell.service import Service
+from decoder_service.shell.service import DecoderService
 from decoder_service.worker.execution import execute
 from decoder_service.worker.storing import make_task, store_result
 from decoder_service.worker.task import Keyed
@@ -23,7 +23,7 @@ from rappor_core.errors import RapporError
 from tests.decoder_service.support import Running
 
 
-def do_jobs(service: Service, folder: Path) -> int:
+def do_jobs(service: DecoderService, folder: Path) -> int:
     """Do every queued job; how many."""
     done = 0
     while do_job(service, folder / f"job-{os.urandom(4).hex()}"):
@@ -53,7 +53,7 @@ def working(served: Running, folder: Path) -> Iterator[None]:
     assert failed == []
 
 
-def do_job(service: Service, folder: Path) -> bool:
+def do_job(service: DecoderService, folder: Path) -> bool:
     """Do the next job; False where there is none."""
     folder.mkdir()
     database, keyed = service.database, []
@@ -77,7 +77,7 @@ def do_job(service: Service, folder: Path) -> bool:
             finished = execute(task, silent, proceed)
     except RapporError as error:
         with database.change() as connection:
-            claims.end(connection, hold, State.FAILED, str(error))
+            claims.end(connection, hold, JobState.FAILED, str(error))
         return True
     with database.change() as connection:
         if finished is None:
@@ -89,5 +89,5 @@ def do_job(service: Service, folder: Path) -> bool:
         else:
             at = service.clock().timestamp()
             result = store_result(connection, job, folder, keyed[0], finished, os.urandom, at)
-        assert claims.end(connection, hold, State.DONE, "", result)
+        assert claims.end(connection, hold, JobState.DONE, "", result)
     return True

@@ -17,7 +17,7 @@ from decoder import Candidates, decode, write_outputs
 from decoder_service.people.permissions import Role
 from decoder_service.results.rows import ResultRow, let_read, save_result
 from decoder_service.shell.server import running_service
-from decoder_service.shell.service import Service
+from decoder_service.shell.service import DecoderService
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.decoder_service.support import Running, settings_of, with_people
@@ -41,7 +41,7 @@ def releasing(database: str, key: Path | None = None, **changes: Any) -> Iterato
     """The service with what makes releases; ana and ben are analysts, root and rita admins."""
     settings = settings_of(database, tick_seconds=0, release_key=key, **changes)
     with running_service(settings) as (url, app):
-        service: Service = app.state.service
+        service: DecoderService = app.state.service
         yield with_people(url, service, rita=Role.ADMIN)
 
 

@@ -20,8 +20,8 @@ from decoder_service.jobs.rows import LIVE
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.shell.server import running_service
-from decoder_service.shell.service import Service
-from decoder_service.shell.settings import Settings, load_settings
+from decoder_service.shell.service import DecoderService
+from decoder_service.shell.settings import ServiceSettings, load_settings
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -36,7 +36,7 @@ class Running:
     """A service that runs, and clients for its people."""
 
     url: str
-    service: Service
+    service: DecoderService
     keys: dict[str, str]
     people: dict[str, Person]
 
@@ -45,7 +45,7 @@ class Running:
         return httpx.Client(base_url=self.url, headers=headers, timeout=30)
 
 
-def settings_of(database: str, **changes: Any) -> Settings:
+def settings_of(database: str, **changes: Any) -> ServiceSettings:
     given: dict[str, Any] = {"port": 0, "job_slots": 0, "log_level": "error"}
     return load_settings(database=database, **(given | changes))
 
@@ -53,7 +53,7 @@ def settings_of(database: str, **changes: Any) -> Settings:
 PEOPLE = {"ana": Role.ANALYST, "ben": Role.ANALYST, "vic": Role.VIEWER, "root": Role.ADMIN}
 
 
-def with_people(url: str, service: Service, **more: Role) -> Running:
+def with_people(url: str, service: DecoderService, **more: Role) -> Running:
     """The service with a key for each of `PEOPLE`, and for more."""
     keys = {
         name: service.access.create_key(COMMAND_LINE, name, role).text
@@ -67,7 +67,7 @@ def with_people(url: str, service: Service, **more: Role) -> Running:
 def running(database: str, **changes: Any) -> Iterator[Running]:
     """The service with two analysts, a viewer and an admin; without a worker by default."""
     with running_service(settings_of(database, **changes)) as (url, app):
-        service: Service = app.state.service
+        service: DecoderService = app.state.service
         yield with_people(url, service)
 
 

@@ -26,7 +26,7 @@ from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.errors import RequestError, SettingsError, UnavailableError
 from decoder_service.shell.models import alarm_events, alarms, schedules
-from decoder_service.shell.service import Service
+from decoder_service.shell.service import DecoderService
 from tests.decoder_service.support import running, settings_of
 from tests.free_ports import free_port
 
@@ -84,7 +84,7 @@ def hook() -> Iterator[Hook]:
 @contextmanager
 def waiting(
     database: str, channel: str, target: str, number: int = 1, **changes: Any
-) -> Iterator[Service]:
+) -> Iterator[DecoderService]:
     """A service with events of one alarm that wait to be sent."""
     with running(database, tick_seconds=0, **changes) as served:
         service = served.service
@@ -103,7 +103,7 @@ def waiting(
         yield service
 
 
-def states(service: Service) -> list[tuple[str, int]]:
+def states(service: DecoderService) -> list[tuple[str, int]]:
     with service.database.read() as connection:
         columns = (alarm_events.c.state, alarm_events.c.tries)
         return [(r[0], r[1]) for r in connection.execute(select(*columns))]

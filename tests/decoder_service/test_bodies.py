@@ -15,7 +15,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import Message
 
-from decoder_service.metrics.rules import Declared, Metrics
+from decoder_service.metrics.rules import DeclaredMetrics, Metrics
 from decoder_service.shell.app import create_app
 from decoder_service.shell.guard import OPEN_BODY_BYTES, GuardedRoute, include, is_open
 from tests.collector.support import make_metric
@@ -188,7 +188,7 @@ def test_what_anyone_may_ask_for_is_not_made_anew(
     """Of every route without a key, with forty metrics in the dictionary."""
     app.state.service = served.service
     one = make_metric().to_dict()
-    many = Declared([one | {"name": f"m{n}"} for n in range(40)], [], "")
+    many = DeclaredMetrics([one | {"name": f"m{n}"} for n in range(40)], [], "")
     monkeypatch.setattr(Metrics, "public", lambda _: many)
     for method, path in [
         ("GET", "/openapi.json"),

@@ -12,9 +12,9 @@ from sqlalchemy import select, update
 from decoder_service.jobs import claims
 from decoder_service.jobs import rows as jobs
 from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rows import JobRow, State
+from decoder_service.jobs.rows import JobRow, JobState
 from decoder_service.people.rows import save_person
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError
 from decoder_service.shell.models import jobs as table
 
@@ -26,7 +26,7 @@ def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
         "metric": "",
         "spec": "{}",
         "spec_digest": digest or f"{number:064x}",
-        "state": State.QUEUED,
+        "state": JobState.QUEUED,
         "stage": "",
         "done": 0,
         "total": 0,
@@ -48,7 +48,7 @@ def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
     return JobRow(**(given | changes))  # type: ignore[arg-type]
 
 
-def fill(database: Database, rows: list[JobRow]) -> None:
+def fill(database: ServiceDatabase, rows: list[JobRow]) -> None:
     with database.change() as connection:
         for owner in sorted({one.owner for one in rows}):
             save_person(connection, owner, f"person {owner}", 0.0)
@@ -56,26 +56,28 @@ def fill(database: Database, rows: list[JobRow]) -> None:
             jobs.save_job(connection, one)
 
 
-def take(database: Database, worker: str = "w", lease: float = 60.0, most: int = 9) -> Hold | None:
+def take(
+    database: ServiceDatabase, worker: str = "w", lease: float = 60.0, most: int = 9
+) -> Hold | None:
     with database.change() as connection:
         return claims.claim(connection, worker, f"{worker}-{time.monotonic_ns()}", lease, most)
 
 
-def state_of(database: Database, job_id: str) -> State:
+def state_of(database: ServiceDatabase, job_id: str) -> JobState:
     with database.read() as connection:
         statement = select(table.c.state).where(table.c.id == job_id)
-        return State(connection.execute(statement).scalar_one())
+        return JobState(connection.execute(statement).scalar_one())
 
 
 OWNERS = ["a"] * 170 + ["b"] * 15 + ["c"] * 15  # one queued 170 jobs before the two others
 
 
-def finish(database: Database, hold: Hold) -> None:
+def finish(database: ServiceDatabase, hold: Hold) -> None:
     with database.change() as connection:
-        assert claims.end(connection, hold, State.DONE)
+        assert claims.end(connection, hold, JobState.DONE)
 
 
-def test_two_workers_do_200_jobs_once_each(database: Database) -> None:
+def test_two_workers_do_200_jobs_once_each(database: ServiceDatabase) -> None:
     fill(database, [row(number, owner) for number, owner in enumerate(OWNERS)])
     done: list[str] = []
     failures: list[BaseException] = []
@@ -97,7 +99,7 @@ def test_two_workers_do_200_jobs_once_each(database: Database) -> None:
     assert len(set(done)) == len(done) == 200
 
 
-def test_two_workers_serve_owners_in_turns(database: Database) -> None:
+def test_two_workers_serve_owners_in_turns(database: ServiceDatabase) -> None:
     """A third each, as long as all three wait: two owners do not wait for the third's 170 jobs.
 
     The workers take turns, too: one that waits long for the database holds its owner's turn.
@@ -115,24 +117,24 @@ def test_two_workers_serve_owners_in_turns(database: Database) -> None:
     assert Counter(order[:45]) == {"a": 15, "b": 15, "c": 15}
 
 
-def test_turns_go_on_where_the_clock_was_set_back(database: Database) -> None:
+def test_turns_go_on_where_the_clock_was_set_back(database: ServiceDatabase) -> None:
     fill(database, [row(number, "ab"[number % 2]) for number in range(40)])
     first = take(database)
     assert first
     with database.change() as connection:
         connection.execute(update(table).where(first.where()).values(started=time.time() + 3_600))
-        assert claims.end(connection, first, State.DONE)
+        assert claims.end(connection, first, JobState.DONE)
     order = []
     for _ in range(20):
         hold = take(database)
         assert hold
         with database.change() as connection:
-            assert claims.end(connection, hold, State.DONE)
+            assert claims.end(connection, hold, JobState.DONE)
         order.append("ab"[int(hold.job_id, 16) % 2])
     assert Counter(order) == {"a": 10, "b": 10}
 
 
-def test_a_late_worker_changes_nothing(database: Database) -> None:
+def test_a_late_worker_changes_nothing(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a")])
     late = take(database, lease=-1.0)
     assert late
@@ -144,15 +146,15 @@ def test_a_late_worker_changes_nothing(database: Database) -> None:
     with database.change() as connection:
         assert not claims.renew(connection, late, 60)
         assert not claims.tell(connection, late, "stage", 1, 2)
-        assert not claims.end(connection, late, State.DONE)
+        assert not claims.end(connection, late, JobState.DONE)
         assert not claims.give_back(connection, late)
-        assert claims.states_of(connection, [late, fresh]) == {fresh: State.RUNNING}
-        assert claims.end(connection, fresh, State.DONE)
+        assert claims.states_of(connection, [late, fresh]) == {fresh: JobState.RUNNING}
+        assert claims.end(connection, fresh, JobState.DONE)
 
 
-def test_attempts_are_used_up(database: Database) -> None:
+def test_attempts_are_used_up(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a")])
-    for expected in (State.QUEUED, State.ABANDONED):
+    for expected in (JobState.QUEUED, JobState.ABANDONED):
         assert take(database, lease=-1.0)
         with database.change() as connection:
             claims.take_over(connection)
@@ -160,21 +162,21 @@ def test_attempts_are_used_up(database: Database) -> None:
     assert take(database) is None
 
 
-def test_a_cancelled_job_of_a_dead_worker_is_cancelled(database: Database) -> None:
+def test_a_cancelled_job_of_a_dead_worker_is_cancelled(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a"), row(2, "a")])
     hold = take(database, lease=-1.0)
     assert hold
     with database.change() as connection:
-        assert jobs.cancel_job(connection, hold.job_id, 1.0) is State.CANCELLING
-        assert jobs.cancel_job(connection, f"{2:016x}", 1.0) is State.CANCELLED
-        assert not claims.end(connection, hold, State.DONE)  # it was asked to stop
+        assert jobs.cancel_job(connection, hold.job_id, 1.0) is JobState.CANCELLING
+        assert jobs.cancel_job(connection, f"{2:016x}", 1.0) is JobState.CANCELLED
+        assert not claims.end(connection, hold, JobState.DONE)  # it was asked to stop
         claims.take_over(connection)
-    assert state_of(database, hold.job_id) is State.CANCELLED
+    assert state_of(database, hold.job_id) is JobState.CANCELLED
     with database.change() as connection:
         assert jobs.cancel_job(connection, hold.job_id, 1.0) is None
 
 
-def test_one_specification_is_computed_by_one_job_at_a_time(database: Database) -> None:
+def test_one_specification_is_computed_by_one_job_at_a_time(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a", "same"), row(2, "b", "same"), row(3, "c")])
     first, second = take(database), take(database)
     assert first
@@ -182,22 +184,22 @@ def test_one_specification_is_computed_by_one_job_at_a_time(database: Database) 
     assert (first.job_id, second.job_id) == (f"{1:016x}", f"{3:016x}")
     assert take(database) is None
     with database.change() as connection:
-        assert claims.end(connection, first, State.DONE)
+        assert claims.end(connection, first, JobState.DONE)
     third = take(database)
     assert third
     assert third.job_id == f"{2:016x}"
 
 
-def test_an_owner_has_one_live_job_of_a_specification(database: Database) -> None:
+def test_an_owner_has_one_live_job_of_a_specification(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a", "same")])
     with pytest.raises(ConflictError), database.change() as connection:
         jobs.save_job(connection, row(2, "a", "same"))
     with database.change() as connection:
-        connection.execute(update(table).values(state=State.DONE))
+        connection.execute(update(table).values(state=JobState.DONE))
         jobs.save_job(connection, row(2, "a", "same"))
 
 
-def test_an_owner_runs_no_more_than_is_allowed(database: Database) -> None:
+def test_an_owner_runs_no_more_than_is_allowed(database: ServiceDatabase) -> None:
     fill(database, [row(number, "a") for number in range(3)])
     assert take(database, most=2)
     assert take(database, most=2)

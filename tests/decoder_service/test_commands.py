@@ -20,11 +20,11 @@ from decoder_service.schedules.rows import (
     save_schedule,
 )
 from decoder_service.shell.clock import utc_now
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import SchemaError, SettingsError
 from decoder_service.shell.models import results
 from decoder_service.shell.service import make_service
-from decoder_service.shell.settings import Settings, load_settings
+from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
 from rappor_server.schema import prepare
 from tests.collector.support import make_bench
@@ -88,8 +88,8 @@ def test_settings_are_refused_in_words(given: dict[str, object], message: str) -
         load_settings(**given)
 
 
-def test_results_are_kept_as_long_as_is_said(database: Database) -> None:
-    settings = Settings(database="sqlite:///x", keep_results_days=10)
+def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
+    settings = ServiceSettings(database="sqlite:///x", keep_results_days=10)
     now = utc_now().timestamp()
     ages = {"old": 11.0, "released": 11.0, "new": 9.0}
     with database.change() as connection:
@@ -125,7 +125,7 @@ def test_results_are_kept_as_long_as_is_said(database: Database) -> None:
     base.close()
 
 
-def test_schedules_are_rows(database: Database) -> None:
+def test_schedules_are_rows(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a")])
     one = ScheduleRow("s" * 16, "weekly", "a", "m", "week", "{}", True, 1.0)
     with database.change() as connection:
@@ -137,7 +137,7 @@ def test_schedules_are_rows(database: Database) -> None:
         assert not delete_schedule(connection, one.id)
 
 
-def test_an_expired_session_is_over(settings: Settings) -> None:
+def test_an_expired_session_is_over(settings: ServiceSettings) -> None:
     at = [utc_now()]
     service = make_service(settings, clock=lambda: at[0])
     prepare(service.database)

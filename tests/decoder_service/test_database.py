@@ -15,16 +15,16 @@ from sqlalchemy import make_url, text
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.shell.database import Database, make_engine
+from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import SchemaError, SettingsError, StorageError
 from decoder_service.shell.server import running_service
-from decoder_service.shell.service import Service, make_service
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.service import DecoderService, make_service
+from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import set_fsync
 
 
-def add_key(service: Service, name: str) -> None:
+def add_key(service: DecoderService, name: str) -> None:
     service.access.create_key(COMMAND_LINE, name, Role.VIEWER)
 
 
@@ -32,7 +32,7 @@ def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
     """fsync goes off after the start: no key is made and none starts; then on again."""
-    service = make_service(Settings(database=new_postgresql()))
+    service = make_service(ServiceSettings(database=new_postgresql()))
     prepare(service.database)
     add_key(service, "ann")
     with psycopg.connect(postgresql, autocommit=True) as server:
@@ -58,7 +58,7 @@ def test_commits_wait_for_the_disk_whatever_the_database_says(
     new_postgresql: Callable[[], str],
 ) -> None:
     url = new_postgresql()
-    database = Database(make_engine(url))
+    database = ServiceDatabase(make_engine(url))
     with database.change() as connection:
         name = make_url(url).database
         connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
@@ -74,7 +74,7 @@ def test_closing_waits_for_the_chore_that_is_in_a_transaction(
 ) -> None:
     """A connection that came back later would stay open: nobody holds its pool any more."""
     url = new_postgresql()
-    database = Database(make_engine(url))
+    database = ServiceDatabase(make_engine(url))
     inside = threading.Event()
 
     def chore() -> None:
@@ -101,7 +101,7 @@ def test_a_connection_that_the_server_ended_is_not_used_again(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
     """Without an error for whoever comes next, and without a question before every use."""
-    service = make_service(Settings(database=new_postgresql()))
+    service = make_service(ServiceSettings(database=new_postgresql()))
     prepare(service.database)
     with service.database.read() as connection:
         first = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
@@ -121,10 +121,10 @@ def test_more_connections_than_there_are_are_refused_at_the_start(
     url = new_postgresql()
     with (
         pytest.raises(SettingsError, match=r"up to 202 .* gives 97 .* lower database_c"),
-        running_service(Settings(database=url, database_connections=200, port=0)),
+        running_service(ServiceSettings(database=url, database_connections=200, port=0)),
     ):
         pass
-    database = Database(make_engine(url))
+    database = ServiceDatabase(make_engine(url))
     check_connections(database, 97)
     database.close()
 
@@ -142,7 +142,7 @@ def test_an_error_of_sqlite_says_a_way_out(
     path = tmp_path / "decoder.sqlite"
     path.mkdir() if content is None else path.write_bytes(content)
     path.chmod(mode | 0o700 * path.is_dir())
-    database = Database(make_engine(f"sqlite:///{path}"))
+    database = ServiceDatabase(make_engine(f"sqlite:///{path}"))
     with pytest.raises(StorageError, match=way_out) as caught:
         prepare(database)
     assert str(path) in str(caught.value)  # of several databases, which
@@ -151,7 +151,7 @@ def test_an_error_of_sqlite_says_a_way_out(
 
 def test_a_database_that_another_process_holds_says_a_way_out(tmp_path: Path) -> None:
     path = tmp_path / "decoder.sqlite"
-    database = Database(make_engine(f"sqlite:///{path}", timeout=0.05))
+    database = ServiceDatabase(make_engine(f"sqlite:///{path}", timeout=0.05))
     prepare(database)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -161,7 +161,7 @@ def test_a_database_that_another_process_holds_says_a_way_out(tmp_path: Path) ->
 
 
 def test_connections_that_are_all_in_use_are_named(new_postgresql: Callable[[], str]) -> None:
-    database = Database(make_engine(new_postgresql(), pool_size=1, timeout=0.2))
+    database = ServiceDatabase(make_engine(new_postgresql(), pool_size=1, timeout=0.2))
     with (
         database.read(),
         pytest.raises(StorageError, match="all its connections are in use"),
@@ -173,7 +173,7 @@ def test_connections_that_are_all_in_use_are_named(new_postgresql: Callable[[], 
 
 def test_a_database_of_something_else_says_a_way_out(database_url: str) -> None:
     """Neither started on nor migrated, whether its tables have revisions or none."""
-    database = Database(make_engine(database_url))
+    database = ServiceDatabase(make_engine(database_url))
     with database.change() as connection:
         connection.execute(text("CREATE TABLE somebody_elses (id INTEGER)"))
     for act in (prepare, migrate):

@@ -12,7 +12,7 @@ from decoder_service.people.permissions import Role
 from decoder_service.people.provider_roles import Claimed, ProviderRoles
 from decoder_service.shell.errors import AuthenticationError, NoGroupError
 from decoder_service.shell.service import make_service
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import prepare
 
 ISSUER = "https://provider.example.org"
@@ -20,7 +20,7 @@ SUBJECT = "one"
 
 
 @pytest.fixture
-def access(settings: Settings) -> Iterator[Access]:
+def access(settings: ServiceSettings) -> Iterator[Access]:
     now = [datetime(2026, 11, 21, tzinfo=UTC)]
 
     def clock() -> datetime:

@@ -15,8 +15,8 @@ from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.shell import app
 from decoder_service.shell.errors import StorageError
-from decoder_service.shell.service import Service, make_service
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.service import DecoderService, make_service
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import worker
 from decoder_service.worker.storing import store_result
 from decoder_service.worker.worker import Worker
@@ -28,7 +28,7 @@ from tests.decoder_service.support import STRINGS
 def test_a_result_that_no_database_takes_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(
+    settings = ServiceSettings(
         database=f"sqlite:///{tmp_path}/d.sqlite", work_folder=tmp_path, poll_seconds=0.05
     )
     service = make_service(settings)
@@ -73,7 +73,7 @@ def test_a_defect_does_not_end_the_housekeeping(monkeypatch: pytest.MonkeyPatch)
             done.set()
 
     async def keep(log: Any) -> None:
-        chore = asyncio.create_task(app._keep_house(cast(Service, House()), log))
+        chore = asyncio.create_task(app._keep_house(cast(DecoderService, House()), log))
         try:
             await asyncio.wait_for(done.wait(), 10)
         finally:

@@ -22,8 +22,8 @@ from decoder_service.jobs.specs import JobSpec
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.shell.models import jobs
-from decoder_service.shell.service import Service, make_service
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.service import DecoderService, make_service
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import make_log
@@ -37,8 +37,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads states
 class Bench:
     """A service, and a worker in this process."""
 
-    service: Service
-    settings: Settings
+    service: DecoderService
+    settings: ServiceSettings
     ana: Person
 
     def submit(self, candidates: dict[str, Any]) -> JobRow:
@@ -68,7 +68,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    settings = Settings(
+    settings = ServiceSettings(
         database=f"sqlite:///{tmp_path}/d.sqlite",
         work_folder=tmp_path,
         poll_seconds=0.05,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 
-from decoder_service.jobs.specs import JobSpec, Source
+from decoder_service.jobs.specs import CountSource, JobSpec
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.shell.models import aggregates
 from decoder_service.shell.service import make_service
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.folders import PREFIX, delete_left_folders, make_folder
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import make_log
@@ -88,13 +88,13 @@ def test_a_link_of_a_stranger_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_job_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
-    settings = Settings(database=f"sqlite:///{tmp_path}/d.sqlite", work_folder=tmp_path)
+    settings = ServiceSettings(database=f"sqlite:///{tmp_path}/d.sqlite", work_folder=tmp_path)
     service = make_service(settings)
     prepare(service.database)
     key = service.access.create_key(COMMAND_LINE, "ana", Role.ANALYST).text
     ana = service.access.person_of_key(key)
     sha = service.aggregates.upload(ana, STRINGS).sha256
-    given = {"source": Source(aggregates=[sha]), "candidates": {"numbers": [0, 9]}}
+    given = {"source": CountSource(aggregates=[sha]), "candidates": {"numbers": [0, 9]}}
     spec = JobSpec.model_validate({"kind": "decode", **given})
     job = service.jobs.submit(ana, spec)
     with service.database.change() as connection:

@@ -15,7 +15,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
-from decoder_service.people.oidc import Client, Provider
+from decoder_service.people.oidc import Provider, RegisteredClient
 from decoder_service.people.permissions import Role
 from decoder_service.people.provider_roles import Claimed, ProviderRoles
 from decoder_service.shell.clock import utc_now
@@ -152,7 +152,7 @@ CHANGED: dict[str, dict[str, Any]] = {
 
 
 def provider_of(hostile: Hostile) -> Provider:
-    client = Client(hostile.issuer, CLIENT, SECRET, "openid", "http://127.0.0.1/back")
+    client = RegisteredClient(hostile.issuer, CLIENT, SECRET, "openid", "http://127.0.0.1/back")
     groups = {Role.ADMIN: frozenset({"decoder-admins"}), Role.VIEWER: frozenset({"staff"})}
     return Provider(client, ProviderRoles("groups", groups, None), utc_now)
 

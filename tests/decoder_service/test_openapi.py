@@ -9,21 +9,21 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.database import Database
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import metadata
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "openapi-decoder.json"
 
 
-def test_the_written_document_is_the_one_of_the_code(settings: Settings) -> None:
+def test_the_written_document_is_the_one_of_the_code(settings: ServiceSettings) -> None:
     made = json.loads(json.dumps(create_app(settings).openapi()))
     assert json.loads(WRITTEN.read_text()) == made, (
         "run: python -m decoder_service.shell.app > docs/openapi-decoder.json"
     )
 
 
-def test_the_migrations_make_the_tables_of_the_models(database: Database) -> None:
+def test_the_migrations_make_the_tables_of_the_models(database: ServiceDatabase) -> None:
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []

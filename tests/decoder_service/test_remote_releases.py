@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from decoder.errors import OutputError, RemoteError
-from decoder_client import Release, Service
+from decoder_client import Service, ServiceRelease
 from rappor_cli.main import main
 from tests.decoder_service.release_support import POLICY, WORDS, decoded, releasing, stored
 from tests.decoder_service.support import Running
@@ -105,8 +105,8 @@ class Hostile:
         return self.files[path.rpartition("/files/")[2]]
 
 
-def of_hostile(service: Any) -> Release:
-    return Release(service, {"id": "0" * 16})
+def of_hostile(service: Any) -> ServiceRelease:
+    return ServiceRelease(service, {"id": "0" * 16})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from decoder_service.jobs.specs import Choices
 from decoder_service.schedules.periods import Every, period_end, period_start
 from decoder_service.schedules.rules import spec_of_schedule
 from decoder_service.shell.models import alarm_events, alarms, jobs, schedule_windows
-from decoder_service.shell.service import Service, make_service
+from decoder_service.shell.service import DecoderService, make_service
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import (
     MONDAY,
@@ -65,7 +65,7 @@ def windows_of(served: Running, schedule: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one["first_day"])
 
 
-def count(service: Service, table: Any) -> int:
+def count(service: DecoderService, table: Any) -> int:
     with service.database.read() as connection:
         return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
@@ -100,7 +100,7 @@ def test_two_processes_that_tick_at_once_queue_a_window_once(
     queued: list[int] = []
     start = threading.Barrier(len(others))
 
-    def tick(one: Service) -> None:
+    def tick(one: DecoderService) -> None:
         start.wait()
         queued.append(one.tick().queued)
 

@@ -14,7 +14,7 @@ from decoder_service.people.permissions import Role
 from decoder_service.shell.app import create_app
 from decoder_service.shell.errors import SettingsError
 from decoder_service.shell.requests import origin_of
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from tests.decoder_service.support import Running, running
 
 OTHERS = ["https://evil.example", "null", "", "http://127.0.0.1:1", "http://127.0.0.1"]
@@ -122,7 +122,7 @@ def test_the_public_url_is_compared_as_browsers_write_it(public: str, origin: st
 @pytest.mark.parametrize("public", ["https://", "https://a:b", "https://:443", "https://[::1"])
 def test_a_public_url_without_a_host_is_refused_at_the_start(public: str) -> None:
     with pytest.raises(SettingsError, match="public_url"):
-        create_app(Settings(public_url=public))
+        create_app(ServiceSettings(public_url=public))
 
 
 def test_a_form_is_taken_where_the_public_url_has_capitals(tmp_path: Path) -> None:

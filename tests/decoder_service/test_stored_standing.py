@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from decoder_service.schedules.status import Standing, State
-from decoder_service.shell.database import Database
-from decoder_service.shell.service import Service, make_service
+from decoder_service.schedules.status import ScheduleState, Standing
+from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.service import DecoderService, make_service
 from rappor_cli.main import main
 from tests.decoder_service.live_collector import LiveCollector
 from tests.decoder_service.support import Running, running, settings_of, with_people
@@ -56,7 +56,7 @@ def listed(service: Running, capsys: pytest.CaptureFixture[str]) -> list[dict[st
     return found
 
 
-def other(service: Running, **settings: Any) -> Service:
+def other(service: Running, **settings: Any) -> DecoderService:
     """Another process on the same database, as far as what it knows."""
     return make_service(settings_of(service.service.settings.database, **settings))
 
@@ -105,7 +105,11 @@ def test_since_is_kept_while_the_state_is_the_same(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     begun = served.service.clock()
     row = served.service.schedules.get(served.people["root"], made["id"])
-    for minutes, state in ((1, State.BLOCKED), (2, State.BLOCKED), (3, State.READY)):
+    for minutes, state in (
+        (1, ScheduleState.BLOCKED),
+        (2, ScheduleState.BLOCKED),
+        (3, ScheduleState.READY),
+    ):
         later = other(served)
         at = begun + timedelta(minutes=minutes)
         object.__setattr__(later.standings, "clock", lambda at=at: at)
@@ -151,7 +155,7 @@ def test_a_schedule_that_no_process_checks_says_so(
     _, made = post(served, "/v1/schedules", SCHEDULE)
     row = served.service.schedules.get(served.people["root"], made["id"])
     at = served.service.clock()
-    for hours, state in ((24, State.READY), (26, State.BLOCKED)):
+    for hours, state in ((24, ScheduleState.READY), (26, ScheduleState.BLOCKED)):
         later = other(served)
         object.__setattr__(later.standings, "clock", lambda h=hours: at + timedelta(hours=h))
         said = later.standings.of_row(row)
@@ -178,13 +182,13 @@ def test_what_was_checked_before_a_change_is_not_stored_after_it(served: Running
     with served.client("ana") as ana:
         changed = {"name": "b", "candidates": {"numbers": [0, 5]}}
         ana.put(f"/v1/schedules/{made['id']}", json=changed)
-        served.service.standings.store([(before, Standing(State.BLOCKED, "old"))])
+        served.service.standings.store([(before, Standing(ScheduleState.BLOCKED, "old"))])
         assert told(served, made["id"])["state"] == "ready"
         ana.delete(f"/v1/schedules/{made['id']}")
-    served.service.standings.store([(before, Standing(State.BLOCKED, "old"))])  # of none
+    served.service.standings.store([(before, Standing(ScheduleState.BLOCKED, "old"))])  # of none
 
 
-def test_many_processes_store_at_once(database: Database, tmp_path: Path) -> None:
+def test_many_processes_store_at_once(database: ServiceDatabase, tmp_path: Path) -> None:
     """On both kinds of database: one row a schedule, and no check fails of another."""
     url = database.engine.url.render_as_string(hide_password=False)
     services = [make_service(settings_of(url, collector="http://127.0.0.1:9")) for _ in range(4)]
@@ -198,7 +202,7 @@ def test_many_processes_store_at_once(database: Database, tmp_path: Path) -> Non
     rows = [schedules.create(ana, f"s{n}", "m", Every.DAY, given, Choices()) for n in range(5)]
     starting, failed = threading.Barrier(4), []
 
-    def tick(service: Service) -> None:
+    def tick(service: DecoderService) -> None:
         starting.wait()
         try:
             for _ in range(5):

@@ -12,7 +12,7 @@ from sqlalchemy import func, select, text, update
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.models import result_files, results
 from decoder_service.shell.service import make_service
-from decoder_service.shell.settings import Settings
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.web import size_text
 from rappor_server.schema import migrate
 from tests.decoder_service.in_process import do_jobs
@@ -109,7 +109,7 @@ def test_what_nobody_holds_and_what_is_superseded_is_deleted(
             connection.execute(update(results).where(results.c.id == new).values(supersedes=old))
         assert served.service.delete_unneeded_results() == 0
         days = {"keep_superseded_days": 7, "tick_seconds": 0}
-        settings = Settings(database=database_url, **days)
+        settings = ServiceSettings(database=database_url, **days)
         for late, deleted in ((6, 0), (8, 1)):
             service = make_service(settings, clock=lambda d=late: utc_now() + timedelta(days=d))
             assert service.delete_unneeded_results() == deleted

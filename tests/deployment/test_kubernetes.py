@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from collector.settings import Settings as CollectorSettings
-from decoder_service.shell.settings import Settings as DecoderSettings
+from decoder_service.shell.settings import ServiceSettings as DecoderSettings
 from rappor_cli.main import COMMANDS
 from tests.collector.test_docker_and_proxy import stages
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from collector.settings import Settings as CollectorSettings
-from decoder_service.shell.settings import Settings as DecoderSettings
+from decoder_service.shell.settings import ServiceSettings as DecoderSettings
 from rappor_cli.main import load
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"

@@ -14,7 +14,7 @@ import pytest
 from client_sdk import Encoder
 from collector.domain.batch_writer import Receipt, Submission
 from decoder.errors import DecodeError
-from decoder.workflows.two_metrics import Declared, choose_joint
+from decoder.workflows.two_metrics import DeclaredVersion, choose_joint
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.decode import decode_batch
@@ -229,16 +229,18 @@ def test_help_shows_both_names(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_newest_version_counts_and_a_long_list_is_cut() -> None:
-    many = [Declared("association", f"x{i}", "", "current", ("a", f"b{i}")) for i in range(12)]
+    many = [
+        DeclaredVersion("association", f"x{i}", "", "current", ("a", f"b{i}")) for i in range(12)
+    ]
     with pytest.raises(DecodeError, match=r"x7 \(a, b7\), 4 more; declare \[assoc"):
         choose_joint(("a", "c"), many)
     with pytest.raises(DecodeError, match="declared: none; declare"):
         choose_joint(("a", "c"), [])
     versions = [
-        Declared("association", "old", "0", "retired", ("a", "b")),
-        Declared("association", "one", "1", "older", ("b", "a")),
-        Declared("association", "one", "2", "current", ("a", "b")),
-        Declared("pair metric", "two", "3", "expired", ("a", "b")),
+        DeclaredVersion("association", "old", "0", "retired", ("a", "b")),
+        DeclaredVersion("association", "one", "1", "older", ("b", "a")),
+        DeclaredVersion("association", "one", "2", "current", ("a", "b")),
+        DeclaredVersion("pair metric", "two", "3", "expired", ("a", "b")),
     ]
     assert choose_joint(("b", "a"), versions).params_id == "2"
     assert choose_joint(("a", "b"), versions[3:] + versions[:2]).name == "two"

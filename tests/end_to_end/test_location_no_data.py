@@ -14,7 +14,7 @@ import pytest
 from client_sdk import MemoryState, Recorder
 from client_sdk.location.recorder import LocationRecorder
 from collector.domain.batch_writer import Receipt, ReportWriter
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
@@ -86,7 +86,7 @@ def collected(declared: str, reports: list[Report], folder: Path) -> Aggregate:
     bench = make_bench(f"sqlite:///{folder}/collector.db")
     bench.collector.push_metrics(list(parse_metrics(declared).metrics.values()), "test")
     bench.writer = ReportWriter(
-        bench.database, Judge(refuse_implausible=True), bench.clock, timedelta(minutes=10)
+        bench.database, ReportJudge(refuse_implausible=True), bench.clock, timedelta(minutes=10)
     )
     bench.clock.pass_days(1)
     (receipt,) = bench.send(reports)

@@ -13,7 +13,7 @@ import pytest
 from client_sdk import MemoryState, Recorder
 from client_sdk.numbers.recorder import NumberRecorder
 from collector.domain.batch_writer import Receipt, ReportWriter
-from collector.domain.report_validation import Judge
+from collector.domain.report_validation import ReportJudge
 from decoder.numbers.decoding import decode_numbers
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
@@ -90,7 +90,7 @@ def aggregates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Aggre
     path = tmp_path_factory.mktemp("numbers")
     bench = make_bench(f"sqlite:///{path}/collector.db")
     bench.collector.push_metrics(list(FILE.metrics.values()), "test")
-    judge = Judge(refuse_implausible=True)
+    judge = ReportJudge(refuse_implausible=True)
     bench.writer = ReportWriter(bench.database, judge, bench.clock, timedelta(minutes=10))
     for day, reports in enumerate(reports_of_two_days()):
         assert len(reports) == 2 * DEVICES  # each device, each metric, data or none

@@ -13,7 +13,7 @@ from collector.settings import load_settings
 from decoder.sources.collector_client import ask
 from rappor_cli.main import main
 from rappor_core.metrics.file import load_metrics
-from simulations.location.fleet import Device, Fix
+from simulations.location.fleet import Fix, LocationDevice
 from simulations.populations.fleet import deliver
 
 DECLARED = """
@@ -53,7 +53,9 @@ def test_fixes_become_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             Fix(start + timedelta(hours=2), *night),
             Fix(start + timedelta(hours=12), 2.5, 1.5),
         ]
-        reports += Device(metrics, random).live("places", fixes, today + timedelta(minutes=1))
+        reports += LocationDevice(metrics, random).live(
+            "places", fixes, today + timedelta(minutes=1)
+        )
     assert len(reports) == 2 * DEVICES
     settings = load_settings(
         port=0, host="127.0.0.1", database=f"sqlite:///{tmp_path / 'places.sqlite'}",

@@ -22,7 +22,7 @@ from decoder.output.dictionary import entries_of, write_site
 from metric_design.plan import Labels, Plan, Trust, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import given_population
-from metric_design.request import Request
+from metric_design.request import PlanRequest
 from privacy_audit.audit import AuditOptions, AuditResult
 from privacy_audit.identity import identity
 from privacy_audit.report import page, to_dict
@@ -82,7 +82,7 @@ def some_plan() -> Plan:
     """Of another metric: a test puts its own in."""
     labels = Labels("m", "d", "o@example.org", date(2099, 6, 30))
     shares = given_population(np.array([0.3, 0.2]))
-    return make_plan(Request(devices=1e6, epsilon_life=6), shares, labels, Trust())
+    return make_plan(PlanRequest(devices=1e6, epsilon_life=6), shares, labels, Trust())
 
 
 def account_of_a_device(text: str, folder: Path) -> tuple[str, float | None]:

@@ -5,12 +5,12 @@ import pytest
 
 from privacy_audit.black_box import answers
 from privacy_audit.black_box.attacks import attack
-from privacy_audit.black_box.lives import Life, Seen
+from privacy_audit.black_box.lives import Life, SeenReport
 from privacy_audit.black_box.observations import features, observe
 from privacy_audit.black_box.place_scenarios import place_scenarios
 from privacy_audit.black_box.place_turns import turn_checks
 from privacy_audit.black_box.sdk_client import SdkClient
-from privacy_audit.black_box.trials import Source, run_chunk
+from privacy_audit.black_box.trials import ClientSource, run_chunk
 from rappor_core.calendar import period_number
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
@@ -49,7 +49,7 @@ def test_a_held_place_is_the_expected_answer(turn: str) -> None:
         "m", "location", **PLACES, slots=["night 22-6", "day 6-22"], mode="window", window=4,
         turn=turn, hold=2, num_bits=8, num_cohorts=2, epsilon=2.0, max_reports=3,
     )  # fmt: skip
-    source = Source(compiled_text(parse_metrics(text)))
+    source = ClientSource(compiled_text(parse_metrics(text)))
     lived = answers.live(source, "m", 150, clear=True, upkeep=True)
     assert lived.total > 200
     assert lived.another <= 1
@@ -66,7 +66,7 @@ def test_who_knows_when_there_was_data_reaches_the_claim_and_no_more() -> None:
     """False alarms: one in a million. A report's bits tell of its half what epsilon allows."""
     file = parse_metrics(WINDOW)
     *_, halves = place_scenarios(file.declared[0])
-    trials = run_chunk(Source(compiled_text(file)), halves, 1_500)
+    trials = run_chunk(ClientSource(compiled_text(file)), halves, 1_500)
     assert trials.wrong == 0
     found = attack(trials.features, trials.world, halves.claim, 1e-6, 0.5)
     assert found.p_value > 1e-6
@@ -81,7 +81,7 @@ def test_who_knows_when_there_was_data_finds_days_that_depend_on_it() -> None:
     days = [steps[0 if one == 0 else -2][0] for one in world for steps in [halves.worlds[0]]]
     assert sum(day < halves.middle for day in days) == 750
     name = file.parts("m")[0].name
-    seen = [[Seen(name, 0, day, b"\x01")] for day in days]
+    seen = [[SeenReport(name, 0, day, b"\x01")] for day in days]
     observed = observe(file, halves, world, seen, [halves.values] * len(world))
     params = file.parts("m")[0].params
     found = attack(features(params, observed), world, halves.claim, 1e-6, 0.5)
@@ -91,7 +91,7 @@ def test_who_knows_when_there_was_data_finds_days_that_depend_on_it() -> None:
 @pytest.mark.parametrize("turn", ["fresh", "fixed"])
 def test_turns_of_two_blocks_are_compared_where_they_are_fresh(turn: str) -> None:
     file = parse_metrics(WINDOW.replace('"fresh"', f'"{turn}"'))
-    checks = list(turn_checks(Source(compiled_text(file)), file.declared[0]))
+    checks = list(turn_checks(ClientSource(compiled_text(file)), file.declared[0]))
     assert len(checks) == (turn == "fresh")
     for check in checks:
         assert check.p_value > 1e-6

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from disclosure_control.k_anonymity import Columns, Hierarchy, Interval
+from disclosure_control.k_anonymity import Columns, Hierarchy, IntervalColumn
 
 FILE = Path(__file__).parents[2] / "../shared/data/adult.csv.xz"
 NAMES = [
@@ -121,12 +121,12 @@ def adult(rows: int) -> dict[str, list[str]]:
 
 def adult_columns(table: dict[str, list[str]], names: list[str] = COLUMNS) -> Columns:
     """A tree of two levels for columns with groups, of one level for others; ages as numbers."""
-    kinds: dict[str, Hierarchy | Interval] = {}
+    kinds: dict[str, Hierarchy | IntervalColumn] = {}
     for name in names:
         above = {v: group for group, values in GROUPS.get(name, {}).items() for v in values}
         values = sorted(set(table[name]))
         if name == "age":
-            kinds[name] = Interval(17, 90)
+            kinds[name] = IntervalColumn(17, 90)
         elif above:
             kinds[name] = Hierarchy(tuple((v, above.get(v, v), f"any {name}") for v in values))
         else:

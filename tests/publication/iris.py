@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.datasets import load_iris
 
-from disclosure_control.co_clustering import Grid, Partition, Recoded, from_partition, recode
+from disclosure_control.co_clustering import GroupGrid, Partition, Recoded, from_partition, recode
 
 NUMBERS = ["SepalLength", "SepalWidth", "PetalLength", "PetalWidth"]
 LEVELS = ("low", "mid", "high")
@@ -49,7 +49,7 @@ def part_of(name: str) -> int:
     return start + (KINDS if column == "Class" else LEVELS).index(level)
 
 
-def figure_grid() -> Grid:
+def figure_grid() -> GroupGrid:
     """Figure 3.3 by hand: setosa; virginica and row 78; the other versicolor."""
     rows = np.repeat([0, 2, 1], 50)
     rows[77] = 1

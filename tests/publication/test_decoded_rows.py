@@ -12,7 +12,7 @@ import pytest
 from decoder.association.pairs import decode_pairs
 from disclosure_control.errors import PolicyError, TableError
 from disclosure_control.synthetic_rows import (
-    CellEstimates,
+    DecodedCells,
     SlotMap,
     combine,
     combine_shares,
@@ -30,12 +30,12 @@ CELLS = tuple((row, column) for row in "abc" for column in "xy")
 LAW = np.array([0.3, 0.2, 0.2, 0.15, 0.1, 0.05])
 
 
-def estimates_of(law: np.ndarray, error: float, reports: int = 5_000) -> CellEstimates:
+def estimates_of(law: np.ndarray, error: float, reports: int = 5_000) -> DecodedCells:
     """Errors of randomised reports beside those of a sample."""
     sampling = (np.diag(law) - np.outer(law, law)) / reports
     centre = np.eye(len(law)) - 1 / len(law)
     covariance = sampling + error**2 * centre
-    return CellEstimates(("row", "column"), CELLS, law, covariance, reports)
+    return DecodedCells(("row", "column"), CELLS, law, covariance, reports)
 
 
 def coverage(error: float, repeats: int, num_sets: int, num_rows: int) -> dict[str, float]:
@@ -201,7 +201,7 @@ def test_a_pool_hides_what_it_holds() -> None:
     small = known.without_small(0.02)
     assert small.cells == (("a", "x"), ("a", "y"), ("b", "x"), ("b", "y"), ("*", "*"))
     assert small.estimate[-1] == pytest.approx(0.1)
-    two = CellEstimates(
+    two = DecodedCells(
         ("v",), (("true",), ("false",)), np.array([0.999, 0.001]), np.full(2, 1e-6), 99
     )
     with pytest.raises(TableError, match="no cell"):

@@ -9,7 +9,7 @@ from disclosure_control.errors import BudgetError, TableError
 from disclosure_control.mechanisms import (
     BudgetLedger,
     Charge,
-    Visits,
+    StationVisits,
     release_grouped_series,
     rescale,
 )
@@ -18,9 +18,9 @@ from disclosure_control.mechanisms.grouped_series import _bounded
 GROUPS = np.array([0, 0, 1])
 
 
-def visits(seed: int, persons: int = 200, events: int = 3000) -> Visits:
+def visits(seed: int, persons: int = 200, events: int = 3000) -> StationVisits:
     rng = np.random.default_rng(seed)
-    return Visits(
+    return StationVisits(
         rng.integers(0, persons, events), rng.integers(0, 3, events), rng.integers(0, 24, events)
     )
 
@@ -50,12 +50,14 @@ def test_one_person_changes_no_more_than_the_noise_is_scaled_to() -> None:
 
 def test_what_others_keep_does_not_depend_on_a_person_who_is_rare() -> None:
     """Nothing is dropped where nobody passes the bound: counts are those of distinct events."""
-    given = Visits(np.array([1, 1, 2]), np.array([0, 1, 2]), np.array([3, 3, 3]))
+    given = StationVisits(np.array([1, 1, 2]), np.array([0, 1, 2]), np.array([3, 3, 3]))
     kept = _bounded(given, GROUPS, 24, 5, np.random.default_rng(0))
     assert sorted(kept.persons.tolist()) == [1, 2]  # both stations are of group 0
 
 
-def release(given: Visits, epsilon: float, ledger: BudgetLedger, kept: int = 24) -> np.ndarray:
+def release(
+    given: StationVisits, epsilon: float, ledger: BudgetLedger, kept: int = 24
+) -> np.ndarray:
     return release_grouped_series(
         given, GROUPS, 24, kept=kept, max_visits=24, shape=Charge(epsilon, 1e-6),
         sizes=Charge(epsilon), ledger=ledger, rng=np.random.default_rng(0),
@@ -90,4 +92,4 @@ def test_both_charges_are_entered_and_refused_together_with_the_data_unread() ->
 def test_events_outside_their_range_are_refused(bad: dict[str, np.ndarray]) -> None:
     fields = {"persons": np.array([1]), "stations": np.array([0]), "slots": np.array([0])}
     with pytest.raises(TableError):
-        release(Visits(**fields | bad), 1.0, BudgetLedger(Charge(9.0, 1e-3)))
+        release(StationVisits(**fields | bad), 1.0, BudgetLedger(Charge(9.0, 1e-3)))

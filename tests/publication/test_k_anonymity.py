@@ -15,7 +15,7 @@ from disclosure_control.k_anonymity import (
     Columns,
     DiversityRule,
     Hierarchy,
-    Interval,
+    IntervalColumn,
     anonymise,
     anonymise_in_one_pass,
     anonymise_in_packets,
@@ -103,7 +103,7 @@ def test_constructed_vector(k: int, costs: list[float]) -> None:
 
 
 def test_numbers_become_intervals() -> None:
-    made = anonymise({"age": ["20", "30", "70"]}, Columns({"age": Interval(0, 100)}), 3)
+    made = anonymise({"age": ["20", "30", "70"]}, Columns({"age": IntervalColumn(0, 100)}), 3)
     assert made.to_table() == {"age": ["[20,70]"] * 3}
     # 20 and 30 first, .1 each; then both widen to .5, and so does 70
     assert made.merge_costs == pytest.approx([0.2, 1.5])
@@ -177,7 +177,7 @@ def tables(draw):
 @given(tables(), st.integers(1, 6), st.sampled_from([0.0, 0.2, 0.9]), st.integers(0, 3))
 def test_every_published_row_stands_k_times_and_covers_its_original(table, k, budget, way) -> None:
     kinds = {name: PEOPLE.kinds[name] for name in ("postcode", "status")}
-    columns = Columns(kinds | {"age": Interval(0, 9)})
+    columns = Columns(kinds | {"age": IntervalColumn(0, 9)})
     number = len(table["age"])
     if k > number:
         with pytest.raises(TableError, match="k must be in"):
@@ -228,7 +228,7 @@ def test_the_loss_against_k_is_drawn() -> None:
 @given(tables(), st.integers(1, 4), st.integers(2, 5))
 def test_workers_change_nothing(table, k, workers) -> None:
     kinds = {name: PEOPLE.kinds[name] for name in ("postcode", "status")}
-    columns = Columns(kinds | {"age": Interval(0, 9)})
+    columns = Columns(kinds | {"age": IntervalColumn(0, 9)})
     if k <= len(table["age"]):
         shared = anonymise(table, columns, k, workers=workers)
         assert shared.to_table() == anonymise(table, columns, k).to_table()
@@ -301,15 +301,15 @@ def test_ordered_closeness_is_the_earth_movers_distance() -> None:
         (lambda: Hierarchy((("a", "r"), ("b",))), "one length"),
         (lambda: Hierarchy((("a", "r"), ("b", "s"))), "one root"),
         (lambda: Hierarchy((("a", "x", "r"), ("x", "y", "r"))), "two places"),
-        (lambda: Interval(1, 1), "low < high"),
+        (lambda: IntervalColumn(1, 1), "low < high"),
         (lambda: Columns({}), "not there"),
         (lambda: Columns(PEOPLE.kinds, {"age": 1}), "age"),
         (lambda: Columns(PEOPLE.kinds, {"sex": -1}), "0 or more"),
         (lambda: anonymise({"sex": ["M"]}, PEOPLE, 1), "columns missing"),
         (lambda: anonymise(SIX | {"sex": ["M"] * 5 + ["X"]}, PEOPLE, 2), "'X'"),
         (lambda: anonymise(SIX, PEOPLE, 2, suppression_budget=1.0), "budget"),
-        (lambda: anonymise({"a": ["12"]}, Columns({"a": Interval(0, 9)}), 1), "outside"),
-        (lambda: anonymise({"a": ["x"]}, Columns({"a": Interval(0, 9)}), 1), "'x'"),
+        (lambda: anonymise({"a": ["12"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "outside"),
+        (lambda: anonymise({"a": ["x"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "'x'"),
         (lambda: class_diversity([1], []), "1 classes"),
     ],
 )
@@ -354,5 +354,5 @@ def test_thirty_thousand_rows_of_adult_take_less_than_a_minute() -> None:
 
 def test_intervals_of_large_numbers_are_exact() -> None:
     ages = {"id": ["1234561", "1234567", "1234563"]}
-    made = anonymise(ages, Columns({"id": Interval(0, 1e7)}), 3)
+    made = anonymise(ages, Columns({"id": IntervalColumn(0, 1e7)}), 3)
     assert made.to_table()["id"] == ["[1234561,1234567]"] * 3

@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from disclosure_control.k_anonymity import Columns, Hierarchy, Interval, anonymise, class_diversity
+from disclosure_control.k_anonymity import (
+    Columns,
+    Hierarchy,
+    IntervalColumn,
+    anonymise,
+    class_diversity,
+)
 from disclosure_control.mechanisms import Charge, gaussian_sigma, geometric_probability
 
 PYTHON = os.environ.get("RAPPOR_ORACLES", "")
@@ -77,7 +83,7 @@ def test_pycanon_finds_the_k_the_l_and_the_t_that_we_find(k: int) -> None:
     columns = Columns(
         {
             "postcode": Hierarchy(tuple((code, code[:2], "FR") for code in codes)),
-            "age": Interval(0, 100),
+            "age": IntervalColumn(0, 100),
         }
     )
     made = anonymise(people, columns, k=k)

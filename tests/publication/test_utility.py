@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from disclosure_control.errors import TableError
-from disclosure_control.k_anonymity import Columns, Hierarchy, Interval, anonymise, specialise
+from disclosure_control.k_anonymity import Columns, Hierarchy, IntervalColumn, anonymise, specialise
 from disclosure_control.utility import (
     agreement_ratios,
     classification_metric,
@@ -150,7 +150,7 @@ def test_records_are_linked_to_their_own_rows_only_while_they_can_be() -> None:
 
 def test_generalised_values_are_spread_over_their_leaves() -> None:
     tree = Hierarchy(tuple((leaf, leaf[0], "top") for leaf in ["a1", "a2", "b1"]))
-    columns = Columns({"x": tree, "age": Interval(0, 9)})
+    columns = Columns({"x": tree, "age": IntervalColumn(0, 9)})
     table = {"x": ["a1", "a2"] * 500 + ["b1"], "age": ["3", "5"] * 500 + ["9"]}
     made = anonymise(table, columns, 501, suppression_budget=0.01)
     drawn = specialise(made, np.random.default_rng(0))

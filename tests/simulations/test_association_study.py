@@ -17,7 +17,7 @@ from simulations.association.bound import by_moments, efficient
 from simulations.association.draws import coupled_table, drawn_reports, hashed_side, one_hot_side
 from simulations.association.published_em import PublishedEm, PublishedInference
 from simulations.association.shapes import SHAPES, Shape
-from simulations.association.study import Counts, association_study
+from simulations.association.study import StudySize, association_study
 
 
 def test_populations_have_zipf_margins() -> None:
@@ -104,7 +104,7 @@ def test_the_rival_infers_as_the_paper_does_from_the_observed_information() -> N
 
 def test_a_study_of_hashed_values_has_every_method() -> None:
     small = Shape(6, 3, bits=16, cohorts=4)
-    rows = list(association_study(2_000, Counts(2, 1, 2), np.random.default_rng(4), 0.5, small))
+    rows = list(association_study(2_000, StudySize(2, 1, 2), np.random.default_rng(4), 0.5, small))
     found = {(row.method, row.quantity): row.runs for row in rows if row.setting.startswith("f=0")}
     assert found == {
         ("pair", "total_variation"): 2, ("pair", "coverage"): 2, ("pair", "seconds"): 2,

@@ -9,8 +9,13 @@ import pytest
 
 from rappor_cli.calibration import HEADINGS, _cells, _figure, _without_nan
 from rappor_cli.figures import markdown_lines
-from simulations.experiments.calibration import Cell, RuleScore, RunScore, draw, run_cell
-from simulations.experiments.calibration_table import Mean, mean_over_runs, recall_at, summarise
+from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore, draw, run_cell
+from simulations.experiments.calibration_table import (
+    MeanOfRuns,
+    mean_over_runs,
+    recall_at,
+    summarise,
+)
 
 
 def test_differences_between_distributions_are_no_error():
@@ -30,7 +35,7 @@ def _score(run, truth, p, *, covered):
     order = np.argsort(p)
     rule = RuleScore(0.5, 0.0, False, 10, covered)
     rules = dict.fromkeys(("bonferroni", "bh", "fdr", "fdr-eb"), rule)
-    cell = Cell("small", "typical", "uniform", run)
+    cell = CalibrationRun("small", "typical", "uniform", run)
     return RunScore(cell, rules, 0.95, 1.0, truth[order], p[order], 0.5, 0.6)
 
 
@@ -77,7 +82,7 @@ def test_a_ranking_is_cut_where_its_false_share_is_reached_last():
 
 
 def test_markdown_and_json_of_a_run():
-    scores = [run_cell(Cell("few rows", "nothing true", "exp", seed)) for seed in (1, 2)]
+    scores = [run_cell(CalibrationRun("few rows", "nothing true", "exp", seed)) for seed in (1, 2)]
     rows = summarise(scores)
     head, rule, line = markdown_lines(HEADINGS, map(_cells, rows))
     assert head.count("|") == rule.count("|") == line.count("|") == len(HEADINGS) + 1
@@ -90,12 +95,12 @@ def test_markdown_and_json_of_a_run():
 @pytest.mark.parametrize(
     ("mean", "shown"),
     [
-        (Mean(0.1234, 0.0123), ".12 ± .01"),
-        (Mean(0.12345, 0.0021), ".123 ± .002"),
-        (Mean(1.00034, 0.00011), "1.0003 ± .0001"),
-        (Mean(0.0, 0.0), ".000"),
-        (Mean(0.25, math.nan), ".250"),
-        (Mean(math.nan, math.nan), "-"),
+        (MeanOfRuns(0.1234, 0.0123), ".12 ± .01"),
+        (MeanOfRuns(0.12345, 0.0021), ".123 ± .002"),
+        (MeanOfRuns(1.00034, 0.00011), "1.0003 ± .0001"),
+        (MeanOfRuns(0.0, 0.0), ".000"),
+        (MeanOfRuns(0.25, math.nan), ".250"),
+        (MeanOfRuns(math.nan, math.nan), "-"),
     ],
 )
 def test_figures_have_the_digits_that_their_error_allows(mean, shown):
@@ -103,12 +108,12 @@ def test_figures_have_the_digits_that_their_error_allows(mean, shown):
 
 
 def test_a_list_with_nothing_true_and_one_without_gaps():
-    nothing = draw(Cell("few rows", "nothing true", "exp", 1))
+    nothing = draw(CalibrationRun("few rows", "nothing true", "exp", 1))
     assert len(nothing.true_shares) == 150
     assert not nothing.true_shares.any()
-    full = draw(Cell("paper", "200", "exp", 1))
+    full = draw(CalibrationRun("paper", "200", "exp", 1))
     assert full.true_shares.sum() == pytest.approx(1)
     assert full.observed.positions.shape == (200, 16, 2)
-    tenth = draw(Cell("small", "loose", "exp", 1))
+    tenth = draw(CalibrationRun("small", "loose", "exp", 1))
     assert (tenth.true_shares > 0).sum() == 90
     assert len(tenth.true_shares) == 110

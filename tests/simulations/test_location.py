@@ -22,7 +22,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.location.allocations import Way, ways
-from simulations.location.budgets import Crowd, compare_budgets, median, with_attacks
+from simulations.location.budgets import LocatedPeople, compare_budgets, median, with_attacks
 from simulations.location.draws import capped, draw_memo, draw_window
 from simulations.location.fleet import Fix, run_fleet
 from simulations.location.geo_noise import planar_laplace, point_map
@@ -134,7 +134,7 @@ def test_errors_tell_capping_from_noise() -> None:
     assert location is not None
     places = places_of([location])
     other = len(places.finest) - 1
-    crowd = Crowd(np.array([[0], [0], [1], [2]]), places)
+    crowd = LocatedPeople(np.array([[0], [0], [1], [2]]), places)
     sent = np.array([[0], [0], [1], [other]])
     told = crowd.errors(crowd.shares(sent, 0), sent, 0)
     assert (told.all, told.capping, told.noise) == pytest.approx((0.25, 0.25, 0.0))

@@ -13,7 +13,7 @@ from simulations.experiments.plan_check import (
     FEWEST_RUNS,
     PLACED,
     UNLISTED,
-    Check,
+    PlanCheck,
     cases,
     check,
     drawn_cases,
@@ -62,9 +62,9 @@ def test_so_many_windows_as_the_error_asked_for_takes() -> None:
 def test_the_summary_counts_what_is_within() -> None:
     """Differences of .02, .05 and -.10, of which the second is within two standard errors more."""
     rows = [
-        Check("a", 0.1, 0.5, 0.52, 1_200, 3, 3, 1.0),
-        Check("b", 0.1, 0.5, 0.55, 1_200, 3, 3, 1.0),
-        Check("c", 0.1, 0.5, 0.40, 2_400, 3, 3, 0.5),
+        PlanCheck("a", 0.1, 0.5, 0.52, 1_200, 3, 3, 1.0),
+        PlanCheck("b", 0.1, 0.5, 0.55, 1_200, 3, 3, 1.0),
+        PlanCheck("c", 0.1, 0.5, 0.40, 2_400, 3, 3, 0.5),
     ]
     told = summary(rows)
     assert told["within"] == 1

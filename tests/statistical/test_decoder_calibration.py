@@ -13,7 +13,7 @@ import pytest
 from decoder.estimation.estimate import by_cavity
 from decoder.estimation.least_squares import Balance
 from decoder.numerics.threads import one_thread
-from simulations.experiments.calibration import Cell, draw, fit, run_cell
+from simulations.experiments.calibration import CalibrationRun, draw, fit, run_cell
 from simulations.experiments.calibration_settings import DISTRIBUTIONS, SIZES, STRESS
 from simulations.experiments.calibration_table import summarise
 
@@ -25,7 +25,7 @@ LEAST_RECALL = {"typical": 0.48, "loose": 0.73, "over_x2": 0.34}
 @pytest.fixture(scope="module")
 def rows():
     scores = [
-        run_cell(Cell("small", configuration, distribution, 100 + run))
+        run_cell(CalibrationRun("small", configuration, distribution, 100 + run))
         for configuration in CONFIGURATIONS
         for distribution in DISTRIBUTIONS
         for run in range(RUNS)
@@ -54,7 +54,7 @@ def _covered_of_a_complete_list(monkeypatch, distribution: str, seeds: Sequence[
     monkeypatch.setattr("decoder.estimation.leave_one_out.MOST_REFIT_WORK", 0)  # of tests alone
     inside = []
     for seed in seeds:
-        sample = draw(Cell("complete", "loose", distribution, seed))
+        sample = draw(CalibrationRun("complete", "loose", distribution, seed))
         estimate = by_cavity(sample.observed, 0.95)
         inside.append(np.abs(estimate.shares - sample.true_shares) < 1.96 * estimate.std_errors)
     return float(np.mean(inside))
@@ -84,7 +84,7 @@ def _forgetful(solve, random, start, steps):
 def test_forgetting_what_the_list_lacks_breaks_the_promises(monkeypatch):
     """Without tau and kappa intervals are too narrow; tests keep their null deviation."""
     monkeypatch.setattr("decoder.estimation.ep_iterations.balance", _forgetful)
-    scores = [run_cell(Cell("small", "loose", name, 200)) for name in DISTRIBUTIONS]
+    scores = [run_cell(CalibrationRun("small", "loose", name, 200)) for name in DISTRIBUTIONS]
     row = summarise(scores)[0]
     assert row.coverage.value < 0.85
     assert row.wrong_z_squared.value < 1.2  # each score is in the deviation of its own residual
@@ -97,7 +97,9 @@ def test_values_found_in_crowded_lists_are_covered():
     Misses come several in a list: the part covered of 24 lists varies by .014. Below .92 once in
     250 times; conditional intervals, which cover .89, pass in 2 of 100.
     """
-    scores = [run_cell(Cell("3.7 a row", "loose", "zipf1", 500 + run)) for run in range(24)]
+    scores = [
+        run_cell(CalibrationRun("3.7 a row", "loose", "zipf1", 500 + run)) for run in range(24)
+    ]
     detected = sum(score.rules["fdr"].detected for score in scores)
     covered = sum(score.rules["fdr"].covered for score in scores)
     assert detected > 200
@@ -108,7 +110,10 @@ def test_values_found_in_crowded_lists_are_covered():
 @pytest.mark.parametrize(("method", "runs"), [("lasso", 30), ("cavity", 8)])
 def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
     """.95 +- .004 and .008 (one standard error); .91 and .90 by Student's t alone."""
-    cells = [Cell("one cohort", "heaviest missing", "one 0.50", 40 + run) for run in range(runs)]
+    cells = [
+        CalibrationRun("one cohort", "heaviest missing", "one 0.50", 40 + run)
+        for run in range(runs)
+    ]
     covered = float(np.mean([run_cell(cell, method).coverage for cell in cells]))
     assert 0.93 < covered < 0.97
 
@@ -123,7 +128,7 @@ def test_errors_of_the_lasso_hold_where_others_take_over_a_share():
     """
     errors, found = [], []
     for run in range(3):
-        sample = draw(Cell("10 a row", "loose", "zipf1", 76 + run))
+        sample = draw(CalibrationRun("10 a row", "loose", "zipf1", 76 + run))
         with one_thread():
             estimate = fit(sample, "lasso")
         held = sample.true_shares > 0
@@ -139,7 +144,7 @@ def test_errors_of_the_lasso_do_not_hold_a_share_for_unlisted_that_is_taken_out(
 
     The standard deviation over 61 values varies by .1.
     """
-    sample = draw(Cell("dominant 0.50", "loose", "one 0.50", 90))
+    sample = draw(CalibrationRun("dominant 0.50", "loose", "one 0.50", 90))
     with one_thread():
         estimate = fit(sample, "lasso")
     held = sample.true_shares > 0

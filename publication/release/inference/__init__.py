@@ -7,6 +7,6 @@ constraints"; tau-ARGUS and sdcTable solve the same ones).
 """
 
 from publication.release.inference.audit import Audit, audit_releases
-from publication.release.inference.protection import Finding, protect
+from publication.release.inference.protection import InferredNumber, protect
 
-__all__ = ["Audit", "Finding", "audit_releases", "protect"]
+__all__ = ["Audit", "InferredNumber", "audit_releases", "protect"]

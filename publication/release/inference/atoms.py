@@ -15,7 +15,7 @@ Stratum: TypeAlias = tuple[str, str]  # name and value
 
 
 @dataclass(frozen=True)
-class Scope:
+class TableScope:
     """Whom a table is of: strata, with the ones that they lie in, and days, both ends in it.
 
     outer: for a stratum and its value, those that it lies in.
@@ -61,12 +61,12 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def find_atoms(scopes: Sequence[Scope]) -> Atoms:
+def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
     """The parts that the tables of one metric tell apart.
 
     Days are cut where a window begins or ends, and the population by all strata at once; parts in
     the same tables are one. Of each stratum there may be values that no table names. A value of a
-    stratum lies in those of other strata that `Scope.outer` says, and in no others.
+    stratum lies in those of other strata that `TableScope.outer` says, and in no others.
 
     Raises ReleaseError where so many strata cross that there are more than MOST_ATOMS.
     """
@@ -88,7 +88,7 @@ def find_atoms(scopes: Sequence[Scope]) -> Atoms:
     )
 
 
-def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[Scope]) -> None:
+def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableScope]) -> None:
     """Raise ReleaseError that names what cuts the population most."""
     if count > MOST_ATOMS:
         names = [f"{len(one.values):,} of {shown(one.name)}" for one in splits]
@@ -140,7 +140,7 @@ def _joined(tables: int, one: frozenset[Stratum], other: frozenset[Stratum]) -> 
     return _Part(tables, both) if len(dict(both)) == len(both) else None
 
 
-def _splits(scopes: Sequence[Scope]) -> list[_Split]:
+def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
     """One for each stratum, those that lie in others first."""
     every = (1 << len(scopes)) - 1
     naming: dict[str, dict[str, int]] = {}
@@ -160,7 +160,7 @@ def _splits(scopes: Sequence[Scope]) -> list[_Split]:
     return sorted(made, key=lambda one: -max(len(outer) for _, outer in one.values.values()))
 
 
-def _outer(scopes: Sequence[Scope]) -> dict[Stratum, dict[str, str]]:
+def _outer(scopes: Sequence[TableScope]) -> dict[Stratum, dict[str, str]]:
     """The strata that each one lies in, where no table says otherwise."""
     found: dict[Stratum, dict[str, set[str]]] = {}
     for scope in scopes:
@@ -177,7 +177,7 @@ def _outer(scopes: Sequence[Scope]) -> dict[Stratum, dict[str, str]]:
     }
 
 
-def _blocks(scopes: Sequence[Scope]) -> Iterator[int]:
+def _blocks(scopes: Sequence[TableScope]) -> Iterator[int]:
     """For each stretch of days between two boundaries, the tables whose window holds it."""
     ends = {scope.last + timedelta(days=1) for scope in scopes}
     for day in sorted({scope.first for scope in scopes} | ends)[:-1]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from publication.release.inference.facts import Version
-from publication.release.inference.protection import Finding, protect
+from publication.release.inference.facts import TableVersion
+from publication.release.inference.protection import InferredNumber, protect
 
 if TYPE_CHECKING:
     from publication.release.build import Release
@@ -20,7 +20,7 @@ class Audit:
     widened: numbers that contradict others, and were taken less exactly.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[InferredNumber, ...]
     tables: int
     rows: int
     hidden: int
@@ -34,7 +34,7 @@ def audit_releases(releases: Sequence[Release]) -> Audit:
         releases: oldest first.
     """
     made = protect(
-        Version(table, release.policy, is_draft=False)
+        TableVersion(table, release.policy, is_draft=False)
         for release in releases
         for table in release.tables
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from publication.release.inference.atoms import bits
-from publication.release.inference.cone import Cone, Rows
+from publication.release.inference.cone import Cone, SparseRows
 from publication.release.inference.facts import PublicTable
 
 REPORTS = -1  # in place of a row: the reports of the table
@@ -63,7 +63,7 @@ class Component:
 
 
 @dataclass
-class Model:
+class ConeModel:
     """The cone of a component, for its reports and some of the values, and where its parts stand.
 
     owner: for each row of G the table and its row, or REPORTS, or EVERYBODY, or NOBODY.
@@ -74,8 +74,8 @@ class Model:
     unit: float
     owner: list[tuple[int, int]] = field(default_factory=list)
     slack: list[float] = field(default_factory=list)
-    below: Rows = field(default_factory=Rows)
-    equal: Rows = field(default_factory=Rows)
+    below: SparseRows = field(default_factory=SparseRows)
+    equal: SparseRows = field(default_factory=SparseRows)
     cone: Cone = field(init=False)
 
     @property
@@ -125,14 +125,14 @@ class Model:
         self.cone.hold(rows, held=False)
 
 
-def model_of(component: Component, leaves: Sequence[str]) -> Model:
+def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
     """The constraints of a component on the reports of its atoms and the persons of some values.
 
     `leaves`: whole groups of `leaf_groups`, or none.
     """
     place = {leaf: index for index, leaf in enumerate(leaves)}
     known = [one.reports[1] for one in component.tables if one.reports is not None]
-    model = Model(component, place, max(known, default=1.0) or 1.0)
+    model = ConeModel(component, place, max(known, default=1.0) or 1.0)
     for table in range(len(component.tables)):
         _add_table(model, table)
     for atom in range(len(component.atoms)):
@@ -153,7 +153,7 @@ def model_of(component: Component, leaves: Sequence[str]) -> Model:
     return model
 
 
-def _add_table(model: Model, index: int) -> None:
+def _add_table(model: ConeModel, index: int) -> None:
     """What a table says: its atoms, its reports, its shares, and that its cells hold everybody.
 
     A published share s, rounded, bounds the persons x of its table by s_low n <= x <= s_high n,

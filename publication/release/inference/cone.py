@@ -17,7 +17,7 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
 
 from disclosure_control.errors import ReleaseError
 from disclosure_control.typing import Booleans, Floats, Integers
-from publication.release.inference.program import Program
+from publication.release.inference.program import LinearProgram
 
 _TIGHT = 1e-9  # a dual value above this
 _SLACK = 1e-6  # reports; less is not a contradiction
@@ -33,7 +33,7 @@ class Optimum:
 
 
 @dataclass
-class Rows:
+class SparseRows:
     """Rows of a sparse matrix, gathered one by one."""
 
     row: list[int] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Cone:
     unit: float
     slack: Floats
     active: Booleans = field(init=False)
-    _program: Program = field(init=False)
+    _program: LinearProgram = field(init=False)
     _sums: dict[tuple[int, ...], int] = field(init=False)
     _fixed: int = field(init=False)
 
@@ -80,7 +80,7 @@ class Cone:
         self._load()
 
     def _load(self) -> None:
-        self._program = Program(self.below, self.equal, self._most())
+        self._program = LinearProgram(self.below, self.equal, self._most())
         self._sums = {(column,): column for column in range(self.size)}
         self._fixed = self.scale
 
@@ -124,7 +124,9 @@ class Cone:
         wide = hstack([held, csr_array((held.shape[0], count))])
         bound = hstack([-sums, eye_array(count)])
         equal = csr_array(hstack([self.equal, csr_array((self.equal.shape[0], count))]))
-        program = Program(csr_array(vstack([wide, bound])), equal, np.append(self._most(), most))
+        program = LinearProgram(
+            csr_array(vstack([wide, bound])), equal, np.append(self._most(), most)
+        )
         program.fix(self.scale, self.unit)
         program.set_costs(np.append(np.zeros(self.size), -1.0 / np.maximum(most, 1e-300)))
         found = program.solve()
@@ -148,7 +150,7 @@ class Cone:
         )
         equal = csr_array(hstack([self.equal, csr_array((self.equal.shape[0], len(soft)))]))
         most = np.append(self._most(), np.full(len(soft), np.inf))
-        program = Program(csr_array(hstack([self.below, loose])), equal, most)
+        program = LinearProgram(csr_array(hstack([self.below, loose])), equal, most)
         program.fix(self.scale, self.unit)
         program.set_costs(np.append(np.zeros(self.size), 1.0 / self.slack[soft]))
         found = program.solve()

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from disclosure_control.typing import Booleans, Floats, Integers
-from publication.release.inference.atoms import Scope
+from publication.release.inference.atoms import TableScope
 from publication.release.policy import ReleasePolicy, Tree
 from publication.release.tables import ReleasedTable, TableKey, table_name
 
 ROOT = "*"  # the root of every tree of `publication.aggregation`
 
 
-class Version(NamedTuple):
+class TableVersion(NamedTuple):
     """A table as one release has it. is_draft: that release is not published yet."""
 
     table: ReleasedTable
@@ -38,7 +38,7 @@ class PublicTable:
     """
 
     key: TableKey
-    scope: Scope
+    scope: TableScope
     reports: tuple[float, float] | None
     cells: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -85,15 +85,15 @@ class PublicTable:
         )  # fmt: skip
 
 
-def public_tables(versions: Iterable[Version]) -> list[PublicTable]:
+def public_tables(versions: Iterable[TableVersion]) -> list[PublicTable]:
     """Each table once, with all that any release shows of it. versions: oldest first."""
-    by_key: dict[TableKey, list[Version]] = defaultdict(list)
+    by_key: dict[TableKey, list[TableVersion]] = defaultdict(list)
     for version in versions:
         by_key[version.table.key].append(version)
     return [_combined(several) for several in by_key.values()]
 
 
-def _combined(versions: Sequence[Version]) -> PublicTable:
+def _combined(versions: Sequence[TableVersion]) -> PublicTable:
     """The latest table that is not withheld; of what it hides, the latest number of any other.
 
     A number that two releases round in two ways lies in both intervals, where they meet.
@@ -105,14 +105,14 @@ def _combined(versions: Sequence[Version]) -> PublicTable:
     return base
 
 
-def _public(version: Version) -> PublicTable:
+def _public(version: TableVersion) -> PublicTable:
     table, policy, is_draft = version
     low, high = _share_bounds(table, float(policy.rounding))
     reports = table.reports
     sizes = np.nan_to_num(table.estimate) * (reports or 0)
     return PublicTable(
         key=table.key,
-        scope=Scope(
+        scope=TableScope(
             policy.with_outer(table.strata),
             table.first_day,
             table.last_day,

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
 from disclosure_control.typing import Booleans, Floats, Integers
-from publication.release.inference.component import Model
+from publication.release.inference.component import ConeModel
 from publication.release.inference.cone import Optimum
-from publication.release.inference.targets import EXACT, Interval, Target
+from publication.release.inference.targets import EXACT, Target, ValueRange
 
 _MOST_ROUNDS = 40
 _MARGIN = 1.01  # of what a certificate aims at, for the tolerance of the solver
@@ -25,7 +25,7 @@ class Exposure:
     """A target that a reader knows better than promised. tight: rows of G that tell it."""
 
     target: Target
-    interval: Interval
+    interval: ValueRange
     tight: Integers
 
     @property
@@ -34,14 +34,14 @@ class Exposure:
         return (self.interval.high - self.interval.low) / self.target.width
 
 
-class Judge:
+class DisclosureJudge:
     """Judges targets by one model; what was found safe stays so while numbers are only suppressed.
 
     Each solution of a program is a point that agrees with all that is public: the least and the
     largest value of every target in all of them is an interval within the true one.
     """
 
-    def __init__(self, model: Model, targets: Iterable[Target]) -> None:
+    def __init__(self, model: ConeModel, targets: Iterable[Target]) -> None:
         self.model = model
         self.targets: list[Target] = []
         size = model.cone.size
@@ -120,16 +120,16 @@ class Judge:
             tight.append(made[1].tight)
             if side == 0 and target.is_high(made[0]):
                 return None
-        interval = Interval(*ends)
+        interval = ValueRange(*ends)
         if target.is_safe(interval):
             self._settled[at] = True
             return None
         return Exposure(target, interval, np.unique(np.concatenate(tight)))
 
-    def interval(self, target: Target) -> Interval:
+    def interval(self, target: Target) -> ValueRange:
         """The least and the largest value, from 0 without end where nobody can be there."""
         low, high = (self._extreme(target, sign) for sign in (1.0, -1.0))
-        return Interval(low[0] if low else 0.0, high[0] if high else np.inf)
+        return ValueRange(low[0] if low else 0.0, high[0] if high else np.inf)
 
     def can_be_none(self, target: Target) -> bool:
         """Whether the least value is 0."""

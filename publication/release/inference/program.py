@@ -15,7 +15,7 @@ from disclosure_control.typing import Floats, Integers
 _ENDS = HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded
 
 
-class Solution(NamedTuple):
+class ProgramSolution(NamedTuple):
     """value: of the objective, -inf where it has no bound.  point: z.  duals: of the rows."""
 
     value: float
@@ -31,7 +31,7 @@ class _Silent(Highs):  # type: ignore[misc]
         self.silent()
 
 
-class Program:
+class LinearProgram:
     """Minimise cost . z over A z <= 0 (the first rows) or A z = 0 (the others), 0 <= z <= most.
 
     HiGHS (Huangfu and Hall 2018, "Parallelizing the dual revised simplex method") starts each
@@ -82,7 +82,7 @@ class Program:
         for row in rows:
             _check(self._highs.changeRowBounds(int(row), -kHighsInf, 0.0 if held else kHighsInf))
 
-    def solve(self) -> Solution | None:
+    def solve(self) -> ProgramSolution | None:
         """The optimum; None where nothing fits. Raises ReleaseError where HiGHS finds neither."""
         highs = self._highs
         status = HighsModelStatus.kNotset
@@ -96,14 +96,14 @@ class Program:
         if status == HighsModelStatus.kInfeasible:
             return None
         if status == HighsModelStatus.kUnbounded:
-            return Solution(-np.inf, np.zeros(self._width), np.zeros(len(self._least)))
+            return ProgramSolution(-np.inf, np.zeros(self._width), np.zeros(len(self._least)))
         if status != HighsModelStatus.kOptimal:
             name = highs.modelStatusToString(status)
             raise ReleaseError(f"a linear program was not solved: {name}")
         made = highs.getSolution()
         value = float(highs.getInfo().objective_function_value)
         point, duals = np.asarray(made.col_value), np.asarray(made.row_dual)
-        return Solution(value, point[: self._width], duals)
+        return ProgramSolution(value, point[: self._width], duals)
 
 
 def _check(status: HighsStatus) -> None:

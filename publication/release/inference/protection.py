@@ -10,19 +10,19 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from publication.release.inference.atoms import Atoms, bits, find_atoms
-from publication.release.inference.component import REPORTS, Component, Model, model_of
+from publication.release.inference.component import REPORTS, Component, ConeModel, model_of
 from publication.release.inference.facts import (
     PublicTable,
-    Version,
+    TableVersion,
     leaves_of_rows,
     public_tables,
 )
-from publication.release.inference.intervals import Exposure, Judge
+from publication.release.inference.intervals import DisclosureJudge, Exposure
 from publication.release.inference.single import exposed_rows, protect_single
 from publication.release.inference.targets import (
     EXACT,
-    Interval,
     Target,
+    ValueRange,
     hidden_row,
     hidden_shares,
     naming_tables,
@@ -36,7 +36,7 @@ _TRIED = 4  # rows that may be suppressed for a target
 
 
 @dataclass(frozen=True)
-class Finding:
+class InferredNumber:
     """A number that a reader knows better than its policy promises.
 
     table: its name, or that of the smallest table less parts of which it is.  cell: "" for numbers
@@ -60,11 +60,11 @@ class Protected:
     """
 
     tables: dict[TableKey, PublicTable] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[InferredNumber] = field(default_factory=list)
     widened: int = 0
 
 
-def protect(versions: Iterable[Version]) -> Protected:
+def protect(versions: Iterable[TableVersion]) -> Protected:
     """Suppress rows, and withhold tables, of the draft until every target is safe.
 
     Args:
@@ -84,11 +84,11 @@ def protect(versions: Iterable[Version]) -> Protected:
     return made
 
 
-def _findings_of(table: PublicTable) -> Iterator[Finding]:
+def _findings_of(table: PublicTable) -> Iterator[InferredNumber]:
     rows, low, high = exposed_rows(table)
     for row in rows.tolist():
         ends = float(low[row]), float(high[row])
-        yield Finding(table.name, table.cells[row], *ends, table.width, published=True)
+        yield InferredNumber(table.name, table.cells[row], *ends, table.width, published=True)
 
 
 def components_of(tables: Iterable[PublicTable]) -> Iterator[Component]:
@@ -143,7 +143,7 @@ class _Search:
 
     component: Component
     made: Protected
-    hopeless: dict[Target, Interval] = field(default_factory=dict)
+    hopeless: dict[Target, ValueRange] = field(default_factory=dict)
     widened: int = 0
 
     def run(self) -> None:
@@ -191,12 +191,12 @@ class _Search:
         judge = self._judge(every, [*reports, *targets])
         return self._settle(judge)
 
-    def _judge(self, leaves: Sequence[str], targets: Sequence[Target]) -> Judge:
+    def _judge(self, leaves: Sequence[str], targets: Sequence[Target]) -> DisclosureJudge:
         model = model_of(self.component, leaves)
         self.widened = model.cone.widen()
-        return Judge(model, targets)
+        return DisclosureJudge(model, targets)
 
-    def _settle(self, judge: Judge) -> bool:
+    def _settle(self, judge: DisclosureJudge) -> bool:
         """Suppress rows until the targets are safe; what is suppressed becomes one of them.
 
         The narrowest interval comes first. What was found of a target bounds its interval from
@@ -212,14 +212,14 @@ class _Search:
                 )
         return False
 
-    def _queue(self, judge: Judge) -> list[tuple[float, int]]:
+    def _queue(self, judge: DisclosureJudge) -> list[tuple[float, int]]:
         place = {target: number for number, target in enumerate(judge.targets)}
         found = [one for one in judge.exposures() if one.target not in self.hopeless]
         queue = [(one.width, place[one.target]) for one in found]
         heapify(queue)
         return queue
 
-    def _empty(self, queue: list[tuple[float, int]], judge: Judge) -> bool:
+    def _empty(self, queue: list[tuple[float, int]], judge: DisclosureJudge) -> bool:
         """Act on what is in the queue. True where a table was withheld."""
         withheld = False
         while queue:
@@ -242,7 +242,7 @@ class _Search:
     def _is_withheld(self, table: int | None) -> bool:
         return table is not None and self.component.tables[table].reports is None
 
-    def _act(self, judge: Judge, exposure: Exposure) -> bool:
+    def _act(self, judge: DisclosureJudge, exposure: Exposure) -> bool:
         """Suppress what tells most, at the least cost. False where a table was withheld."""
         tables = self.component.tables
         row = self._cheapest_row(judge, exposure)
@@ -261,7 +261,7 @@ class _Search:
         judge.model.withhold(table)
         return False
 
-    def _cheapest_row(self, judge: Judge, exposure: Exposure) -> tuple[int, int] | None:
+    def _cheapest_row(self, judge: DisclosureJudge, exposure: Exposure) -> tuple[int, int] | None:
         """A loose row that holds the interval where it is, to be suppressed.
 
         Of the few rows of fewest persons, totals last, the first without which the target is safe;
@@ -289,7 +289,7 @@ class _Search:
                 best, widest = owner, interval.high - interval.low
         return best or (tried[0] if tried else None)
 
-    def _smallest_table(self, model: Model, exposure: Exposure) -> int | None:
+    def _smallest_table(self, model: ConeModel, exposure: Exposure) -> int | None:
         """The loose table of fewest reports that holds the interval where it is."""
         tables = self.component.tables
         owners = {model.owner[row][0] for row in exposure.tight.tolist()}
@@ -298,12 +298,12 @@ class _Search:
         loose = [index for index in owners if tables[index].is_loose]
         return min(loose, key=lambda index: (tables[index].reports or (0.0,), index), default=None)
 
-    def _finding(self, target: Target, interval: Interval) -> Finding:
+    def _finding(self, target: Target, interval: ValueRange) -> InferredNumber:
         tables, table = self.component.tables, target.table
         if table is None:
             first = self.component.atoms[target.atoms[0]]
             around = [index for index in bits(first) if tables[index].reports is not None]
             table = min(around, key=lambda index: len(self.component.atoms_of(index)))
-        return Finding(
+        return InferredNumber(
             tables[table].name, target.cell, *interval, target.width, target.table is not None
         )

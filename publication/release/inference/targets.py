@@ -14,7 +14,7 @@ Kind = Literal["reports", "share"]
 EXACT = 1e-6  # reports, or a part of the width: what two solvers may differ by
 
 
-class Interval(NamedTuple):
+class ValueRange(NamedTuple):
     """The least and the largest value that agree with all that is public."""
 
     low: float
@@ -37,7 +37,7 @@ class Target:
     width: float
     shown_from: float
 
-    def is_safe(self, found: Interval) -> bool:
+    def is_safe(self, found: ValueRange) -> bool:
         """Whether an interval is as wide as promised.
 
         Reports of a withheld table: from 0 to the floor at least, so that a reader who takes its

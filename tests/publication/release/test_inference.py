@@ -14,17 +14,17 @@ from scipy.sparse import csr_array
 
 from disclosure_control.errors import ReleaseError
 from publication.release import ReleasedTable, ReleasePolicy, audit_releases, build_release
-from publication.release.inference.atoms import Scope, find_atoms
+from publication.release.inference.atoms import TableScope, find_atoms
 from publication.release.inference.component import Component, model_of
-from publication.release.inference.facts import Version, is_under, public_tables
-from publication.release.inference.intervals import Judge
-from publication.release.inference.program import Program
+from publication.release.inference.facts import TableVersion, is_under, public_tables
+from publication.release.inference.intervals import DisclosureJudge
+from publication.release.inference.program import LinearProgram
 from publication.release.inference.protection import assume_nobody_left, components_of
 from publication.release.inference.single import exposed_rows
 from publication.release.inference.sums import sum_intervals
 from publication.release.inference.targets import (
-    Interval,
     Target,
+    ValueRange,
     hidden_shares,
     naming_tables,
     withheld_reports,
@@ -50,12 +50,12 @@ def released(
 
 def judged(
     tables: list[ReleasedTable], rules: ReleasePolicy
-) -> tuple[Component, Iterator[tuple[Target, Interval]]]:
+) -> tuple[Component, Iterator[tuple[Target, ValueRange]]]:
     """All targets of one component, with their exact intervals in the model of everything."""
-    (component,) = components_of(public_tables(Version(one, rules, False) for one in tables))
+    (component,) = components_of(public_tables(TableVersion(one, rules, False) for one in tables))
     assume_nobody_left(component)
     leaves = [leaf for group in component.leaf_groups() for leaf in group]
-    judge = Judge(model_of(component, leaves), [])
+    judge = DisclosureJudge(model_of(component, leaves), [])
     naming = naming_tables(component)
     targets = [*withheld_reports(component)]
     for index in range(len(component.tables)):
@@ -136,9 +136,9 @@ def test_the_closed_form_of_one_sum_is_the_optimum(seed: int) -> None:
     for cell in rng.permutation(list(cells))[: rng.integers(1, 4)]:
         cells[cell] = np.nan
     one = replace(released({}, 5000, cells), complete=True)
-    public = public_tables([Version(one, SMALL, False)])[0]
+    public = public_tables([TableVersion(one, SMALL, False)])[0]
     component = Component([public], [1], [[frozenset([cell]) for cell in cells]], [False])
-    judge = Judge(model_of(component, list(cells)), [])
+    judge = DisclosureJudge(model_of(component, list(cells)), [])
     judge.model.cone.widen()
     _, least, most = exposed_rows(public)
     for target in hidden_shares(component, 0, {}):
@@ -151,7 +151,7 @@ def test_the_closed_form_of_one_sum_is_the_optimum(seed: int) -> None:
 def test_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """2 x + y, of which x + y = 5 and x <= y, is 5 at the least and 7.5 at the most."""
     below, nothing = csr_array([[1.0, -1.0]]), csr_array((0, 2))
-    program = Program(below, nothing, np.full(2, np.inf))
+    program = LinearProgram(below, nothing, np.full(2, np.inf))
     program.fix(program.add_sum([0, 1]), 5.0)
     for sign, end in ((1, 5.0), (-1, -7.5)):
         program.set_costs(sign * np.array([2.0, 1.0]))
@@ -170,23 +170,26 @@ def test_an_unbounded_part_leaves_the_others_their_bounds() -> None:
 
 
 def test_atoms_are_what_tables_tell_apart() -> None:
-    whole, week = Scope({}, DAY, DAY), [Scope({"region": name}, DAY, DAY) for name in "ns"]
+    whole, week = (
+        TableScope({}, DAY, DAY),
+        [TableScope({"region": name}, DAY, DAY) for name in "ns"],
+    )
     found = find_atoms([whole, *week])
     assert dict(zip(found.tables, found.residual, strict=True)) == {1: True, 3: False, 5: False}
     assert [sorted(one) for one in found.components()] == [[0, 1, 2]]
-    tree = [Scope({"region": "n", "district": one}, DAY, DAY) for one in ("d1", "d2")]
+    tree = [TableScope({"region": "n", "district": one}, DAY, DAY) for one in ("d1", "d2")]
     found = find_atoms([week[0], *tree])
     assert dict(zip(found.tables, found.residual, strict=True)) == {1: True, 3: False, 5: False}
 
 
-def of_district(district: str, region: str, **more: str) -> Scope:
+def of_district(district: str, region: str, **more: str) -> TableScope:
     strata = {"district": district, "region": region, **more}
-    return Scope(strata, DAY, DAY, {("district", district): {"region": region}})
+    return TableScope(strata, DAY, DAY, {("district", district): {"region": region}})
 
 
 def test_the_only_district_of_a_region_is_the_region() -> None:
     """Two districts in the north, one in the south: nobody in the south is of another one."""
-    regions = [Scope({"region": name}, DAY, DAY) for name in "ns"]
+    regions = [TableScope({"region": name}, DAY, DAY) for name in "ns"]
     districts = [of_district("d1", "n"), of_district("d2", "n"), of_district("d3", "s")]
     found = find_atoms([*regions, *districts])
     assert dict(zip(found.tables, found.residual, strict=True)) == {
@@ -198,7 +201,7 @@ def test_the_only_district_of_a_region_is_the_region() -> None:
 
 def test_a_region_of_which_no_district_is_named_holds_somebody() -> None:
     """Its own table does: that nobody is left beside districts that are named is no reason."""
-    regions = [Scope({"region": name}, DAY, DAY) for name in "ns"]
+    regions = [TableScope({"region": name}, DAY, DAY) for name in "ns"]
     found = find_atoms([*regions, of_district("d1", "n"), of_district("d2", "n")])
     assert dict(zip(found.tables, found.residual, strict=True)) == {
         1: True, 2: False, 1 | 4: False, 1 | 8: False,
@@ -214,7 +217,7 @@ def test_a_district_that_moves_lies_in_no_region() -> None:
 def test_too_many_parts_are_refused_with_what_cuts_them() -> None:
     strata = {"a": 30, "b": 30, "c": 30}
     scopes = [
-        Scope({name: str(k)}, DAY, DAY) for name, count in strata.items() for k in range(count)
+        TableScope({name: str(k)}, DAY, DAY) for name, count in strata.items() for k in range(count)
     ]
     with pytest.raises(
         ReleaseError, match=r"30 of 'a', 30 of 'b', 30 of 'c'.* and 1 windows: leave"
