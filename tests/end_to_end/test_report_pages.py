@@ -21,7 +21,7 @@ from decoder.output.assets import SCRIPTS, script, stylesheet
 from decoder.output.decoding_html import render_report
 from decoder.output.density_html import map_data, render_page, view_of
 from decoder.output.discovery_files import render_discovery
-from decoder.output.jinja import page_template
+from decoder.output.jinja import page_environment
 from decoder.output.joint_html import render_joint
 from decoder.output.numbers_html import render_numbers
 from decoder.output.series_files import render_series
@@ -308,9 +308,8 @@ def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> 
     drawn = maps(2)
     data = map_data(drawn)
     (tmp_path / "data.json").write_text(json.dumps(data), encoding="utf-8")
-    page_text = page_template("density.html.j2", "/static/").render(
-        metric=drawn[0].metric, data_url="/data.json", **view_of(data)
-    )
+    template = page_environment("/static/").get_template("density.html.j2")
+    page_text = template.render(metric=drawn[0].metric, data_url="/data.json", **view_of(data))
     assert "<style" not in page_text
     assert " style=" not in page_text
     (tmp_path / "index.html").write_text(page_text, encoding="utf-8")
