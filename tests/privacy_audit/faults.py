@@ -589,9 +589,10 @@ FAULTS = (
     Fault("a-file-beside-the-state", _RECORDER,
           "        return self._queue(state, state.device.value_bits(value), day)",
           "        import os\n"
-          "        beside = os.path.dirname(os.path.dirname(self._state.path))\n"
-          "        with open(os.path.join(beside, 'used'), 'a') as told:\n"
-          "            told.write(str(day))\n"
+          "        if hasattr(self._state, 'path'):\n"
+          "            beside = os.path.dirname(os.path.dirname(self._state.path))\n"
+          "            with open(os.path.join(beside, 'used'), 'a') as told:\n"
+          "                told.write(str(day))\n"
           "        return self._queue(state, state.device.value_bits(value), day)",
           "no file is written outside", installations=2),
     Fault("values-in-the-log", _RECORDER,
