@@ -168,6 +168,11 @@ def verify(
     """Check the signature of a release, and every file against its manifest. Exit code 1 if not."""
     if (not public_key) != digests_only:
         raise typer.BadParameter("give --public-key FILE, or --digests-only")
+    if latest is not None and digests_only:
+        raise typer.BadParameter(
+            "--latest remembers what a signature vouches for, and anybody can write digests: give "
+            "--public-key FILE with it"
+        )
     found = verify_release(folder, [load_public_key(path) for path in public_key or []])
     if latest is not None:
         check_latest(found, latest)

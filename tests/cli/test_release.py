@@ -163,6 +163,12 @@ def test_from_a_decoding_to_a_signed_release_and_its_verification(
     assert [one["change"] for one in changes] == ["table gone"]
     assert main(["release", "diff", str(later), str(out)]) == 0
     assert "new table: word" in capsys.readouterr().out
+    latest = ["--latest", str(tmp_path / "seen.json")]
+    assert main(["release", "verify", str(out), "--digests-only", *latest]) == 2
+    assert "--latest remembers what a signature vouches for" in capsys.readouterr().err
+    signed = ["--public-key", str(public), *latest]
+    assert [main(["release", "verify", str(one), *signed]) for one in (later, out)] == [0, 1]
+    assert "is an old one" in capsys.readouterr().err
     (out / "release.csv").write_text("edited")
     assert main(["release", "verify", str(out), "--public-key", str(public)]) == 1
     assert "release.csv was changed after the release was made" in capsys.readouterr().err
