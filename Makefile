@@ -15,7 +15,7 @@ help:
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
-	@echo "make test-long  the tests marked slow and long, which make test leaves out"
+	@echo "make test-long  the tests marked slow and long, which make test leaves out, with the lines that they run"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make simulate  every experiment in its small form, with pictures in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
@@ -51,8 +51,10 @@ test: lint
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long" $(PYTEST_ARGS)
 	$(MAKE) test-js
 
+# The lines that the long tests run, by package, in this process and its workers; no threshold.
 test-long: $(VENV)/.dev
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m long $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m long --cov --cov-report=json:build/coverage.json $(PYTEST_ARGS)
+	$(BIN)/python -m tests.coverage_by_package build/coverage.json
 
 test-js:
 	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm test; \
