@@ -30,11 +30,13 @@ STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
     (errors.NotServedError, 409, "not-served"),
     (errors.MetricChangeError, 409, "weakens-privacy"),
     (errors.OverloadedError, 503, "overloaded"),
+    (errors.DamagedBlocksError, 500, "damaged-days"),
     (errors.StorageError, 503, "storage-unavailable"),
     (WireFormatError, 400, "not-a-batch"),
     (MetricsFileError, 422, "bad-metrics"),
     (AggregateError, 422, "bad-aggregate"),
 )
+_DAMAGED = "closed days of this metric are damaged; the operator restores a backup"
 _UNAVAILABLE = "the database is not available; send again later"
 
 
@@ -57,6 +59,9 @@ class Refuser:
 
     def _answer(self, error: Exception) -> Response:
         status, slug = status_of(error, STATUS)
+        if isinstance(error, errors.DamagedBlocksError):
+            self._log.warning("request_failed", status=status, reason=str(error))
+            return problem(status, slug, _DAMAGED)
         if status == 500:
             self._log.crash(error)
             return problem(500, slug, "the collector failed; nothing was counted")

@@ -9,13 +9,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import httpx
 import pytest
 from sqlalchemy import make_url
 
-from collector.errors import StorageError
+from collector.errors import DamagedBlocksError, StorageError
+from collector.problems import Refuser
+from rappor_server.logs import make_log
 from rappor_server.readiness import MAX_AGE, Readiness
 from tests.collector.support import Server, ServerMaker, make_metric
 
@@ -190,3 +193,16 @@ def test_a_copy_of_the_file_taken_after_an_answer_holds_the_report(
     with sqlite3.connect(copy / "collector.sqlite") as connection:
         assert connection.execute("SELECT sum(num_reports) FROM counters").fetchone() == (7,)
     connection.close()
+
+
+def test_damaged_days_are_no_reason_to_ask_again() -> None:
+    """What a backup mends does not pass by itself; the row is told to the log alone."""
+    said = StringIO()
+    refuser = Refuser(make_log("info", said), retry_after=1)
+    answer = refuser.answer(DamagedBlocksError("table blocks, series 7: first_day is text"))
+    assert (answer.status_code, "retry-after" in answer.headers) == (500, False)
+    told = json.loads(bytes(answer.body))
+    assert told["type"].endswith("damaged-days")
+    assert "restores a backup" in told["detail"]
+    assert "series 7" not in told["detail"]
+    assert "series 7" in said.getvalue()
