@@ -1,6 +1,7 @@
 """Decoding of a pair metric: unbiased cells with their covariance, and a test of independence.
 
-One encoded value has M1 M2 candidates; nothing else is needed (docs/method.md, "Pairs").
+One encoded value has M1 M2 candidates; nothing else is needed (docs/method.md, "Two linked
+metrics").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A reader finds every page from docs/index.md, and every section of the long page from its top."""
+"""A reader finds every page from the overview, sections from the top, derivations by package."""
 
 import re
 from pathlib import Path
@@ -25,3 +25,19 @@ def test_the_contents_of_the_evaluation_are_its_sections() -> None:
     assert re.findall(r"^- \[(.+)\]\(#(.+)\)$", contents, re.M) == [
         (one, anchor(one)) for one in sections
     ]
+
+
+def test_the_chapters_of_the_method_are_packages_of_the_decoder() -> None:
+    text = (DOCS / "method.md").read_text()
+    *chapters, limits, sources = re.findall(r"^## (.+)$", text, re.M)
+    assert (limits, sources) == ("What is not covered", "Sources")
+    for package in " and ".join(chapters).lower().split(" and "):
+        assert (DOCS.parent / "decoder" / package / "__init__.py").exists(), package
+
+
+def test_code_names_sections_of_the_method_that_exist() -> None:
+    headings = set(re.findall(r"^#+ (.+)$", (DOCS / "method.md").read_text(), re.M))
+    packages = [path.parent for path in DOCS.parent.glob("*/py.typed")]
+    for path in (path for package in packages for path in package.rglob("*.py")):
+        for name in re.findall(r'docs/method\.md, "([^"]+)"', path.read_text(encoding="utf-8")):
+            assert " ".join(name.split()) in headings, f"{path}: {name}"
