@@ -222,7 +222,7 @@ def _provider(settings: ServiceSettings, clock: Clock) -> Provider | None:
             f"oidc_issuer needs {error.name}: pip install 'rappor-telemetry[oidc]'"
         ) from error
     secret, public = settings.oidc_client_secret, (settings.public_url or "").rstrip("/")
-    client = oidc.Client(
+    client = oidc.RegisteredClient(
         issuer=settings.oidc_issuer,
         client_id=settings.oidc_client_id,
         secret=None if secret is None else secret.get_secret_value(),
