@@ -6,11 +6,12 @@ import csv
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import MISSING, fields
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.progress import Progress, silent
@@ -20,6 +21,7 @@ from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError, shown
 from rappor_core.failures import failure_reason
 
+Row = TypeVar("Row")
 _UNREADABLE = (
     RapporError,
     ValueError,
@@ -190,6 +192,24 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
+
+
+def row_of(kind: type[Row], given: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
+    """A row of a JSON file that `finite` wrote: null is NaN again.
+
+    Args:
+        kind: a dataclass of the columns; those with a default may be missing, as files of earlier
+            versions lack them.
+        given: values by column.
+        may_lack: columns whose null is None.
+    """
+    values = {
+        one.name: given[one.name]
+        for one in fields(kind)  # type: ignore[arg-type]
+        if one.default is MISSING or one.name in given
+    }
+    return kind(**{name: math.nan if value is None and name not in may_lack else value
+                   for name, value in values.items()})  # fmt: skip
 
 
 def _refused(path: Path, error: OSError) -> OutputError:

@@ -16,8 +16,8 @@ from decoder.notebook import html_table, to_frame
 from decoder_client.http import Kept, no_table
 
 _LIVE = ("queued", "running", "cancelling")
-_ROWS = {"decode": "detected", "density": "maps", "number": "curve", "pair": "cells"}
-_ROWS |= {"series": "rows", "compare": "rows", "discover": "found"}
+_ROWS = {"decode": "detected", "density": "maps", "series": "rows", "compare": "rows",
+         "discover": "found"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ class Result(Kept):
         return dict(self.row["summary"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Its main table: of a decoding what was found, of a density its maps,
-        of a number its curve, of a pair its cells."""
+        """Its main table: of a decoding what was found, of a density its maps, of a kind with a
+        decoder of its own the first table of its results.json, as the curve of a number."""
         if self._found is None:
             content = self.service.read("GET", f"{self.path}/data", {"format": "json"})
             try:
-                self._found = list(json.loads(content)[_ROWS[self.row["kind"]]])
-            except (ValueError, LookupError, TypeError, RecursionError) as error:
+                self._found = _main_table(json.loads(content), _ROWS.get(self.row["kind"]))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 raise no_table(f"result {self.id}", error) from None
         return self._found
 
@@ -129,6 +129,16 @@ class Result(Kept):
         columns = [name for name in self._columns() if name not in ("forged_shift", "true_share")]
         rows = [[row.get(name) for name in columns] for row in self.rows()]
         return html_table(title, columns, rows, self.summary.get("warnings", ()))
+
+
+def _main_table(content: Mapping[str, Any], name: str | None) -> list[dict[str, Any]]:
+    """The table of that name; of none the first list of rows. Raises LookupError without one."""
+    if name is not None:
+        return list(content[name])
+    for value in content.values():
+        if isinstance(value, list) and all(isinstance(row, dict) for row in value):
+            return value
+    raise LookupError("no list of rows")
 
 
 def list_of(row: Mapping[str, Any]) -> CandidateList:

@@ -1,8 +1,9 @@
 """Kinds of metric that have a decoder of their own: looked up by name, loaded at first use.
 
-A module named in `_HOMES` has `run(job, windows, progress)` that returns a `KindAnswer`: `windows`
-are None for one window, or the aggregates of a series. Without an entry, values are candidates and
-`decoder.workflows.decoding.run_decode` decodes them.
+A new one is a subclass of `DecoderKind`, its instance `KIND`, and a line in `_HOMES` (its module).
+The command line, the service with its pages, and schedules ask the register and know no kind by
+name. Without an entry, values are candidates and `decoder.workflows.decoding.run_decode` decodes
+them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from decoder.errors import CandidatesError
+from decoder.errors import CandidatesError, DecodeError
 from decoder.files import claim_folder, make_folder
 from decoder.output.decoding_files import MARK, OUTPUTS
+from decoder.output.tables import TableQuery
 from decoder.progress import (
     Cancelled,
     Note,
@@ -29,8 +31,10 @@ from decoder.progress import (
 from decoder.sources.windows import Each, sum_of
 from decoder.workflows.decoding import DecodeJob, read_windows
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import ParameterError
 
 _HOMES = {"number": "decoder.workflows.numbers", "pair": "decoder.workflows.pairs"}
+_LOADED: dict[str, DecoderKind] = {}
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,104 @@ class KindAnswer:
     tables: tuple[AnswerTable, ...]
     notes: tuple[str, ...] = ()
     files: tuple[Path, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class KindSeries:
+    """A series of windows in the form that a series of any metric has; rows are for JSON.
+
+    windows: first_day, last_day and reports of each, oldest first.  rows: one for each window and
+    quantity, by `SERIES_COLUMNS`; a quantity is named in `string`.  changes: of two windows, with
+    `string`, difference, std_error, low, high, p_value and p_adjusted.  means: of each window that
+    has one, with its days, estimate, low, high, geometric and clipped_to.  unit: of the means.
+    """
+
+    windows: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+    means: list[dict[str, Any]] = field(default_factory=list)
+    unit: str = ""
+
+
+SERIES_COLUMNS = ("first_day", "last_day", "reports", "string", "proportion", "std_error", "low",
+                  "high")  # fmt: skip
+
+
+class DecoderKind:
+    """How metrics of one kind, whose values are no candidates, are decoded and shown.
+
+    name: as in `metrics.toml`; jobs and results of it are called so, too.
+    title: of a result.  purpose: what a job finds out, in words.
+    table: the CSV file of its main table, which in `KindAnswer.content` is the first list of rows.
+    template: in `decoder/output/templates`, what the page of a result holds; `view` fills it.
+    has_series: whether it decodes several windows as a series.
+    """
+
+    name: str
+    title: str
+    purpose: str
+    table: str
+    template: str
+    has_series = False
+
+    def run(self, job: DecodeJob, counts: Aggregate, progress: Progress) -> KindAnswer:
+        """Decode a window.
+
+        If the job names a folder, `table` and the content as `results.json` are written there.
+        Raises DecodeError for what cannot be decoded, CandidatesError for candidates where there
+        are none to give, OutputError for the folder.
+        """
+        raise NotImplementedError(f"kind {self.name!r} does not decode")
+
+    def run_series(
+        self, job: DecodeJob, windows: tuple[Aggregate, ...], progress: Progress
+    ) -> KindAnswer:
+        """Decode windows as a series, as `run` does one; only where `has_series`."""
+        raise NotImplementedError(f"kind {self.name!r} has no series")
+
+    def summary(self, content: dict[str, Any]) -> dict[str, Any]:
+        """What a list of results keeps of `KindAnswer.content`: with num_reports and warnings."""
+        return {"num_reports": content["num_reports"], "warnings": content["warnings"]}
+
+    def in_list(self, summary: dict[str, Any]) -> str:  # noqa: ARG002
+        """What a list of results says of one, in a few words."""
+        return self.title
+
+    def view(self, content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
+        """What `template` is filled with. content: results.json.  query: of its tables."""
+        raise NotImplementedError(f"kind {self.name!r} has no page")
+
+    def series(self, content: dict[str, Any]) -> KindSeries:
+        """The series in the content of several windows; only where `has_series`."""
+        raise NotImplementedError(f"kind {self.name!r} has no series")
+
+    def series_in_list(self, summary: dict[str, Any]) -> str:
+        """What a list of results says of a series. summary: with its `windows`."""
+        return f"{len(summary['windows'])} windows"
+
+
+def decoder_kind_names() -> tuple[str, ...]:
+    """The names of all kinds that have a decoder of their own, in the order of registration."""
+    return tuple(dict.fromkeys((*_HOMES, *_LOADED)))
+
+
+def decoder_kind(name: object) -> DecoderKind | None:
+    """The kind of a name, loaded at its first use; None where it has no decoder of its own."""
+    if not isinstance(name, str) or name not in decoder_kind_names():
+        return None
+    if name not in _LOADED:
+        _LOADED[name] = import_module(_HOMES[name]).KIND
+    return _LOADED[name]
+
+
+def register_decoder_kind(kind: DecoderKind) -> None:
+    """Add the decoder of an app's own kind, in every process that decodes or shows it.
+
+    Raises ParameterError for a name that is taken.
+    """
+    if kind.name in decoder_kind_names():
+        raise ParameterError(f"kind {kind.name!r} has a decoder already")
+    _LOADED[kind.name] = kind
 
 
 @dataclass(frozen=True)
@@ -94,16 +196,21 @@ def run_own(
     aggregates = (
         (job.source.read(),) if each is None else tuple(read_windows(job, each, note, cancelled))
     )
-    home = _HOMES.get(str(aggregates[0].definition.get("kind")))
-    if home is None:
+    kind = decoder_kind(aggregates[0].definition.get("kind"))
+    if kind is None:
         return replace(job, source=FetchedCounts(aggregates))
     if job.options.weights is not None:
-        kind = aggregates[0].definition["kind"]
-        raise CandidatesError(f"a metric of kind {kind!r} has no candidates to give weights to")
+        raise CandidatesError(
+            f"a metric of kind {kind.name!r} has no candidates to give weights to"
+        )
+    if each is not None and not kind.has_series:
+        raise DecodeError(
+            f"a metric of kind {kind.name!r} is decoded over one window: leave --each out"
+        )
     if job.output:
         claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
-    answer: KindAnswer = import_module(home).run(
-        job, aggregates[0] if each is None else aggregates, watched(progress, cancelled)
-    )
-    return answer
+    progress = watched(progress, cancelled)
+    if each is None:
+        return kind.run(job, aggregates[0], progress)
+    return kind.run_series(job, aggregates, progress)

@@ -2,38 +2,101 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from decoder.errors import CandidatesError
-from decoder.numbers.changes import NumberSeries, decode_numbers_over_time
+from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import NumberDecoding
 from decoder.output.number_text import known, p_text
+from decoder.output.number_view import number_view
 from decoder.output.numbers_files import numbers_content, write_numbers
 from decoder.output.numbers_svg import change_text, edge_text
+from decoder.output.tables import TableQuery
 from decoder.progress import Progress
 from decoder.results.warnings import percent
 from decoder.sources.windows import sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
-from decoder.workflows.kinds import AnswerTable, KindAnswer
+from decoder.workflows.kinds import AnswerTable, DecoderKind, KindAnswer, KindSeries
 from rappor_core.aggregate import Aggregate
 
 SHOWN_CHANGES = 25
+MOST_SUMMED = 20  # quantiles in a summary
 
 
-def run(
-    job: DecodeJob, source: Aggregate | tuple[Aggregate, ...], progress: Progress
+class Numbers(DecoderKind):
+    """A metric of numbers."""
+
+    name = "number"
+    title = "Numbers"
+    purpose = "curve, quantiles and mean of a metric of numbers"
+    table = "curve.csv"
+    template = "result_number.html.j2"
+    has_series = True
+
+    def run(self, job: DecodeJob, counts: Aggregate, progress: Progress) -> KindAnswer:
+        """Decode a window; write the files if the job names a folder.
+
+        Raises CandidatesError for candidates, which a metric of numbers has none of, and what
+        `decode_numbers` refuses; OutputError for the folder.
+        """
+        return _answer(job, (counts,), None, progress)
+
+    def run_series(
+        self, job: DecodeJob, windows: tuple[Aggregate, ...], progress: Progress
+    ) -> KindAnswer:
+        """Decode the sum of the windows, and their changes; otherwise as `run`."""
+        _refuse_candidates(job)
+        return _answer(job, windows, decode_numbers_over_time(windows, job.options), progress)
+
+    def summary(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Its mean and quantiles."""
+        return {
+            "num_reports": content["num_reports"],
+            "unit": content["unit"],
+            "mean": content["mean"],
+            "quantiles": content["quantiles"][:MOST_SUMMED],
+            "warnings": content["warnings"],
+        }
+
+    def in_list(self, summary: dict[str, Any]) -> str:  # noqa: ARG002
+        """Always the same."""
+        return "curve and quantiles"
+
+    def view(self, content: dict[str, Any], query: TableQuery) -> dict[str, Any]:  # noqa: ARG002
+        """Pictures and quantiles; it has no long table."""
+        return number_view(content)
+
+    def series(self, content: dict[str, Any]) -> KindSeries:
+        """Shares at or above each edge, in every window; the means beside them."""
+        unit = content["unit"]
+        return KindSeries(
+            windows=[_days(one) | {"reports": one["num_reports"]} for one in content["windows"]],
+            rows=[row for window in content["windows"] for row in _edge_rows(window, unit)],
+            changes=[
+                row | {"string": _quantity_name(row["quantity"], unit)}
+                for row in content["changes"]
+            ],
+            means=[_days(one) | one["mean"] for one in content["windows"] if one["mean"]],
+            unit=unit,
+        )
+
+    def series_in_list(self, summary: dict[str, Any]) -> str:  # noqa: ARG002
+        """Always the same."""
+        return "shares at or above each edge"
+
+
+KIND = Numbers()
+
+
+def _answer(
+    job: DecodeJob,
+    windows: tuple[Aggregate, ...],
+    series: NumberSeries | None,
+    progress: Progress,
 ) -> KindAnswer:
-    """Decode a window, or a series of windows; write the files if the job names a folder.
-
-    Raises DecodeError for candidates, which a metric of numbers has none of, and what
-    `decode_numbers` refuses; OutputError for the folder.
-    """
-    if job.candidates != CandidateChoice(cache=job.candidates.cache):
-        raise CandidatesError("a metric of numbers has a curve, not candidates: leave them out")
-    series: NumberSeries | None = None
-    if isinstance(source, tuple):
-        series = decode_numbers_over_time(source, job.options)
-        source = sum_of(source)
-    decoding = decode_numbers(source, job.options)
+    _refuse_candidates(job)
+    decoding = decode_numbers(sum_of(windows), job.options)
     progress("numbers", 1, 1)
     files = write_numbers(decoding, job.output, series) if job.output else ()
     tables = [_mean_table(decoding), _quantile_table(decoding), _curve_table(decoding)]
@@ -45,6 +108,11 @@ def run(
         decoding.warnings,
         files,
     )
+
+
+def _refuse_candidates(job: DecodeJob) -> None:
+    if job.candidates != CandidateChoice(cache=job.candidates.cache):
+        raise CandidatesError("a metric of numbers has a curve, not candidates: leave them out")
 
 
 def _title(decoding: NumberDecoding, what: str) -> str:
@@ -104,3 +172,33 @@ def _change_table(series: NumberSeries) -> AnswerTable:
 
 def _end(end: float | None, missing: str = "open") -> str:
     return missing if end is None else edge_text(end)
+
+
+def _edge_rows(window: dict[str, Any], unit: str) -> list[dict[str, Any]]:
+    """A row for each edge; first the share with data, where that is asked apart."""
+    named = [(_quantity_name(f"{one['edge']:.10g}", unit), one) for one in window["curve"]]
+    if window["with_data"] is not None:
+        named.insert(0, (_quantity_name(ANY_DATA, unit), window["with_data"]))
+    return [
+        {
+            **_days(window),
+            "reports": window["num_reports"],
+            "string": name,
+            "proportion": one["estimate"],
+            "std_error": one["std_error"],
+            "low": one["low"],
+            "high": one["high"],
+        }
+        for name, one in named
+    ]
+
+
+def _quantity_name(quantity: str, unit: str) -> str:
+    """As `decoder.numbers.changes` names it, in words."""
+    if quantity == ANY_DATA or quantity.startswith(MEAN):
+        return quantity
+    return f"at or above {quantity} {unit}".rstrip()
+
+
+def _days(window: dict[str, Any]) -> dict[str, str]:
+    return {name: str(window[name]) for name in ("first_day", "last_day")}

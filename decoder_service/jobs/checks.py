@@ -12,6 +12,7 @@ from decoder.candidates.lists import MAX_GENERATED
 from decoder.inference.multiple_testing import WEIGHTED
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each, window_end
+from decoder.workflows.kinds import decoder_kind
 from decoder_service.jobs.known_counts import (
     KnownCounts,
     counts_of_version,
@@ -29,19 +30,13 @@ from decoder_service.jobs.specs import (
     WindowSpec,
     decodes,
     kind_of_metric,
+    kinds_with_series,
 )
 from decoder_service.metrics.rules import Metrics
 from decoder_service.shell.errors import RequestError
 
 _MOST_NAMED = 20  # metrics in a message
 _OF_STRINGS = "decodes strings, categories, booleans and the cells of a location"
-_WORDS = {
-    JobKind.DECODE: f"a job of kind decode {_OF_STRINGS}",
-    JobKind.SERIES: f"a job of kind series {_OF_STRINGS}, and numbers",
-    JobKind.COMPARE: f"a job of kind compare {_OF_STRINGS}",
-    **{kind: f"a job of kind {kind} decodes no other" for kind in
-       (JobKind.DENSITY, JobKind.NUMBER, JobKind.PAIR, JobKind.DISCOVER)},
-}  # fmt: skip
 
 
 Known = Sequence[KnownCounts]
@@ -134,10 +129,10 @@ def _check_values(spec: JobSpec, known: KnownCounts) -> None:
     if spec.kind not in OF_VALUES:
         return
     given = spec.candidates != CandidateSpec()
-    if known.kind == JobKind.NUMBER:
+    if decoder_kind(known.kind) is not None:  # in a series
         if given or spec.weights is not None:
             raise RequestError(
-                f"metric {known.metric!a} is of numbers and has a curve, not candidates: leave "
+                f"metric {known.metric!a} is of kind {known.kind} and has no candidates: leave "
                 "them out, and weights"
             )
     elif known.own_values is False and not given:
@@ -274,7 +269,7 @@ def _days(window: WindowSpec) -> str:
 
 
 def metric_versions(
-    metrics: Metrics, name: str, kind: JobKind, *, fresh: bool = False
+    metrics: Metrics, name: str, kind: str, *, fresh: bool = False
 ) -> list[dict[str, Any]] | None:
     """The versions of a metric as the collector lists them, the latest last.
 
@@ -288,11 +283,11 @@ def metric_versions(
     return None if problem else versions
 
 
-def _check_kind(kind: JobKind, known: KnownCounts, scheduled: bool) -> None:
+def _check_kind(kind: str, known: KnownCounts, scheduled: bool) -> None:
     """Raises RequestError for a metric that another kind of job decodes."""
     if decodes(kind, known.kind) or (not scheduled and _by_cells(kind, known.kind)):
         return
-    who = "a schedule decodes strings, categories and booleans" if scheduled else _WORDS[kind]
+    who = "a schedule decodes strings, categories and booleans" if scheduled else _what(kind)
     if known.kind is None:
         raise RequestError(
             f"an aggregate of {known.metric!a} does not say of which kind its metric is, and {who}"
@@ -303,7 +298,15 @@ def _check_kind(kind: JobKind, known: KnownCounts, scheduled: bool) -> None:
     )
 
 
-def _by_cells(kind: JobKind, metric_kind: str | None) -> bool:
+def _what(kind: str) -> str:
+    """What a job of a kind decodes, in words."""
+    if kind not in OF_VALUES:
+        return f"a job of kind {kind} decodes no other"
+    own = kinds_with_series() if kind == JobKind.SERIES else ()
+    return f"a job of kind {kind} {_OF_STRINGS}" + "".join(f", and kind {name}" for name in own)
+
+
+def _by_cells(kind: str, metric_kind: str | None) -> bool:
     """Whether a job decodes one slot and level of a location, each of whose cells is a value."""
     return kind in OF_VALUES and metric_kind == "location"
 

@@ -37,7 +37,7 @@ Known = TypeVar("Known")
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
-def spec_of_form(kind: JobKind, form: Posted) -> JobSpec:
+def spec_of_form(kind: str, form: Posted) -> JobSpec:
     """What was chosen, as a job. Raises RequestError in words."""
     given: dict[str, Any] = {"kind": kind, "source": _source(form, "")}
     if kind == JobKind.COMPARE:

@@ -11,9 +11,17 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
+from decoder.workflows.kinds import decoder_kind
 from decoder_service.jobs.form import spec_of_form
 from decoder_service.jobs.rows import LIVE, JobRow, JobState
-from decoder_service.jobs.specs import OF_VALUES, JobKind, decodes, foreign_fields
+from decoder_service.jobs.specs import (
+    OF_VALUES,
+    JobKind,
+    decodes,
+    foreign_fields,
+    job_kinds,
+    kinds_with_series,
+)
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.shell.errors import RequestError, ServiceError
@@ -34,13 +42,11 @@ from rappor_core.errors import RapporError
 
 PAGE = 50
 router = new_router()
-KIND_TEXTS = {
+PURPOSES: dict[str, str] = {
     JobKind.DECODE: "which values are how frequent in one window",
-    JobKind.SERIES: "the same values, or numbers, over days or weeks, with tests for change",
+    JobKind.SERIES: "the same quantities over days or weeks, with tests for change",
     JobKind.COMPARE: "two windows of one metric: differences with their own intervals",
     JobKind.DENSITY: "maps of a location metric, by slot and window",
-    JobKind.NUMBER: "curve, quantiles and mean of a metric of numbers",
-    JobKind.PAIR: "two values of a pair metric together, and a test of independence",
     JobKind.DISCOVER: "frequent strings of a discover metric, without a list",
 }
 
@@ -132,7 +138,7 @@ def said(spec: dict[str, Any]) -> dict[str, Any]:
     """What a specification says, without what it leaves open."""
     known = {name: said(value) if isinstance(value, dict) else value
              for name, value in spec.items()}  # fmt: skip
-    foreign = foreign_fields(JobKind(spec["kind"])) if "kind" in spec else frozenset()
+    foreign = foreign_fields(spec["kind"]) if "kind" in spec else frozenset()
     return {
         name: value
         for name, value in known.items()
@@ -161,14 +167,20 @@ def percent_done(row: JobRow) -> int | None:
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
-def _kind(text: str) -> JobKind:
-    if text not in set(JobKind):
-        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(JobKind)}")
-    return JobKind(text)
+def _kind(text: str) -> str:
+    if text not in job_kinds():
+        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(job_kinds())}")
+    return text
+
+
+def _purpose(kind: str) -> str:
+    """What a job of a kind finds out, in words."""
+    own = decoder_kind(kind)
+    return PURPOSES[kind] if own is None else own.purpose
 
 
 def _form(
-    request: Request, person: Person, kind: JobKind, given: Posted, problem: str, status: int = 200
+    request: Request, person: Person, kind: str, given: Posted, problem: str, status: int = 200
 ) -> Response:
     service, metric = service_of(request), given.text("metric")
     names = {view.name for view in service.metrics.all(person).metrics if view.listed}
@@ -176,7 +188,9 @@ def _form(
     context: dict[str, Any] = {
         "kind": kind,
         "has_others": bool(aggregates),
-        "kinds": KIND_TEXTS,
+        "kinds": job_kinds(),
+        "purpose": _purpose(kind),
+        "kinds_with_series": kinds_with_series(),
         "given": given,
         "problem": problem,
         **lists_by_kind(service.lists.all(person)),

@@ -6,9 +6,16 @@ import json
 from datetime import date
 from enum import StrEnum
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from decoder.density.maps import DensityOptions, MapMethod
 from decoder.discovery.discovery import DiscoverOptions
@@ -16,6 +23,8 @@ from decoder.inference.multiple_testing import Correction
 from decoder.options import DecodeOptions, Method
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
+from decoder.workflows.kinds import decoder_kind, decoder_kind_names
+from rappor_core.errors import shown
 from rappor_core.wire.report import MAX_METRIC_BYTES
 
 MAX_AGGREGATES = 1000
@@ -48,35 +57,61 @@ class StrictModel(BaseModel):
 
 
 class JobKind(StrEnum):
-    """Of a job."""
+    """Jobs of the service itself; a kind of metric with a decoder of its own is a job besides.
+
+    A density and a discovery are jobs of the service, for they take more than the counts of one
+    metric and the levels: slots and days of a map, a smallest crowd.
+    """
 
     DECODE = "decode"
     SERIES = "series"
     DENSITY = "density"
     COMPARE = "compare"
-    NUMBER = "number"
-    PAIR = "pair"
     DISCOVER = "discover"
 
 
 OF_VALUES = frozenset({JobKind.DECODE, JobKind.SERIES, JobKind.COMPARE})  # that take candidates
+_METRIC_KINDS = {JobKind.DENSITY: "location", JobKind.DISCOVER: "discover"}
 
 
-_OF_ONE_KIND = {JobKind.NUMBER: "number", JobKind.PAIR: "pair", JobKind.DISCOVER: "discover",
-                JobKind.DENSITY: "location"}  # fmt: skip
+def job_kinds() -> tuple[str, ...]:
+    """All kinds of jobs: those of the service, and the kinds of metric that have a decoder."""
+    return (*JobKind, *decoder_kind_names())
 
 
-def decodes(kind: JobKind, metric_kind: str | None) -> bool:
+def _checked_kind(kind: str) -> str:
+    if kind not in job_kinds():
+        *names, last = (repr(str(one)) for one in job_kinds())
+        raise ValueError(f"{shown(kind)} is not one of {', '.join(names)} or {last}")
+    return str(kind)
+
+
+def _list_kinds(schema: dict[str, Any]) -> None:
+    schema["enum"] = [str(kind) for kind in job_kinds()]
+
+
+JobName = Annotated[str, AfterValidator(_checked_kind), Field(json_schema_extra=_list_kinds)]
+
+
+def kind_of_metric(metric_kind: str | None) -> str:
+    """The kind of job that decodes metrics of a kind, None where that is not known."""
+    if metric_kind in decoder_kind_names():
+        return str(metric_kind)
+    return next((job for job, kind in _METRIC_KINDS.items() if kind == metric_kind), JobKind.DECODE)
+
+
+def decodes(kind: str, metric_kind: str | None) -> bool:
     """Whether jobs of a kind decode metrics of a kind, None where that is not known."""
-    if kind in _OF_ONE_KIND:
-        return metric_kind == _OF_ONE_KIND[kind]
-    own = {JobKind.SERIES: {"number"}}.get(kind, set())
-    return metric_kind not in set(_OF_ONE_KIND.values()) - own
+    if kind == JobKind.SERIES and metric_kind in kinds_with_series():
+        return True
+    usual = kind_of_metric(metric_kind)
+    return kind == usual or (kind in OF_VALUES and usual in OF_VALUES)
 
 
-def kind_of_metric(metric_kind: str | None) -> JobKind:
-    """The kind of job that decodes metrics of a kind."""
-    return next((kind for kind, one in _OF_ONE_KIND.items() if one == metric_kind), JobKind.DECODE)
+def kinds_with_series() -> tuple[str, ...]:
+    """The kinds of metric whose own decoder takes a series, too."""
+    return tuple(kind.name for kind in map(decoder_kind, decoder_kind_names())
+                 if kind is not None and kind.has_series)  # fmt: skip
 
 
 class WindowSpec(StrictModel):
@@ -182,11 +217,11 @@ class JobSpec(StrictModel):
     """A job. `before`: of a comparison, the window that `source` is compared with.
 
     candidates, weights: of decode, series and compare.  options: of all but a density and a
-    discovery; of a number and a pair those that apply.  map: of a density.  each: of a series.
-    find: of a discovery.
+    discovery; of a kind with a decoder of its own those that apply.  map: of a density.  each: of a
+    series.  find: of a discovery.
     """
 
-    kind: JobKind
+    kind: JobName
     source: CountSource
     before: CountSource | None = None
     candidates: CandidateSpec = CandidateSpec()
@@ -232,7 +267,7 @@ class NewRelease(StrictModel):
     note: Annotated[str, StringConstraints(max_length=1000)] = ""
 
 
-def foreign_fields(kind: JobKind) -> frozenset[str]:
+def foreign_fields(kind: str) -> frozenset[str]:
     """The members of a specification that a kind has not."""
     own = {
         "candidates": kind in OF_VALUES,

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from decoder.output.svg import TimePlot, count_plot, share_plot
 from decoder.results.tables import short
-from decoder_service.jobs.specs import JobKind
+from decoder_service.jobs.specs import JobKind, kind_of_metric, kinds_with_series
 from decoder_service.metrics.rules import MetricView
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
@@ -26,9 +26,6 @@ from rappor_core.text import visible
 
 MOST_RESULTS = 1000
 MOST_VALUES = 12  # of a version
-OF_METRICS = frozenset(
-    {JobKind.NUMBER, JobKind.PAIR, JobKind.DISCOVER}
-)  # with a decoder of their own
 router = new_router()
 
 
@@ -37,7 +34,8 @@ class Health:
     """A declared metric: what the collector says of it, all slots and versions together.
 
     closed_through: the last day that is closed in all of them.  results: how many one may see.
-    job_kind: of the jobs that decode it.
+    job_kind: of the jobs that decode it.  has_series: whether that is its kind's own decoder, and
+    it takes a series, too.
     """
 
     name: str
@@ -50,7 +48,8 @@ class Health:
     versions: int
     results: int
     latest_day: str
-    job_kind: JobKind
+    job_kind: str
+    has_series: bool
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,7 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
     definitions = [one.get("definition", {}) for one in listed]
     first = definitions[-1] if definitions else {}
     closed = [str(one["closed_through"]) for one in listed if one.get("closed_through")]
+    job_kind = _job_kind(views, str(first.get("kind", "")), stored)
     return Health(
         name=name,
         description=str(first.get("description", "")),
@@ -123,16 +123,18 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
         versions=len({view.params_id for view in views}),
         results=sum(view.results for view in views),
         latest_day=max((view.latest_day or "" for view in views), default=""),
-        job_kind=_job_kind(views, str(first.get("kind", "")), stored),
+        job_kind=job_kind,
+        has_series=job_kind in kinds_with_series(),
     )
 
 
-def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> JobKind:
+def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> str:
     """The kind of job that decodes a metric, by its declaration or else by its results."""
     if _has_parts(views):
         return JobKind.DENSITY
     kinds = (declared, *(row.kind for row in stored))
-    return next((JobKind(kind) for kind in kinds if kind in OF_METRICS), JobKind.DECODE)
+    jobs = map(kind_of_metric, kinds)
+    return next((job for job in jobs if job != JobKind.DECODE), JobKind.DECODE)
 
 
 def _has_parts(views: Sequence[MetricView]) -> bool:

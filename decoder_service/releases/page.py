@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
+from decoder.output.tables import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.decisions import sees_review
@@ -15,7 +16,6 @@ from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
-from decoder_service.shell.tables import TableQuery, page_of, query_of
 from decoder_service.shell.web import Form, PageNumber, Posted, Reader, parsed, redirect, render
 from decoder_service.shell.web import router as new_router
 from publication.release.files import SIGNATURE

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from decoder_service.jobs.api import Limit, Me, Offset, shown_job
-from decoder_service.jobs.specs import JobKind, MetricName, StrictModel
+from decoder_service.jobs.specs import JobName, MetricName, StrictModel
 from decoder_service.results.csv_cells import without_formulas
 from decoder_service.results.rules import counts_name, main_file, media_type, shown_result
 from decoder_service.shell.guard import GuardedRoute
@@ -35,7 +35,7 @@ def list_results(
     request: Request,
     person: Me,
     metric: Annotated[MetricName | None, Query()] = None,
-    kind: JobKind | None = None,
+    kind: JobName | None = None,
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> dict[str, Any]:

@@ -88,12 +88,15 @@ def _options(spec: JobSpec) -> list[str]:
         words += ["--repeats", _exact(options.repeats)]
     if options.without_cohorts:
         words += ["--without-cohorts", ",".join(map(str, options.without_cohorts))]
-    each = {JobKind.SERIES: ["--each", spec.each.value], JobKind.COMPARE: ["--each", "day"]}
+    each: dict[str, list[str]] = {
+        JobKind.SERIES: ["--each", spec.each.value],
+        JobKind.COMPARE: ["--each", "day"],
+    }
     return words + each.get(spec.kind, [])
 
 
 def _levels(spec: JobSpec) -> list[str]:
-    """Of a number or a pair."""
+    """Of a kind with a decoder of its own."""
     options = spec.options
     words = ["--alpha", _exact(options.alpha), "--level", _exact(options.level)]
     return words + ([] if options.repeats is None else ["--repeats", _exact(options.repeats)])

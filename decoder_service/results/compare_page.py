@@ -33,16 +33,16 @@ def compare(request: Request, person: Reader, before: str = "", after: str = "")
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
-        return render(request, "compare.html.j2", person, **context, pair=(), fields=())
+        return render(request, "compare.html.j2", person, **context, both=(), fields=())
     first, second = results.get(person, before), results.get(person, after)
     if first.id == second.id and first.kind == JobKind.DENSITY:
         data = _changes(request, person, first)
         url = address("/compare/map.json", result=first.id)
-        context |= {"data_url": url, "pair": (first, second)}
+        context |= {"data_url": url, "both": (first, second)}
         return render(request, "compare_maps.html.j2", person, **context, **changes_view(data))
     fields = job_fields(first, second)
     return render(
-        request, "compare.html.j2", person, **context, pair=(first, second), fields=fields
+        request, "compare.html.j2", person, **context, both=(first, second), fields=fields
     )
 
 

@@ -16,9 +16,9 @@ from pyarrow import parquet
 from decoder.output.decoding_html import guarantee, method_text, p_heading, promise, weights_text
 from decoder.output.number_text import count, interval, p_text
 from decoder.output.svg import Forest, forest
+from decoder.output.tables import TablePage, TableQuery, page_of
 from decoder.results.tables import Detected, short
 from decoder.results.warnings import odd_cohorts, percent
-from decoder_service.shell.tables import TablePage, TableQuery, page_of
 
 MOST_MARKS = 60  # rows of the picture
 COLUMNS = ("share", "std_error", "low", "high", "p_value", "p_adjusted")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from decoder.output.svg import Tick, axis_step, tick_text
-from decoder_service.shell.tables import TablePage, TableQuery, page_of
+from decoder.output.tables import TablePage, TableQuery, page_of
 
 MOST_MARKS = 200
 

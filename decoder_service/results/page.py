@@ -12,27 +12,35 @@ from starlette.responses import Response
 from decoder.output.density_html import view_of
 from decoder.output.number_text import known
 from decoder.output.numbers_svg import edge_text
-from decoder_service.jobs.specs import JobKind
+from decoder.output.tables import TableQuery, query_of
+from decoder.workflows.kinds import DecoderKind, decoder_kind
+from decoder_service.jobs.specs import JobKind, job_kinds
 from decoder_service.lists.rows import ListVersionRow
 from decoder_service.people.permissions import Act, Person
 from decoder_service.people.quotas import Amount
 from decoder_service.results.commands import command_of, counts_of
 from decoder_service.results.decode_view import decoding
 from decoder_service.results.difference_view import comparison
-from decoder_service.results.kind_views import approved, discover, number, pair
+from decoder_service.results.discovery_view import approved, discover
 from decoder_service.results.rows import ResultRow
 from decoder_service.results.rules import may_take_back, shown_manifest
 from decoder_service.results.series_view import panels_of, parsed_series
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.requests import service_of
-from decoder_service.shell.tables import TableQuery, query_of
 from decoder_service.shell.web import Form, PageNumber, Reader, redirect, render
 from decoder_service.shell.web import router as new_router
 
 PAGE = 50
 MOST_PANELS = 24
 MAP = "map.json"
+_TITLES: dict[str, str] = {
+    JobKind.DECODE: "Frequencies",
+    JobKind.SERIES: "Frequencies over time",
+    JobKind.COMPARE: "Difference of two windows",
+    JobKind.DENSITY: "Maps",
+    JobKind.DISCOVER: "Strings without a list",
+}
 router = new_router()
 
 
@@ -41,8 +49,8 @@ def index(
     request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
 ) -> Response:
     """Results that one may see, newest first."""
-    if kind and kind not in set(JobKind):
-        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(JobKind)}")
+    if kind and kind not in job_kinds():
+        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(job_kinds())}")
     page = max(page, 1)
     rows = service_of(request).results.all(
         person, metric=metric or None, kind=kind or None, limit=PAGE + 1, offset=(page - 1) * PAGE
@@ -51,12 +59,12 @@ def index(
         request,
         "results.html.j2",
         person,
-        rows=[(row, json.loads(row.summary)) for row in rows[:PAGE]],
+        rows=[_listed(row) for row in rows[:PAGE]],
         more=len(rows) > PAGE,
         page=page,
         metric=metric,
         kind=kind,
-        kinds=list(JobKind),
+        kinds=job_kinds(),
         usage=_usage(request, person),
     )
 
@@ -67,15 +75,16 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
     results = service_of(request).results
     row = results.get(person, result_id)
     query = query_of(request.query_params)
-    shown = _VIEWS[row.kind](request, person, row, query)
+    shown = _VIEWS.get(row.kind, _own)(request, person, row, query)
     later = results.superseded_by(person, result_id)
     manifest = shown_manifest(row, person)
     own = results.is_own(person, result_id)
     weights = _weights(request, person, manifest)
     return render(
         request,
-        f"result_{row.kind}.html.j2",
+        f"result_{row.kind}.html.j2" if row.kind in _VIEWS else "result_own.html.j2",
         person,
+        title=_TITLES.get(row.kind) or _kind(row.kind).title,
         row=row,
         summary=json.loads(row.summary),
         manifest=manifest,
@@ -137,6 +146,29 @@ def give_up(request: Request, person: Reader, result_id: str, form: Form) -> Res
         raise RequestError("tick the box beside Give up: what nobody holds is gone for good")
     service_of(request).results.give_up(person, result_id)
     return redirect("/results")
+
+
+def _listed(row: ResultRow) -> tuple[ResultRow, dict[str, Any], str]:
+    """A result, its summary, and what was found in a few words."""
+    summary = json.loads(row.summary)
+    return row, summary, _found(row.kind, summary)
+
+
+def _found(kind: str, summary: dict[str, Any]) -> str:
+    own = decoder_kind(kind)
+    if own is not None:
+        return own.in_list(summary)
+    of_series = decoder_kind(summary.get("metric_kind"))
+    if of_series is not None:
+        return of_series.series_in_list(summary)
+    match kind:
+        case JobKind.DENSITY:
+            return f"{summary['num_maps']} maps of {summary['num_cells']:,} cells"
+        case JobKind.DISCOVER:
+            return f"{summary['num_found']:,} strings found"
+    if "num_detected" in summary:
+        return f"{summary['num_detected']:,} of {summary['num_candidates']:,} found"
+    return ""
 
 
 def _usage(request: Request, person: Person) -> Amount | None:
@@ -207,13 +239,20 @@ def _density(request: Request, person: Person, row: ResultRow, query: TableQuery
     return {"has_map": True, "data_url": f"/results/{row.id}/map.json", **view_of(data)}
 
 
-def _number(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
-    del query
-    return number(service_of(request).results.file(person, row.id, "results.json"))
+def _own(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
+    kind = _kind(row.kind)
+    content = json.loads(service_of(request).results.file(person, row.id, "results.json"))
+    return {"template": kind.template, **kind.view(content, query)}
 
 
-def _pair(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
-    return pair(service_of(request).results.file(person, row.id, "results.json"), query)
+def _kind(name: str) -> DecoderKind:
+    """The kind of metric of a result. Raises NotFoundError where it has no decoder here."""
+    kind = decoder_kind(name)
+    if kind is None:
+        raise NotFoundError(
+            f"no decoder of kind {name[:40]!a} is installed here; its files are kept"
+        )
+    return kind
 
 
 def _discover(
@@ -227,7 +266,5 @@ _VIEWS: dict[str, Callable[[Request, Person, ResultRow, TableQuery], dict[str, A
     JobKind.SERIES: _series,
     JobKind.COMPARE: _compare,
     JobKind.DENSITY: _density,
-    JobKind.NUMBER: _number,
-    JobKind.PAIR: _pair,
     JobKind.DISCOVER: _discover,
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, true
 
+from decoder.workflows.kinds import decoder_kind
 from decoder_service.aggregates.rows import load_aggregate_content
 from decoder_service.jobs.rules import check_page
 from decoder_service.jobs.specs import JobKind
@@ -34,7 +35,7 @@ MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "png": "image/png",
 }
-# The table that stands for a result, by kind and format.
+# The table that stands for a result, by kind and format; of another kind as its decoder says.
 MAIN_FILES: dict[str, dict[str, str]] = {
     "decode": {"json": "results.json", "csv": "results.csv", "parquet": "candidates.parquet"},
     "series": {"json": "series.json", "csv": "series.csv", "parquet": "series.parquet"},
@@ -45,8 +46,6 @@ MAIN_FILES: dict[str, dict[str, str]] = {
         "parquet": "density.parquet",
         "geojson": "density.geojson",
     },
-    "number": {"json": "results.json", "csv": "curve.csv"},
-    "pair": {"json": "results.json", "csv": "joint.csv"},
     "discover": {"json": "discovered.json", "csv": "discovered.csv"},
 }
 
@@ -215,7 +214,10 @@ def counts_name(sha: str) -> str:
 
 def main_file(kind: str, form: str) -> str:
     """The file of a kind of result in a format. Raises NotFoundError where there is none."""
-    names = MAIN_FILES[kind]
+    own = decoder_kind(kind)
+    names = MAIN_FILES.get(kind, {"json": "results.json"})
+    if own is not None:
+        names = names | {"csv": own.table}
     if form not in names:
         known = ", ".join(names)
         raise NotFoundError(f"a {kind} is not to be had as {form[:20]!a}; it is as {known}")

@@ -20,8 +20,8 @@ from decoder_service.jobs.form import (
     weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
+from decoder_service.jobs.specs import JobKind, decodes
 from decoder_service.lists.page import lists_by_kind, with_names
-from decoder_service.metrics.page import OF_METRICS
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.api import NewAlarm, NewSchedule, ScheduleChoices
 from decoder_service.schedules.multiplicity import Family
@@ -273,7 +273,7 @@ def _form(
 ) -> Response:
     service = service_of(request)
     listed = [view for view in service.metrics.all(person).metrics if view.listed]
-    own = {view.name for view in listed if _kind(view.listed) in OF_METRICS}
+    own = {one.name for one in listed if not decodes(JobKind.DECODE, _kind(one.listed))}
     names = {view.name for view in listed if "/" not in view.name} - own
     return render(
         request,

@@ -17,20 +17,16 @@ from decoder.progress import Progress
 from decoder.sources.windows import Each, sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
 from decoder.workflows.discovery import DiscoverJob, run_discovery
-from decoder.workflows.kinds import KindAnswer, run_own
+from decoder.workflows.kinds import KindAnswer, decoder_kind, run_own
 from decoder.workflows.maps import MapJob, run_maps, write_maps
 from decoder_service.jobs.specs import CandidateSpec, JobKind, JobSpec, digest
 from decoder_service.worker.counts import PlaceCounts, StoredCounts, read_counts
-from decoder_service.worker.kind_summaries import (
-    discovery_summary,
-    number_summary,
-    pair_summary,
-)
 from decoder_service.worker.outputs import (
+    discovery_summary,
     write_comparison,
     write_decoding,
+    write_kind_series,
     write_maps_json,
-    write_number_series,
     write_series_json,
 )
 from decoder_service.worker.task import Keyed, Task, TaskFinished
@@ -92,7 +88,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     key = digest(question, task.version)
     if not proceed(Keyed(key, question, inputs.metric)):
         return None
-    summary = _RUN[spec.kind](task, inputs, progress)
+    summary = _RUN.get(spec.kind, _own)(task, inputs, progress)
     manifest = {
         "spec": spec.model_dump(mode="json"),
         "inputs": {"aggregates": shas, **_digests(task)},
@@ -144,12 +140,12 @@ def _decode(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
 
 
 def _series(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
-    if inputs.declared_kind != JobKind.NUMBER:
-        _refuse_own_kind(inputs)
     each = inputs.spec.each
     job = _job(task, inputs, StoredCounts(inputs.groups[0], each))
-    if inputs.declared_kind == JobKind.NUMBER:
-        return write_number_series(_own(job, each, progress), task.folder / "out")
+    kind = decoder_kind(inputs.declared_kind)
+    if kind is not None and kind.has_series:
+        return write_kind_series(kind, _content(job, each, progress), task.folder / "out")
+    _refuse_own_kind(inputs)
     series = run_series(job, each, progress)
     return write_series_json(series, task.folder / "out")
 
@@ -177,17 +173,16 @@ def _density(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
     return write_maps_json(maps, task.folder / "out", inputs.notes)
 
 
-def _of_own_kind(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
-    """A number or a pair, which have decoders of their own."""
-    kind = inputs.spec.kind
-    if inputs.declared_kind != kind:
-        raise DecodeError(f"metric {inputs.metric!a} is not of kind {kind.value!r}")
+def _own(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
+    """A metric whose kind has a decoder of its own."""
+    kind = decoder_kind(inputs.spec.kind)
+    if kind is None or inputs.declared_kind != kind.name:
+        raise DecodeError(f"metric {inputs.metric!a} is not of kind {inputs.spec.kind!r}")
     job = replace(_job(task, inputs, StoredCounts(inputs.groups[0])), candidates=CandidateChoice())
-    summarise = {JobKind.NUMBER: number_summary, JobKind.PAIR: pair_summary}[kind]
-    return summarise(_own(job, None, progress))
+    return kind.summary(_content(job, None, progress))
 
 
-def _own(job: DecodeJob, each: Each | None, progress: Progress) -> dict[str, Any]:
+def _content(job: DecodeJob, each: Each | None, progress: Progress) -> dict[str, Any]:
     """What a kind's own decoder found, as in results.json."""
     answer = run_own(job, each, progress)
     if not isinstance(answer, KindAnswer):
@@ -206,10 +201,10 @@ def _discover(task: Task, inputs: Inputs, progress: Progress) -> dict[str, Any]:
 
 def _refuse_own_kind(inputs: Inputs) -> None:
     """Raises DecodeError for a metric that another kind of job decodes."""
-    if inputs.declared_kind in (JobKind.NUMBER, JobKind.PAIR, JobKind.DISCOVER):
+    kind = inputs.declared_kind
+    if kind == JobKind.DISCOVER or decoder_kind(kind) is not None:
         raise DecodeError(
-            f"metric {inputs.metric!a} is of kind {inputs.declared_kind!r}: start a job of kind "
-            f"{inputs.declared_kind}"
+            f"metric {inputs.metric!a} is of kind {kind!r}: start a job of kind {kind}"
         )
 
 
@@ -226,12 +221,10 @@ def _choice(task: Task, given: CandidateSpec) -> CandidateChoice:
     return CandidateChoice(numbers=given.numbers, dates=given.dates)
 
 
-_RUN: dict[JobKind, Callable[[Task, Inputs, Progress], dict[str, Any]]] = {
+_RUN: dict[str, Callable[[Task, Inputs, Progress], dict[str, Any]]] = {
     JobKind.DECODE: _decode,
     JobKind.SERIES: _series,
     JobKind.COMPARE: _compare,
     JobKind.DENSITY: _density,
-    JobKind.NUMBER: _of_own_kind,
-    JobKind.PAIR: _of_own_kind,
     JobKind.DISCOVER: _discover,
 }

@@ -16,15 +16,16 @@ from pyarrow import parquet
 from decoder.comparison.differences import Differences
 from decoder.comparison.windows import ShareChange
 from decoder.density.maps import Density
+from decoder.discovery.discovery import Discovery
 from decoder.files import finite
-from decoder.numbers.changes import ANY_DATA, MEAN
 from decoder.output.decoding_files import results
 from decoder.output.density_html import map_data
+from decoder.output.discovery_text import statement
 from decoder.output.series_files import series_rows
 from decoder.results.tables import Decoding
 from decoder.series.series import Series
+from decoder.workflows.kinds import SERIES_COLUMNS, DecoderKind
 from decoder.workflows.maps import Maps
-from decoder_service.worker.kind_summaries import number_summary
 
 MOST_SHOWN = 20  # values in a summary
 COMPARE_COLUMNS = (
@@ -39,11 +40,8 @@ COMPARE_COLUMNS = (
     "p_adjusted",
 )
 
-SERIES_SCHEMA = pa.schema(
-    [("first_day", pa.string()), ("last_day", pa.string()), ("reports", pa.int64()),
-     ("string", pa.string()), *((name, pa.float64()) for name in
-     ("proportion", "std_error", "low", "high"))]
-)  # fmt: skip
+_TYPES = {"reports": pa.int64(), **dict.fromkeys(("first_day", "last_day", "string"), pa.string())}
+_SERIES = pa.schema([(name, _TYPES.get(name, pa.float64())) for name in SERIES_COLUMNS])
 
 
 def write_decoding(decoding: Decoding, folder: Path) -> dict[str, Any]:
@@ -76,62 +74,23 @@ def write_series_json(series: Series, folder: Path) -> dict[str, Any]:
     return _summary(series.whole) | {"windows": _windows(series)}
 
 
-def write_number_series(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Add series.json, series.csv and series.parquet of a metric of numbers; the summary.
+def write_kind_series(kind: DecoderKind, content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Add series.json, series.csv and series.parquet of a kind's own series; the summary.
 
-    They have the columns of any series: a value is a share at or above an edge. The means, which
-    are no shares, are beside them in series.json. content: results.json of a series.
+    They have the columns of any series. Means, which are no shares, are beside them in series.json.
+    content: results.json of a series.
     """
-    rows = [row for window in content["windows"] for row in _edge_rows(window, content["unit"])]
-    means = [
-        _ends(window) | window["mean"]
-        for window in content["windows"]
-        if window["mean"] is not None
-    ]
-    changes = [
-        row | {"string": _quantity_name(row["quantity"], content["unit"])}
-        for row in content["changes"]
-    ]
-    extra = {"means": means, "unit": content["unit"]}
-    _write_json({"rows": rows, "changes": changes, **extra}, folder / "series.json")
+    found = kind.series(content)
+    _write_json(
+        {"rows": found.rows, "changes": found.changes, "means": found.means, "unit": found.unit},
+        folder / "series.json",
+    )
     with (folder / "series.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, SERIES_SCHEMA.names, lineterminator="\n")
+        writer = csv.DictWriter(file, SERIES_COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
-    table = pa.Table.from_pylist(rows, SERIES_SCHEMA)
-    parquet.write_table(table, folder / "series.parquet")
-    windows = [_ends(one) | {"reports": one["num_reports"]} for one in content["windows"]]
-    return number_summary(content) | {"windows": windows}
-
-
-def _edge_rows(window: dict[str, Any], unit: str) -> list[dict[str, Any]]:
-    """A row of series.csv for each edge; first the share with data, where that is asked apart."""
-    named = [(_quantity_name(f"{one['edge']:.10g}", unit), one) for one in window["curve"]]
-    if window["with_data"] is not None:
-        named.insert(0, (_quantity_name(ANY_DATA, unit), window["with_data"]))
-    return [
-        {
-            **_ends(window),
-            "reports": window["num_reports"],
-            "string": name,
-            "proportion": one["estimate"],
-            "std_error": one["std_error"],
-            "low": one["low"],
-            "high": one["high"],
-        }
-        for name, one in named
-    ]
-
-
-def _quantity_name(quantity: str, unit: str) -> str:
-    """As `decoder.numbers.changes` names it, in words."""
-    if quantity == ANY_DATA or quantity.startswith(MEAN):
-        return quantity
-    return f"at or above {quantity} {unit}".rstrip()
-
-
-def _ends(window: dict[str, Any]) -> dict[str, str]:
-    return {name: str(window[name]) for name in ("first_day", "last_day")}
+        writer.writerows(found.rows)
+    parquet.write_table(pa.Table.from_pylist(found.rows, _SERIES), folder / "series.parquet")
+    return kind.summary(content) | {"metric_kind": kind.name, "windows": found.windows}
 
 
 def write_comparison(series: Series, folder: Path) -> dict[str, Any]:
@@ -178,6 +137,19 @@ def write_maps_json(maps: Maps, folder: Path, notes: Sequence[str] = ()) -> dict
         "num_reports": reports,
         "slots": slots,
         "warnings": list(dict.fromkeys(warnings))[:MOST_SHOWN],
+    }
+
+
+def discovery_summary(found: Discovery) -> dict[str, Any]:
+    """Of a discovery: how many strings, but none of them: devices chose this text."""
+    return {
+        "num_reports": found.num_reports,
+        "num_found": len(found.found),
+        "num_tested": found.num_tested,
+        "num_below_crowd": found.num_below_crowd,
+        "half_found": found.half_found,
+        "statement": list(statement(found)),
+        "warnings": [],
     }
 
 

@@ -17,9 +17,9 @@ from decoder.errors import ImproperError
 from decoder.numerics.simplex import contrasts
 from decoder.output.joint_files import joint_content
 from decoder.output.joint_html import heat_map, render_joint
+from decoder.output.joint_view import joint_view
+from decoder.output.tables import TableQuery
 from decoder.typing import Floats
-from decoder_service.results.kind_views import pair
-from decoder_service.shell.tables import TableQuery
 from simulations.association.draws import (
     coupled_table,
     drawn_pairs,
@@ -161,7 +161,7 @@ def test_a_picture_shows_the_shrunk_table_where_independence_is_not_rejected() -
     assert drawn == [f"{100 * share:.0f}" for share in of_rows(told.fitted)]
     assert "from the table without negative shares" in render_joint(told)
     for one, shown in ((table, table.shrunk), (told, told.fitted)):
-        heat = pair(json.dumps(joint_content(one)).encode(), TableQuery())["heat"]
+        heat = joint_view(json.loads(json.dumps(joint_content(one))), TableQuery())["heat"]
         texts = [square.text for _, squares in heat.rows for square in squares]
         assert texts == [f"{100 * share:.0f}" for share in of_rows(shown)]
 
