@@ -84,6 +84,7 @@ simulate: $(VENV)/.all
 	$(SIMULATE) location-attacks $(AUDITED) --crowd 300
 	$(SIMULATE) location-maps --side 8 --devices 20000 --draws 1
 	$(SIMULATE) location-moves --side 8 --devices 20000 --moved 0.3 --series 1
+	$(SIMULATE) location-large --world city --side 12 --devices 20000 --cohorts 16 --draws 1
 	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
 	@if [ -n "$(TRIPS)" ]; then $(SIMULATE) location --trips $(TRIPS) --people 5000 --days 10 --crowds 1 --riders 200 --windows 6; \
