@@ -26,7 +26,7 @@ def test_wheels_name_each_other_by_that_version() -> None:
 
 
 def test_images_are_tagged_with_that_version() -> None:
-    pages = [*(ROOT / "deploy").rglob("*.yaml"), ROOT / "docs" / "deployment.md"]
+    pages = [*(ROOT / "docker" / "kubernetes").rglob("*.yaml"), ROOT / "docs" / "deployment.md"]
     tags = {
         tag
         for page in pages

@@ -1,4 +1,4 @@
-"""deploy/kubernetes: valid for the versions of Kubernetes in use, and true of our programs."""
+"""docker/kubernetes: valid for the versions of Kubernetes in use, and true of our programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from decoder_service.shell.settings import ServiceSettings as DecoderSettings
 from rappor_cli.main import COMMANDS
 from tests.collector.test_docker_and_proxy import stages
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
+FOLDER = Path(__file__).parents[2] / "docker" / "kubernetes"
 VERSIONS = ("1.28", "1.33", "1.36")
 SECRETS = ("password", "secret", "token", "_key", "database")
 OTHERS = {"PROMETHEUS_DISABLE_CREATED_SERIES"}

@@ -1,4 +1,4 @@
-"""deploy/systemd: systemd's own checks, where it is installed, and what the units start."""
+"""docker/systemd: systemd's own checks, where it is installed, and what the units start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collector.settings import Settings as CollectorSettings
 from decoder_service.shell.settings import ServiceSettings as DecoderSettings
 from rappor_cli.main import load
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
+FOLDER = Path(__file__).parents[2] / "docker" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
 HIGHEST_EXPOSURE = 2.0  # of 10, by `systemd-analyze security`
 
