@@ -19,7 +19,7 @@ from sqlalchemy import Column, Date, Integer, LargeBinary, MetaData, String, Tab
 
 from collector.domain.batch_writer import ReportWriter, Submission
 from collector.domain.clock import utc_now
-from collector.domain.commit_queue import Bounds, Intake
+from collector.domain.commit_queue import Bounds, CommitQueue
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
 from collector.fast_json import decode_groups
@@ -99,7 +99,7 @@ def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
     Collector(database).push_metrics(metrics, "bench")
     judge = ReportJudge(refuse_implausible=False)
     writer = ReportWriter(database, judge, utc_now, timedelta())
-    intake = Intake(
+    intake = CommitQueue(
         writer.write,
         Bounds(64 << 20, 50_000),
         on_commit=lambda _seconds, _failed: None,

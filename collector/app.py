@@ -20,7 +20,7 @@ from collector.broker.front import make_front
 from collector.chores import do_chores, keep_house, share_limits
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, utc_now
-from collector.domain.commit_queue import Bounds, Intake, Taker
+from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
 from collector.domain.key_cache import KeyKeeper
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
@@ -29,7 +29,7 @@ from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates, health
-from collector.routes.dependencies import Parts, make_limits
+from collector.routes.dependencies import AppComponents, make_limits
 from collector.routes.reports import ReportsEndpoint
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
@@ -93,7 +93,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
     return app
 
 
-def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
+def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
@@ -101,7 +101,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> Parts:
     writer = ReportWriter(writing, judge, clock, settings.clock_skew, shards)
     telemetry = Telemetry()
     intake, readiness = _make_intake(settings, collector, writer, judge, telemetry, log)
-    return Parts(
+    return AppComponents(
         settings=settings,
         collector=collector,
         intake=intake,
@@ -125,12 +125,12 @@ def _make_intake(
     judge: ReportJudge,
     telemetry: Telemetry,
     log: Log,
-) -> tuple[Taker, Readiness]:
+) -> tuple[BatchQueue, Readiness]:
     """Who takes batches, and how it is found out whether they can be taken."""
     if settings.broker is not None:
         front = make_front(settings, collector, judge, telemetry.on_commit, log)
         return front, Readiness(front.check, front.check, lambda: front.is_failing)
-    intake = Intake(
+    intake = CommitQueue(
         writer.write,
         Bounds(settings.max_queued_bytes, settings.max_group_reports),
         on_commit=telemetry.on_commit,
@@ -173,14 +173,16 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
         database.close()
 
 
-def _start(parts: Parts) -> None:
+def _start(parts: AppComponents) -> None:
     prepare_database(parts.settings, parts.collector.clock)
     parts.keys.refresh()
     do_chores(parts)
     parts.intake.start()
 
 
-def _lifespan(parts: Parts, log: Log) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+def _lifespan(
+    parts: AppComponents, log: Log
+) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
         await run_in_threadpool(_start, parts)

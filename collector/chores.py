@@ -12,14 +12,14 @@ from collector.domain.growth import find_growth
 from collector.domain.raw_blocks import find_damaged, find_expiring
 from collector.domain.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.errors import StorageError
-from collector.routes.dependencies import Parts
+from collector.routes.dependencies import AppComponents
 from collector.store.broker import count_skipped, read_state
 from rappor_server.logs import Log
 
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 
 
-def do_chores(parts: Parts) -> Closed | None:
+def do_chores(parts: AppComponents) -> Closed | None:
     """Close and delete what is out of time, and show how many days are open and waiting."""
     closed = parts.collector.close_due(daily=True)
     registry, today = parts.collector.registry(), parts.collector.today
@@ -31,7 +31,7 @@ def do_chores(parts: Parts) -> Closed | None:
     return closed
 
 
-def _show_broker(parts: Parts) -> None:
+def _show_broker(parts: AppComponents) -> None:
     """What the consumers of a broker passed over, and what they refused after all."""
     with parts.collector.database.read() as connection:
         state = read_state(connection)
@@ -40,7 +40,7 @@ def _show_broker(parts: Parts) -> None:
             parts.telemetry.messages_skipped.set(count_skipped(connection))
 
 
-async def share_limits(parts: Parts, log: Log) -> None:
+async def share_limits(parts: AppComponents, log: Log) -> None:
     """Add up what all processes took of their rates, every second, where they share them."""
     shared = SharedLimits(parts.limits.shared, parts.collector.database)
     failing = False
@@ -55,7 +55,7 @@ async def share_limits(parts: Parts, log: Log) -> None:
             failing = True
 
 
-async def keep_house(parts: Parts, log: Log) -> None:
+async def keep_house(parts: AppComponents, log: Log) -> None:
     """Close the days whose time is over, and look for days that grow strangely, now and then."""
     told: set[tuple[str, ...]] = set()
     next_look = 0.0
@@ -78,7 +78,7 @@ async def keep_house(parts: Parts, log: Log) -> None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
 
 
-def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
+def _tell_of_growth(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
     """Log each day with far more reports than usual once, and count those that there are."""
     with parts.collector.database.read() as connection:
         found = find_growth(connection, parts.collector.registry())
@@ -92,7 +92,7 @@ def _tell_of_growth(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
             )
 
 
-def _tell_of_damage(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
+def _tell_of_damage(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
     """Log each metric whose closed days are damaged once: they are neither served nor added to."""
     registry = parts.collector.registry()
     with parts.collector.database.read() as connection:
@@ -104,7 +104,7 @@ def _tell_of_damage(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
             log.notice("blocks_damaged", metric=metric, params_id=params_id, reason=reason)
 
 
-def _tell_of_expiry(parts: Parts, log: Log, told: set[tuple[str, ...]]) -> None:
+def _tell_of_expiry(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
     """Log each day whose raw reports are deleted soon, and not moved, once; count them."""
     now = parts.collector.today
     with parts.collector.database.read() as connection:

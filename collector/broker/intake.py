@@ -92,7 +92,7 @@ class _Waiting:
 
 
 class BrokerIntake:
-    """Hands batches to the broker. As `commit_queue.Intake`, of which it takes the place.
+    """Hands batches to the broker. As `CommitQueue`, of which it takes the place.
 
     on_commit: called with (seconds, failed) for each group of batches that was stored, or not.
     on_crash: called with an error that is not of ours; what waits is answered as not stored.

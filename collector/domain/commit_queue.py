@@ -29,8 +29,8 @@ class Bounds:
     max_group: int
 
 
-class Taker(Protocol):
-    """Whoever takes batches from the route: see Intake, and `broker.intake.BrokerIntake`."""
+class BatchQueue(Protocol):
+    """What takes batches from the route: `CommitQueue`, and `broker.intake.BrokerIntake`."""
 
     @property
     def keeps_bodies(self) -> bool:
@@ -60,7 +60,7 @@ class _Waiting:
     future: asyncio.Future[Answer]
 
 
-class Intake:
+class CommitQueue:
     """Hands batches to `write` in groups, on a thread of its own.
 
     on_commit: called with (seconds, failed) after each group.

@@ -13,7 +13,7 @@ from fastapi import Request
 from starlette.types import Scope as ASGIScope
 
 from collector.domain.access import Scope
-from collector.domain.commit_queue import Taker
+from collector.domain.commit_queue import BatchQueue
 from collector.domain.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
 from collector.domain.operations import Collector
 from collector.errors import NotFoundError, RequestError
@@ -93,27 +93,25 @@ def _shared_limits(settings: Settings) -> RateLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AppComponents:
     """Made once for an app, in `create_app`."""
 
     settings: Settings
     collector: Collector
-    intake: Taker
+    intake: BatchQueue
     keys: KeyKeeper
     telemetry: Telemetry
     buffers: Buffers
     body_bounds: GzipBounds
     unsent: Unsent
     limits: RateLimits
-    writing: (
-        CollectorDatabase  # of the intake alone, so that nobody who reads keeps reports waiting
-    )
+    writing: CollectorDatabase  # of the queue alone: nobody who reads keeps reports waiting
     readiness: Readiness
 
 
-def parts_of(request: Request) -> Parts:
+def parts_of(request: Request) -> AppComponents:
     """The parts of the app that this request came to."""
-    return cast(Parts, request.app.state.parts)
+    return cast(AppComponents, request.app.state.parts)
 
 
 def actor(request: Request, *scopes: Scope) -> str:
@@ -136,13 +134,13 @@ def actor(request: Request, *scopes: Scope) -> str:
     return who
 
 
-def limit_address(scope: ASGIScope, parts: Parts) -> None:
+def limit_address(scope: ASGIScope, parts: AppComponents) -> None:
     """Count a request of an address. Raises RateLimitedError."""
     if parts.limits.by_address.is_on:
         parts.limits.by_address.take(sender_of(scope))
 
 
-def limit_sender(scope: ASGIScope, parts: Parts) -> None:
+def limit_sender(scope: ASGIScope, parts: AppComponents) -> None:
     """Count a request of reports, before its body is read; of an address that has none left, none.
 
     Raises RateLimitedError.
@@ -152,7 +150,7 @@ def limit_sender(scope: ASGIScope, parts: Parts) -> None:
         parts.limits.reports_by_address.check(sender_of(scope))
 
 
-def limit_reports(scope: ASGIScope, parts: Parts, key: str | None, reports: int) -> None:
+def limit_reports(scope: ASGIScope, parts: AppComponents, key: str | None, reports: int) -> None:
     """Count the reports of a batch, of an address and of a key. Raises RateLimitedError."""
     limits = parts.limits
     if limits.reports_by_address.is_on:

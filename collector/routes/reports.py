@@ -16,7 +16,7 @@ from collector.domain.report_validation import REASONS, Refusal
 from collector.errors import AuthenticationError, RateLimitedError
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body
-from collector.routes.dependencies import Parts, limit_address, limit_reports, limit_sender
+from collector.routes.dependencies import AppComponents, limit_address, limit_reports, limit_sender
 from rappor_core.wire.report import WIRE_VERSION
 from rappor_server.request_body import sender_of
 
@@ -29,7 +29,7 @@ _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not
 class ReportsEndpoint:
     """The route as an ASGI application: FastAPI's own handling would cost as much as the rest."""
 
-    def __init__(self, parts: Parts, refuser: Refuser) -> None:
+    def __init__(self, parts: AppComponents, refuser: Refuser) -> None:
         self._parts = parts
         self._refuser = refuser
         self._origins = CrossOrigin(parts.settings.allowed_origins)
@@ -70,7 +70,7 @@ class ReportsEndpoint:
         return True
 
 
-async def accept_reports(scope: Scope, receive: Receive, parts: Parts) -> Receipt:
+async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -> Receipt:
     """Count the reports of a batch; return when they are on the disk."""
     limit_sender(scope, parts)
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
@@ -90,7 +90,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: Parts) -> Receip
     return await parts.intake.submit(submission)
 
 
-async def _check_key(authorization: bytes | None, parts: Parts) -> str:
+async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
     """The id of a key of scope `report`; keys are read again, on another thread, when old."""
     keys = parts.keys
     given = None if authorization is None else authorization.decode("latin-1")
@@ -105,7 +105,7 @@ async def _check_key(authorization: bytes | None, parts: Parts) -> str:
         return keys.check(given, KeyScope.REPORT)
 
 
-def _submission(body: bytes, kind: str, parts: Parts) -> Submission:
+def _submission(body: bytes, kind: str, parts: AppComponents) -> Submission:
     limit, keep = parts.settings.max_batch_reports, parts.intake.keeps_bodies
     return read_submission(Content(body, kind), limit, keep=keep)
 

@@ -59,7 +59,7 @@ STAGE = "rounds of the fit"
 
 
 @dataclass(frozen=True)
-class Question:
+class FitProblem:
     """What is fitted.
 
     centred: debiased bit shares less their mean under random strings, y - a, (m, k).
@@ -116,7 +116,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Round:
+class EpIteration:
     """One round of the fit: sites, the solve with them, and the scores and prior that follow.
 
     cavity: variance of each candidate's estimate without its own site, before kappa, (M,).
@@ -133,16 +133,16 @@ class Round:
 class Settled(NamedTuple):
     """The last round, how many were run, and whether no z-score moved any more."""
 
-    last: Round
+    last: EpIteration
     rounds: int
     converged: bool
 
 
 def settle(
-    question: Question,
+    question: FitProblem,
     progress: Progress = silent,
     tolerance: float = TOLERANCE,
-    near: Round | None = None,
+    near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
 ) -> Settled:
     """Rounds until no z-score moves by `tolerance`, at most `most`.
@@ -171,7 +171,7 @@ def settle(
     return Settled(now, iteration - start + 2, converged)
 
 
-def _first(question: Question) -> Round:
+def _first(question: FitProblem) -> EpIteration:
     """Nobody takes part."""
     sites = Sites.none(len(question.positions))
     noise = question.noise_of(sites.shrunken)
@@ -179,10 +179,10 @@ def _first(question: Question) -> Round:
     cavity = _cavity(fitted, sites)
     scores = _leave_one_out(question, fitted, sites, cavity)
     prior = refit_prior(None, scores, sites.active, may_rebuild=True)
-    return Round(sites, noise, fitted, cavity, scores, prior)
+    return EpIteration(sites, noise, fitted, cavity, scores, prior)
 
 
-def arrived(question: Question, end: Round) -> Round | None:
+def arrived(question: FitProblem, end: EpIteration) -> EpIteration | None:
     """Build a warm start from the fit of a similar window; None if the windows differ too much.
 
     end: of the same candidates and cohorts, all of which took part. Too much is a factor of 2 in
@@ -200,10 +200,12 @@ def arrived(question: Question, end: Round) -> Round | None:
     variance, least = end.sites.variance, scores.std_errors**2 / MOST_SURE
     loosened = np.where(variance < 0, variance, np.maximum(variance, least))
     sites = replace(end.sites, variance=loosened)
-    return Round(sites, noise, fitted, end.cavity, scores, prior)
+    return EpIteration(sites, noise, fitted, end.cavity, scores, prior)
 
 
-def _next(question: Question, now: Round, iteration: int, refresh_noise: bool) -> Round:
+def _next(
+    question: FitProblem, now: EpIteration, iteration: int, refresh_noise: bool
+) -> EpIteration:
     """New sites from the scores and the prior, and what follows from them.
 
     Sites of negative precision that leave no proper posterior are cut off to positive ones.
@@ -222,10 +224,10 @@ def _next(question: Question, now: Round, iteration: int, refresh_noise: bool) -
                 raise
     scores = _leave_one_out(question, fitted, sites, cavity)
     prior = _updated_prior(now, scores, sites, iteration)
-    return Round(sites, noise, fitted, cavity, scores, prior)
+    return EpIteration(sites, noise, fitted, cavity, scores, prior)
 
 
-def _lagging(question: Question, now: Round, iteration: int) -> Round:
+def _lagging(question: FitProblem, now: EpIteration, iteration: int) -> EpIteration:
     """New sites; the covariance, and all that it alone decides, of an earlier round.
 
     A score is free of its own site whatever symmetric matrix weighs the residual: this is as
@@ -235,41 +237,41 @@ def _lagging(question: Question, now: Round, iteration: int) -> Round:
     fitted = _weighed(question, sites, now.fitted)
     scores = _leave_one_out(question, fitted, sites, now.cavity)
     prior = _updated_prior(now, scores, sites, iteration)
-    return Round(sites, now.noise, fitted, now.cavity, scores, prior)
+    return EpIteration(sites, now.noise, fitted, now.cavity, scores, prior)
 
 
-def _weighed(question: Question, sites: Sites, fitted: Balance) -> Balance:
+def _weighed(question: FitProblem, sites: Sites, fitted: Balance) -> Balance:
     """What the sites leave of the data, weighed by the covariance of another round."""
     target, solution = _target(question, sites), fitted.solution
     residual = solution.weigh(target.reshape(-1, 1)).reshape(target.shape)
     return unexplained(solution._replace(residual=residual), fitted.missing, question.random)
 
 
-def _updated(question: Question, now: Round, iteration: int, least: float) -> Sites:
+def _updated(question: FitProblem, now: EpIteration, iteration: int, least: float) -> Sites:
     limit, frozen = most_active(question.centred.size), iteration > FREEZE_ACTIVE_AFTER
     update = partial(now.sites.updated, now.scores, now.prior, limit, full=question.full)
     return update(frozen=frozen, least=least, damping=question.damping)
 
 
-def _updated_prior(now: Round, scores: Scores, sites: Sites, iteration: int) -> SharePrior:
+def _updated_prior(now: EpIteration, scores: Scores, sites: Sites, iteration: int) -> SharePrior:
     rebuild = iteration in REBUILD_LADDER
     return refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
 
 
-def _solve(question: Question, noise: Floats, sites: Sites, missing: float) -> Balance:
+def _solve(question: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
     """One solve with the present sites, and tau settled from its last value."""
     solve = solver_of(question, noise, sites)
     return balance(solve, question.random, missing, 4 if isinstance(solve, CandidateSolver) else 2)
 
 
-def solver_of(question: Question, noise: Floats, sites: Sites) -> Solver:
+def solver_of(question: FitProblem, noise: Floats, sites: Sites) -> Solver:
     """In the space of the rows, or of the candidates that take part where they are few."""
     members, variance = question.positions[sites.active], sites.variance[sites.active]
     make = solver_in_rows if len(members) > question.centred.size // 2 else candidate_solver
     return make(noise, _target(question, sites), members, variance, question.random)
 
 
-def _target(question: Question, sites: Sites) -> Floats:
+def _target(question: FitProblem, sites: Sites) -> Floats:
     """y - Z m, (m, k)."""
     random, mean = question.random, sites.mean[sites.active]
     listed = scatter_sums(question.positions[sites.active], mean, random.num_bits)
@@ -295,7 +297,7 @@ def _cavity(fitted: Balance, sites: Sites) -> Floats:
     return np.asarray(cavity)
 
 
-def _leave_one_out(question: Question, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
+def _leave_one_out(question: FitProblem, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
     """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity's variance."""
     sums = centred_sums(question.positions, fitted.solution.residual, question.random)
     information = _information(fitted, sites)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from decoder.estimation.ep_iterations import Question
+from decoder.estimation.ep_iterations import FitProblem
 from decoder.estimation.ep_sites import Scores, refit_prior
 from decoder.estimation.influence import Directions, fitted_directions, own_directions
 from decoder.estimation.lasso import left_out, select
@@ -145,7 +145,7 @@ def by_cavity(
     full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
     """
     random, repeated = observed.noise.random, observed.noise.repetition > 1
-    question = Question(observed.centred, observed.positions, random, observed.noise_of, full)
+    question = FitProblem(observed.centred, observed.positions, random, observed.noise_of, full)
     fit = fit_cavity(question, progress, warm_starts, weights, repeated=repeated)
     held, rest = fit.taking_part, (fit.balance, fit.freedom)
     finished = _Finished(fit.scores, fit.z, fit.tail, fit.law, held, *rest, prior=fit.prior)
@@ -170,7 +170,7 @@ def by_lasso(
 ) -> Estimate:
     """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
     random = observed.noise.random
-    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    question = FitProblem(observed.centred, observed.positions, random, observed.noise_of)
     chosen = select(question, alpha, progress)
     shares = np.zeros(len(observed.positions))
     shares[chosen.members] = chosen.fitted.shares

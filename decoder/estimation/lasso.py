@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from decoder.errors import ConvergenceError
-from decoder.estimation.ep_iterations import Question
+from decoder.estimation.ep_iterations import FitProblem
 from decoder.estimation.ep_sites import Scores
 from decoder.estimation.lasso_path import LassoFit, fit_lasso, noise_penalty
 from decoder.estimation.least_squares import (
@@ -61,7 +61,7 @@ class Selected(NamedTuple):
     noise: Floats
 
 
-def select(question: Question, alpha: float, progress: Progress = silent) -> Selected:
+def select(question: FitProblem, alpha: float, progress: Progress = silent) -> Selected:
     """Select and refit until the penalty fits what stays unexplained.
 
     What the list lacks is noise to the selection, as the reports' own is. It is first taken as
@@ -88,7 +88,7 @@ def select(question: Question, alpha: float, progress: Progress = silent) -> Sel
 
 
 def left_out(
-    question: Question,
+    question: FitProblem,
     selected: Selected,
     first: tuple[Scores, Floats, NullTail],
     alpha: float,
@@ -128,7 +128,7 @@ def left_out(
 
 
 def _response(
-    question: Question, selected: Selected, others: Indices, errors: Floats, alpha: float
+    question: FitProblem, selected: Selected, others: Indices, errors: Floats, alpha: float
 ) -> float:
     """By what part of a share, on average, the estimate of one that was not selected rises with it.
 
@@ -164,7 +164,7 @@ class _Without:
 
     solve: Callable[[float], Solution]
     column: Floats
-    question: Question
+    question: FitProblem
 
     def score(self, share: float) -> tuple[float, Floats]:
         """Of z_i, in its own null deviation, in the data less `share` of it; with the residual."""
@@ -211,7 +211,7 @@ class _Without:
 
 
 def _without(
-    question: Question, selected: Selected, left: int, share: float, alpha: float
+    question: FitProblem, selected: Selected, left: int, share: float, alpha: float
 ) -> _Without:
     """Prepare selections without candidate `left`: what is left of its share is one unlisted."""
     column = centred_columns(question.positions[[left]], question.random)
@@ -231,12 +231,12 @@ def _without(
     return _Without(solve, column, question)
 
 
-def _weights(question: Question, noise: Floats, missing: float) -> Floats:
+def _weights(question: FitProblem, noise: Floats, missing: float) -> Floats:
     """1 / variance of each row, (m, k)."""
     return np.asarray(1 / (np.einsum("jbb->jb", noise) + missing * question.random.variance))
 
 
-def _refittable(question: Question, chosen: LassoFit) -> tuple[Indices, Floats]:
+def _refittable(question: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]:
     """What of a selection least squares can tell apart, largest shares first; with its columns.
 
     At most half of the rows' freedom, and no column that those before it make up: candidates that

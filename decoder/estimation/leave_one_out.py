@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from decoder.errors import ImproperError
-from decoder.estimation.ep_iterations import Question, Round, Settled, arrived, left, settle
+from decoder.estimation.ep_iterations import EpIteration, FitProblem, Settled, arrived, left, settle
 from decoder.estimation.ep_sites import Scores
 from decoder.estimation.least_squares import (
     Balance,
@@ -84,9 +84,9 @@ class WarmStarts:
     that is held of a fit are the covariance of its rows and some arrays of their size.
     """
 
-    kept: deque[tuple[Positions, Round]] = field(default_factory=lambda: deque(maxlen=2))
+    kept: deque[tuple[Positions, EpIteration]] = field(default_factory=lambda: deque(maxlen=2))
 
-    def near(self, question: Question) -> Round | None:
+    def near(self, question: FitProblem) -> EpIteration | None:
         """A round to start from, or None."""
         if not _worth_a_start(question):
             return None
@@ -94,14 +94,14 @@ class WarmStarts:
                 if np.array_equal(positions, question.positions))  # fmt: skip
         return next(filter(None, (arrived(question, end) for end in same)), None)
 
-    def keep(self, question: Question, found: Settled) -> None:
+    def keep(self, question: FitProblem, found: Settled) -> None:
         """Remember a fit that was begun anew, if others may start from it."""
         over = _freedom(question, found.last) / question.freedom
         if found.converged and over > MOSTLY_OVER and _worth_a_start(question):
             self.kept.append((question.positions, found.last))
 
 
-def _worth_a_start(question: Question) -> bool:
+def _worth_a_start(question: FitProblem) -> bool:
     """Where all candidates take part, since other fits are quick, and rows are not too many.
 
     Nor few: then the fits without a candidate in turn are what costs.
@@ -110,7 +110,7 @@ def _worth_a_start(question: Question) -> bool:
 
 
 def fit_cavity(
-    question: Question,
+    question: FitProblem,
     progress: Progress = silent,
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
@@ -137,8 +137,8 @@ def fit_cavity(
 
 
 def _settled(
-    question: Question, progress: Progress, warm_starts: WarmStarts | None
-) -> tuple[Question, Settled]:
+    question: FitProblem, progress: Progress, warm_starts: WarmStarts | None
+) -> tuple[FitProblem, Settled]:
     """The rounds from where a like fit ended or, where that leads nowhere, from nothing.
 
     Where the fit of all candidates does not come to rest, that of the probable ones alone, and at
@@ -159,14 +159,16 @@ def _settled(
     return attempt, found
 
 
-def _attempts(question: Question) -> list[Question]:
+def _attempts(question: FitProblem) -> list[FitProblem]:
     """The fits that are tried in turn until one converges."""
     probable = replace(question, may_be_full=False)
     slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, question)]
     return [question, probable, *slower] if question.full else [question, slower[0]]
 
 
-def _doubtful(question: Question, left: float, deviates: Floats, weights: Floats | None) -> Indices:
+def _doubtful(
+    question: FitProblem, left: float, deviates: Floats, weights: Floats | None
+) -> Indices:
     """Candidates that are to be tested against fits that never saw them, weakest first, (D,).
 
     left: part of the rows' freedom that the fit leaves over. Where it leaves much and cohorts are
@@ -198,7 +200,7 @@ def _may_be_named(p: Floats) -> float:
     return float(ranked[named[-1]]) if len(named) else 0.0
 
 
-def _fitting(question: Question, now: Round, freedom: float, repeated: bool) -> Scores:
+def _fitting(question: FitProblem, now: EpIteration, freedom: float, repeated: bool) -> Scores:
     """Scores with the errors that what the fit leaves over has shown.
 
     Where all take part and the residual is quieter than chance explains, the prior holds shares
@@ -214,7 +216,7 @@ def _fitting(question: Question, now: Round, freedom: float, repeated: bool) -> 
     return now.scores._replace(std_errors=now.scores.std_errors * np.sqrt(ratio))
 
 
-def _widened(question: Question, now: Round, freedom: float) -> Scores:
+def _widened(question: FitProblem, now: EpIteration, freedom: float) -> Scores:
     """Scores with errors larger by what the fit used up, where more had a claim to take part.
 
     Then the part that fits best was chosen, and what it leaves over is less than the noise.
@@ -224,7 +226,7 @@ def _widened(question: Question, now: Round, freedom: float) -> Scores:
     return now.scores._replace(std_errors=now.scores.std_errors * question.freedom / freedom)
 
 
-def _left_out(question: Question, now: Round) -> Floats:
+def _left_out(question: FitProblem, now: EpIteration) -> Floats:
     """Scores for the test that nobody holds a candidate, each with its exact null variance, (M,).
 
     A site takes its candidate's own score out of the residual, from which the variance of
@@ -244,7 +246,7 @@ def _left_out(question: Question, now: Round) -> Floats:
 
 
 def _refitted(
-    question: Question, deviates: Floats, doubtful: Indices, progress: Progress
+    question: FitProblem, deviates: Floats, doubtful: Indices, progress: Progress
 ) -> Floats:
     """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 
@@ -266,7 +268,7 @@ def _refitted(
     return deviates
 
 
-def _groups(question: Question, doubtful: Indices) -> list[Indices]:
+def _groups(question: FitProblem, doubtful: Indices) -> list[Indices]:
     """Who of the doubtful (D,) share a fit: each has one of its own where that is affordable."""
     work = question.work if question.full else question.work_with(len(doubtful))
     affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
@@ -275,7 +277,7 @@ def _groups(question: Question, doubtful: Indices) -> list[Indices]:
     return np.array_split(doubtful, min(number, len(doubtful)))
 
 
-def _unseen(question: Question, group: Indices) -> Floats:
+def _unseen(question: FitProblem, group: Indices) -> Floats:
     """Normal deviates of the tests of a group (B,) against a fit that saw none; 0 without a fit.
 
     Each is tested against what is left when the others of the group may hold any share: to the
@@ -300,7 +302,7 @@ def _unseen(question: Question, group: Indices) -> Floats:
     return deviates
 
 
-def _without(question: Question, left_out: Indices) -> Question:
+def _without(question: FitProblem, left_out: Indices) -> FitProblem:
     """The same question about all but some candidates (B,)."""
     others = np.ones(len(question.positions), dtype=bool)
     others[left_out] = False
@@ -313,7 +315,7 @@ def _without(question: Question, left_out: Indices) -> Question:
     return replace(question, positions=question.positions[others], noise_of=noise_of)
 
 
-def _freedom(question: Question, now: Round) -> float:
+def _freedom(question: FitProblem, now: EpIteration) -> float:
     """m (k - 1) - sum s_i^2 d_i: what the sites leave over."""
     variance = now.sites.variance[now.sites.active]
     used = float((variance * now.fitted.solution.information).sum())

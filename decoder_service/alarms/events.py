@@ -68,7 +68,7 @@ class AlarmEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Causes:
+class WindowEvents:
     """Settles windows and stores what is to be told of them."""
 
     database: ServiceDatabase

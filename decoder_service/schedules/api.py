@@ -19,7 +19,7 @@ from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.rules import shown_schedule
-from decoder_service.schedules.status import Standing, shown_standing
+from decoder_service.schedules.status import ScheduleStatus, shown_standing
 from decoder_service.schedules.window_rows import WindowRow
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
@@ -185,7 +185,7 @@ def _checked(request: Request, row: ScheduleRow) -> dict[str, Any]:
     return shown_schedule(row) | _told(service_of(request).standings.check(row))
 
 
-def _told(standing: Standing) -> dict[str, Any]:
+def _told(standing: ScheduleStatus) -> dict[str, Any]:
     return {"standing": shown_standing(standing)}
 
 

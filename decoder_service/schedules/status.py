@@ -51,7 +51,7 @@ class ScheduleState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScheduleStatus:
     """The state of a schedule, with the reason and the way out in words.
 
     since: when it began to be in this state.  checked: when a process last found so.  None where
@@ -65,7 +65,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class ScheduleStatuses:
     """Why schedules stand: stored by each check of any process, and read by all.
 
     has_collector, has_key: whether the settings of this process have a collector, and a key for
@@ -79,17 +79,17 @@ class Standings:
     has_collector: bool
     has_key: bool
 
-    def of(self, person: Person, schedule_id: str) -> Standing:
+    def of(self, person: Person, schedule_id: str) -> ScheduleStatus:
         """That of a schedule that one may see. Raises as `Schedules.get`."""
         return self.of_row(self.schedules.get(person, schedule_id))
 
-    def of_row(self, row: ScheduleRow) -> Standing:
+    def of_row(self, row: ScheduleRow) -> ScheduleStatus:
         """That of a schedule: as it was stored, but for what the database itself tells now."""
         with self.database.read() as connection:
             stored = load_standing(connection, row.id)
             return self._told(connection, row, stored)
 
-    def of_rows(self, rows: Sequence[ScheduleRow]) -> list[Standing]:
+    def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
         """Those of several schedules, in their order."""
         with self.database.read() as connection:
             stored = load_standings(connection)
@@ -97,45 +97,45 @@ class Standings:
 
     def _told(
         self, connection: Connection, row: ScheduleRow, stored: StandingRow | None
-    ) -> Standing:
+    ) -> ScheduleStatus:
         since, checked = (stored.since, stored.checked) if stored else (None, None)
         if not row.enabled:
             why = "a person paused it: no window is queued until it goes on"
-            return Standing(ScheduleState.PAUSED, why, None, checked)
+            return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
         asked = self._asked(connection, row)
-        if isinstance(asked, Standing):
+        if isinstance(asked, ScheduleStatus):
             return replace(asked, checked=checked)
         if stored is None:
-            return Standing(ScheduleState.WAITING, UNCHECKED)
+            return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
         if self.clock().timestamp() - stored.checked > FORGOTTEN_SECONDS:
             why = (
                 f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
                 "starts rappor decoder serve, or runs rappor decoder schedules tick; then it was "
                 f"{stored.state}: {stored.reason}"
             )
-            return Standing(ScheduleState.BLOCKED, why, stored.checked, checked)
-        return Standing(ScheduleState(stored.state), stored.reason, since, checked)
+            return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
+        return ScheduleStatus(ScheduleState(stored.state), stored.reason, since, checked)
 
-    def check(self, row: ScheduleRow) -> Standing:
+    def check(self, row: ScheduleRow) -> ScheduleStatus:
         """How it stands by what the collector says now or said just now; it is stored."""
         if row.enabled:
             self.store([(row, self._checked(row))])
         return self.of_row(row)
 
-    def _checked(self, row: ScheduleRow) -> Standing:
+    def _checked(self, row: ScheduleRow) -> ScheduleStatus:
         if not self.has_collector:
-            return Standing(ScheduleState.BLOCKED, NO_COLLECTOR)
+            return ScheduleStatus(ScheduleState.BLOCKED, NO_COLLECTOR)
         versions, others, unreached = self.metrics.versions_of(row.metric)
         if unreached:
             return self.failed(RemoteError(unreached))
         return self._by(row, versions, others)
 
-    def by_list(self, row: ScheduleRow, listed: Listed) -> Standing:
+    def by_list(self, row: ScheduleRow, listed: Listed) -> ScheduleStatus:
         """How a schedule stands by what the collector lists."""
         versions = [one for one in listed if one["name"] == row.metric]
         return self._by(row, versions, sorted({str(one["name"]) for one in listed}))
 
-    def failed(self, error: RapporError) -> Standing:
+    def failed(self, error: RapporError) -> ScheduleStatus:
         """How a schedule stands whose check met an error."""
         about_key = ""
         if isinstance(error, RemoteError) and self.has_collector and not self.has_key:
@@ -143,9 +143,9 @@ class Standings:
                 "; this service has no key for the collector: an operator sets "
                 "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
             )
-        return Standing(ScheduleState.BLOCKED, f"{error}{about_key}")
+        return ScheduleStatus(ScheduleState.BLOCKED, f"{error}{about_key}")
 
-    def store(self, found: Sequence[tuple[ScheduleRow, Standing]]) -> None:
+    def store(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
         """Store what a check found, of schedules that are still what was checked."""
         at = self.clock().timestamp()
         try:
@@ -157,40 +157,42 @@ class Standings:
         except ConflictError:  # another process stored them just now, or deleted one
             return
 
-    def _by(self, row: ScheduleRow, versions: Listed, others: list[str]) -> Standing:
+    def _by(self, row: ScheduleRow, versions: Listed, others: list[str]) -> ScheduleStatus:
         if not versions:
             way_out = "; an operator declares it there, or delete this schedule"
-            return Standing(ScheduleState.BLOCKED, unknown_metric(row.metric, others) + way_out)
+            return ScheduleStatus(
+                ScheduleState.BLOCKED, unknown_metric(row.metric, others) + way_out
+            )
         with self.database.read() as connection:
             asked = self._asked(connection, row)
             windows = load_windows(connection, row.id)
-        return asked if isinstance(asked, Standing) else _waits(row, versions, windows, asked)
+        return asked if isinstance(asked, ScheduleStatus) else _waits(row, versions, windows, asked)
 
-    def _asked(self, connection: Connection, row: ScheduleRow) -> str | Standing:
+    def _asked(self, connection: Connection, row: ScheduleRow) -> str | ScheduleStatus:
         """The digest of what is asked of a window; or that its owner or a list is gone."""
         owner = self.schedules.access.person_of_id(connection, row.owner)
         if owner is None:
-            return Standing(ScheduleState.BLOCKED, NO_OWNER)
+            return ScheduleStatus(ScheduleState.BLOCKED, NO_OWNER)
         try:
             spec = spec_of_schedule(row)
             return question_of(pinned_lists(connection, owner, spec))
         except ServiceError as error:
-            return Standing(ScheduleState.BLOCKED, f"{error}; change the schedule")
+            return ScheduleStatus(ScheduleState.BLOCKED, f"{error}; change the schedule")
 
 
 def _waits(
     row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], question: str
-) -> Standing:
+) -> ScheduleStatus:
     """Whether the next window of the version that reports are taken of is closed."""
     version = next((one for one in versions if one["state"] == "current"), None)
     if version is None:
         ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
-        return Standing(
+        return ScheduleStatus(
             ScheduleState.WAITING, f"{ended}: what it serves is decoded, and no more comes"
         )
     served = version["served"]
     if not served:
-        return Standing(
+        return ScheduleStatus(
             ScheduleState.WAITING,
             f"the collector serves no day of it yet{days_held(version, None)}",
         )
@@ -198,15 +200,15 @@ def _waits(
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
     first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
     if last.isoformat() <= str(served["last_day"]):
-        return Standing(ScheduleState.READY, "the next check queues a window")
-    return Standing(
+        return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
+    return ScheduleStatus(
         ScheduleState.WAITING,
         f"the next window is {first} to {last}, and the collector serves days up to "
         f"{served['last_day']}{days_held(version, last)}",
     )
 
 
-def shown_standing(standing: Standing) -> dict[str, str | None]:
+def shown_standing(standing: ScheduleStatus) -> dict[str, str | None]:
     """As the API and the command line tell it."""
     times = {"since": standing.since, "checked": standing.checked}
     told = {name: None if at is None else text_of(at) for name, at in times.items()}

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from decoder.errors import RemoteError
 from decoder_service.aggregates.rows import save_aggregate
 from decoder_service.aggregates.rules import described
-from decoder_service.alarms.events import Causes
+from decoder_service.alarms.events import WindowEvents
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.rows import LIVE, JobRow, JobState, load_jobs
 from decoder_service.jobs.rules import Jobs
@@ -23,7 +23,12 @@ from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
 from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows
 from decoder_service.schedules.series import groups_of
-from decoder_service.schedules.status import NO_COLLECTOR, NO_OWNER, Standing, Standings
+from decoder_service.schedules.status import (
+    NO_COLLECTOR,
+    NO_OWNER,
+    ScheduleStatus,
+    ScheduleStatuses,
+)
 from decoder_service.schedules.window_rows import (
     WindowRow,
     WindowState,
@@ -45,7 +50,7 @@ PAUSE_SECONDS = 600.0  # before another try, times the tries
 
 
 @dataclass(slots=True)
-class Ticked:
+class TickResult:
     """What a tick did. problems: why a schedule stands still, in words, without values."""
 
     queued: int = 0
@@ -54,22 +59,22 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticker:
+class ScheduleRunner:
     """Ticks over the schedules of one database; how each stands then is stored."""
 
     database: ServiceDatabase
     clock: Clock
     schedules: Schedules
     jobs: Jobs
-    causes: Causes
+    causes: WindowEvents
     collector: AskCollector | None
-    standings: Standings
+    standings: ScheduleStatuses
 
-    def tick(self) -> Ticked:
+    def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
-        ticked = Ticked()
+        ticked = TickResult()
         listed: list[dict[str, object]] | None = None
-        found: list[tuple[ScheduleRow, Standing]] = []
+        found: list[tuple[ScheduleRow, ScheduleStatus]] = []
         for schedule in self.schedules.every_enabled():
             try:
                 listed = self._listed() if listed is None else listed
@@ -97,7 +102,7 @@ class Ticker:
         return person
 
     def _queue(
-        self, schedule: ScheduleRow, listed: list[dict[str, object]], ticked: Ticked
+        self, schedule: ScheduleRow, listed: list[dict[str, object]], ticked: TickResult
     ) -> None:
         assert self.collector is not None  # noqa: S101 (its list was read)
         spec = spec_of_schedule(schedule)
@@ -221,7 +226,7 @@ class Ticker:
             return True  # a list that is gone, or a quota: it is tried again by a later tick
         return True
 
-    def _look_at_refusals(self, ticked: Ticked) -> None:
+    def _look_at_refusals(self, ticked: TickResult) -> None:
         if self.collector is None or not self.causes.wants_refusals():
             return
         try:

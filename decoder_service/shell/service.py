@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from decoder_service.aggregates.rows import delete_unused_aggregates
 from decoder_service.aggregates.rules import Aggregates
-from decoder_service.alarms.events import Causes
+from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.mail import MailServer
 from decoder_service.alarms.rules import Alarms, Sending
 from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
@@ -32,8 +32,8 @@ from decoder_service.releases.rules import Releases
 from decoder_service.results.rows import delete_old_results, delete_superseded, delete_unheld
 from decoder_service.results.rules import Results
 from decoder_service.schedules.rules import Schedules
-from decoder_service.schedules.status import Standings
-from decoder_service.schedules.tick import Ticked, Ticker
+from decoder_service.schedules.status import ScheduleStatuses
+from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import SettingsError, UnavailableError
@@ -64,9 +64,9 @@ class DecoderService:
     aggregates: Aggregates
     metrics: Metrics
     schedules: Schedules
-    standings: Standings
+    standings: ScheduleStatuses
     alarms: Alarms
-    ticker: Ticker
+    ticker: ScheduleRunner
     usage: Usage
     provider: Provider | None
 
@@ -88,7 +88,7 @@ class DecoderService:
         """A trial write, as large as a result. Raises StorageError, as on a full disk."""
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
-    def tick(self) -> Ticked:
+    def tick(self) -> TickResult:
         """Queue and settle the windows of schedules, and send what is due. Raises StorageError."""
         ticked = self.ticker.tick()
         self.alarms.send_due()
@@ -170,10 +170,10 @@ def make_service(
     metrics = Metrics(database, *asked)
     jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
-    causes = Causes(database, clock, random_bytes, schedules)
+    causes = WindowEvents(database, clock, random_bytes, schedules)
     has = collector is not None, settings.collector_key is not None
-    standings = Standings(database, clock, schedules, metrics, *has)
-    ticker = Ticker(database, clock, schedules, jobs, causes, collector, standings)
+    standings = ScheduleStatuses(database, clock, schedules, metrics, *has)
+    ticker = ScheduleRunner(database, clock, schedules, jobs, causes, collector, standings)
     sending = _sending(settings)
     return DecoderService(
         settings=settings,

@@ -18,7 +18,7 @@ from collector.broker.intake import KnownRegistry
 from collector.broker.message import UnreadableError, decode_message
 from collector.broker.serving import make_one
 from collector.domain.batch_writer import Content, read_submission
-from collector.domain.commit_queue import Bounds, Intake
+from collector.domain.commit_queue import Bounds, CommitQueue
 from collector.domain.report_validation import Day
 from collector.errors import SettingsError, StorageError
 from collector.settings import load_settings
@@ -113,7 +113,7 @@ def test_a_commit_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) 
         return writer.write(submissions)
 
     bounds = Bounds(1 << 20, 100)
-    intake = Intake(write, bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
+    intake = CommitQueue(write, bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
     intake.start()
 
     def made() -> Any:

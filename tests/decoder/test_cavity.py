@@ -11,7 +11,7 @@ from decoder.errors import ImproperError
 from decoder.estimation import ep_iterations as rounds
 from decoder.estimation import least_squares as gls
 from decoder.estimation import leave_one_out as cavity
-from decoder.estimation.ep_iterations import Question, _cavity, _leave_one_out
+from decoder.estimation.ep_iterations import FitProblem, _cavity, _leave_one_out
 from decoder.estimation.ep_sites import DAMPING, Sites
 from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import Balance
@@ -32,7 +32,7 @@ def question():
     positions = mark_repeated(rng.integers(0, BITS, (M, COHORTS, 2), dtype=np.int16), BITS)
     noise = np.broadcast_to(0.01 * np.eye(BITS), (COHORTS, BITS, BITS))
     target = 0.2 * rng.normal(size=(COHORTS, BITS))
-    return Question(target, positions, RANDOM, lambda _: noise)
+    return FitProblem(target, positions, RANDOM, lambda _: noise)
 
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
@@ -71,7 +71,7 @@ def test_wrong_strings_have_standard_scores_whatever_is_missing():
     centred = (counts / 8000 - noise.p_star) / noise.gap - random.mean
     cohort = CohortNoise(noise, random, reports, 1.0)
     with threadpool_limits(1):
-        fit = fit_cavity(Question(centred, wrong, random, lambda b: cohort.covariance(wrong, b)))
+        fit = fit_cavity(FitProblem(centred, wrong, random, lambda b: cohort.covariance(wrong, b)))
     assert abs((fit.scores.z**2).mean() - 1) < 5 * np.sqrt(2 / 2000)
     assert fit.balance.missing == pytest.approx((shares**2).sum(), rel=0.3)
 
@@ -104,7 +104,7 @@ def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidat
     columns = gls.dense_columns(positions, bits) - random.mean
     shares = np.where(np.arange(count) < 8, 0.1, 0.0)
     seen = (columns @ shares).reshape(cohorts, bits) + 0.014 * rng.normal(size=(cohorts, bits))
-    asked = Question(seen, positions, random, lambda _: noise)
+    asked = FitProblem(seen, positions, random, lambda _: noise)
     with threadpool_limits(1):
         fit = fit_cavity(asked)
         tested = np.flatnonzero((fit.z > 1) & (shares == 0))
@@ -124,7 +124,7 @@ def test_each_fit_without_a_candidate_has_its_own_null_distribution():
     random, noise = RandomString(bits, 2), np.broadcast_to(1e-4 * np.eye(bits), (1, bits, bits))
     positions = mark_repeated(rng.integers(0, bits, (count, 1, 2), dtype=np.int16), bits)
     seen = 0.01 * rng.normal(size=(1, bits)) + np.where(np.arange(bits) < 2, 0.5, 0)
-    asked = Question(seen - random.mean, positions, random, lambda _: noise)
+    asked = FitProblem(seen - random.mean, positions, random, lambda _: noise)
     everyone = np.indices((bits, bits)).reshape(2, -1).T[:, None]
     everyone = gls.dense_columns(mark_repeated(everyone.astype(np.int16), bits), bits) - random.mean
     with threadpool_limits(1):
@@ -185,7 +185,7 @@ def alike(seed):
     shown = noise.bits.p_star + noise.bits.gap * truth
     counts = rng.multinomial(int(reports), shown / shown.sum(axis=1, keepdims=True))
     centred = (counts / reports - noise.bits.p_star) / noise.bits.gap - random.mean
-    return Question(centred, positions, random, lambda b: noise.invertible(positions, b)), shares
+    return FitProblem(centred, positions, random, lambda b: noise.invertible(positions, b)), shares
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def crowded():
     columns = gls.dense_columns(positions, bits) - random.mean
     seen = (columns @ shares).reshape(cohorts, bits) + 0.01 * rng.normal(size=(cohorts, bits))
     with threadpool_limits(1):
-        yield Question(seen, positions, random, lambda _: noise)
+        yield FitProblem(seen, positions, random, lambda _: noise)
 
 
 def unsettled(*, full: bool):
@@ -270,7 +270,7 @@ def test_errors_are_widened_where_more_values_had_a_claim_to_be_fitted():
             return noise.covariance(positions, held)
 
         with threadpool_limits(1):
-            asked = Question(centred, positions, random, noise_of, may_be_full=False)
+            asked = FitProblem(centred, positions, random, noise_of, may_be_full=False)
             assert asked.crammed(rounds.settle(asked).last.sites)
             scores = fit_cavity(asked).scores
         covered.append((np.abs(scores.estimates - shares) < 1.96 * scores.std_errors).mean())
@@ -288,7 +288,7 @@ def one_cohort():
     seen[positions[40, 0]] += 0.2  # candidate 40, a wrong string, shares both bits with it
     seen[positions[50, 0, 0]] += 0.2
     with threadpool_limits(1):
-        yield Question(seen.reshape(1, bits), positions, random, lambda _: noise)
+        yield FitProblem(seen.reshape(1, bits), positions, random, lambda _: noise)
 
 
 @pytest.mark.parametrize("work", [cavity.MOST_REFIT_WORK, 0.0])
@@ -320,7 +320,7 @@ def test_in_few_cohorts_no_candidate_shapes_the_law_of_its_own_score(one_cohort,
 def test_a_fit_of_all_takes_part_only_where_its_rounds_are_quick():
     """617 cohorts of 6 bits and 2,048 candidates: 9 s a round on their 3,702 rows."""
     positions = np.zeros((2_048, 617, 2), dtype=np.int16)
-    asked = Question(np.zeros((617, 6)), positions, RandomString(6, 2), lambda _: np.zeros(0))
+    asked = FitProblem(np.zeros((617, 6)), positions, RandomString(6, 2), lambda _: np.zeros(0))
     assert not asked.full
     active = most_active(3_702)
     assert active > 2_048 / 4

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import poisson
 
 from decoder.estimation import estimate as estimators
-from decoder.estimation.ep_iterations import Question
+from decoder.estimation.ep_iterations import FitProblem
 from decoder.estimation.estimate import Observed, by_lasso
 from decoder.estimation.lasso import select
 from decoder.estimation.lasso_path import fit_lasso
@@ -69,7 +69,7 @@ def test_one_cohort_of_few_bits_is_answered(listed):
 def test_what_is_left_out_takes_no_part_wherever_the_fit_starts():
     observed = drawn(3, 16, 8, 60, 60)
     random = observed.noise.random
-    question = Question(observed.centred, observed.positions, random, observed.noise_of)
+    question = FitProblem(observed.centred, observed.positions, random, observed.noise_of)
     chosen = select(question, 0.05)
     weights = 1 / np.einsum("jbb->jb", chosen.noise)
     i = int(chosen.members[0])

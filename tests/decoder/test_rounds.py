@@ -8,7 +8,7 @@ import pytest
 from decoder.errors import ImproperError
 from decoder.estimation import ep_iterations as rounds
 from decoder.estimation import leave_one_out as cavity
-from decoder.estimation.ep_iterations import Question, settle
+from decoder.estimation.ep_iterations import FitProblem, settle
 from decoder.estimation.leave_one_out import WarmStarts, fit_cavity
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import mark_repeated, scatter_sums
@@ -26,7 +26,7 @@ def listed(rng):
 def seen(positions, held, rng, error=ERROR):
     noise = np.broadcast_to(error**2 * np.eye(BITS), (COHORTS, BITS, BITS))
     shares = scatter_sums(positions, held, BITS) + error * rng.normal(size=(COHORTS, BITS))
-    return Question(shares - RANDOM.mean, positions, RANDOM, lambda _: noise)
+    return FitProblem(shares - RANDOM.mean, positions, RANDOM, lambda _: noise)
 
 
 def population(seed, count, holding, evenness, error=ERROR):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from decoder_service.schedules.status import ScheduleState, Standing
+from decoder_service.schedules.status import ScheduleState, ScheduleStatus
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.service import DecoderService, make_service
 from rappor_cli.main import main
@@ -113,7 +113,7 @@ def test_since_is_kept_while_the_state_is_the_same(served: Running) -> None:
         later = other(served)
         at = begun + timedelta(minutes=minutes)
         object.__setattr__(later.standings, "clock", lambda at=at: at)
-        later.standings.store([(row, Standing(state, f"reason {minutes}"))])
+        later.standings.store([(row, ScheduleStatus(state, f"reason {minutes}"))])
         later.close()
         said = told(served, made["id"])
         since = minutes if minutes != 2 else 1
@@ -182,10 +182,12 @@ def test_what_was_checked_before_a_change_is_not_stored_after_it(served: Running
     with served.client("ana") as ana:
         changed = {"name": "b", "candidates": {"numbers": [0, 5]}}
         ana.put(f"/v1/schedules/{made['id']}", json=changed)
-        served.service.standings.store([(before, Standing(ScheduleState.BLOCKED, "old"))])
+        served.service.standings.store([(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))])
         assert told(served, made["id"])["state"] == "ready"
         ana.delete(f"/v1/schedules/{made['id']}")
-    served.service.standings.store([(before, Standing(ScheduleState.BLOCKED, "old"))])  # of none
+    served.service.standings.store(
+        [(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))]
+    )  # of none
 
 
 def test_many_processes_store_at_once(database: ServiceDatabase, tmp_path: Path) -> None:
