@@ -1,7 +1,7 @@
 """Errors of the decoder, in the product's one tree (`rappor_core.errors`).
 
 RapporError
-|-- CancelledError           whoever started a job asked for its end
+|-- JobCancelledError        whoever started a job asked for its end
 |-- RemoteError              a collector that refuses, fails or cannot be reached
 `-- DecodeError              the question cannot be answered from what was given
     |-- CandidatesError      a list of candidates that cannot be read or used

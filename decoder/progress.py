@@ -26,14 +26,14 @@ def never() -> bool:
 
 
 def check_cancelled(cancelled: Cancelled, before: str) -> None:
-    """Raise CancelledError if the job should stop.
+    """Raise JobCancelledError if the job should stop.
 
     Args:
         cancelled: whether it should.
         before: the stage that would follow, for the message.
 
     Raises:
-        CancelledError: it should.
+        JobCancelledError: it should.
     """
     if cancelled():
         raise JobCancelledError(f"the job was cancelled before {before}")
@@ -47,7 +47,7 @@ def watched(progress: Progress, cancelled: Cancelled) -> Progress:
         cancelled: asked each time that a stage moves.
 
     Returns:
-        The function; it raises CancelledError if the job should stop.
+        The function; it raises JobCancelledError if the job should stop.
     """
 
     def tell(stage: str, done: int, total: int) -> None:

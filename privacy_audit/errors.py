@@ -22,7 +22,7 @@ class AuditedClientError(AuditError):
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Any exception of the client becomes a ClientError, which can leave a worker process.
+    """Any exception of the client becomes an AuditedClientError, which can leave a worker.
 
     Its message has the exception, and the line of the innermost call.
     """

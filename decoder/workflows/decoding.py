@@ -1,7 +1,7 @@
 """Decode jobs, from a source of aggregates to files: shared by the command line and a service.
 
 Progress, notes and cancellation come in as functions. Errors are RapporError; between two stages,
-and whenever a stage moves, a job that should stop raises CancelledError.
+and whenever a stage moves, a job that should stop raises JobCancelledError.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def run_decode(
         The decoding; it is in the files, too, if the job names a folder.
 
     Raises:
-        CancelledError: `cancelled` said so.
+        JobCancelledError: `cancelled` said so.
         RapporError: what the source, the candidates, the decoder or the disk refuse.
     """
     started = time.monotonic()
@@ -135,7 +135,7 @@ def run_series(
 
 
 def read_windows(job: DecodeJob, each: Each, note: Note, cancelled: Cancelled) -> list[Aggregate]:
-    """The windows of a job's source. Raises CancelledError between two of them, and as it does."""
+    """The windows of a job's source. Raises what it does, and JobCancelledError between two."""
     windows = []
     for window in job.source.windows(each, note):
         windows.append(window)

@@ -32,7 +32,7 @@ def run_discovery(
         cancelled: asked between stages whether to stop.
 
     Raises:
-        CancelledError: `cancelled` said so.
+        JobCancelledError: `cancelled` said so.
         RapporError: what the source, the decoder or the disk refuse.
     """
     progress = watched(progress, cancelled)

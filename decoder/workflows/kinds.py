@@ -189,7 +189,7 @@ def run_own(
         The answer; or the job, with its source read, for `run_decode` or `run_series`.
 
     Raises:
-        CancelledError: `cancelled` said so.
+        JobCancelledError: `cancelled` said so.
         RapporError: what the source, the decoder or the disk refuse.
     """
     check_cancelled(cancelled, "the counts were read")

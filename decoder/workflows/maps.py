@@ -90,7 +90,7 @@ def run_maps(
         The maps, in the order of windows and slots.
 
     Raises:
-        CancelledError: `cancelled` said so.
+        JobCancelledError: `cancelled` said so.
         RapporError: what the source, a file or the decoder refuse.
     """
     aggregates = []

@@ -79,7 +79,7 @@ class Lived(NamedTuple):
 
 
 def live(source: ClientSource, name: str, devices: int, *, clear: bool, upkeep: bool) -> Lived:
-    """So many devices of a declared metric. Raises ClientError.
+    """So many devices of a declared metric. Raises AuditedClientError.
 
     clear: with next to no noise.  upkeep: silent periods are filled by the client.
     """

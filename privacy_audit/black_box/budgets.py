@@ -66,7 +66,7 @@ class Spent(NamedTuple):
 
 
 def budget_checks(source: ClientSource, names: tuple[str, ...], *, upkeep: bool) -> Iterator[Check]:
-    """All bounds, of the metrics of those names together. Raises ClientError."""
+    """All bounds, of the metrics of those names together. Raises AuditedClientError."""
     file = source.file()
     own = [
         m for m in file.metrics.values() if m.base_name in names and _recordable(m, upkeep=upkeep)

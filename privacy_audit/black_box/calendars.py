@@ -52,7 +52,7 @@ def left_out(metric: Metric, *, upkeep: bool) -> str:
 
 
 def calendar_checks(source: ClientSource, name: str, *, upkeep: bool) -> Iterator[Check]:
-    """All calendars of one declared metric. Raises ClientError."""
+    """All calendars of one declared metric. Raises AuditedClientError."""
     for calendar in CALENDARS:
         some = {m.name: _unlimited(m, calendar) for m in source.file().parts(name)}
         shown = exchanged(MetricsFile(some), without_second_round)

@@ -40,7 +40,7 @@ Asked = list[tuple[bytes, Value]]
 
 
 def derive(source: ClientSource, metric: str, asked: Asked) -> list[Derived]:
-    """Ask a client that was started for this question alone. Raises ClientError."""
+    """Ask a client that was started for this question alone. Raises AuditedClientError."""
     client = source.open()
     try:
         with client_errors():
@@ -50,7 +50,7 @@ def derive(source: ClientSource, metric: str, asked: Asked) -> list[Derived]:
 
 
 def second_round(source: ClientSource, metric: str, day: int, asked: Asked) -> list[bytes]:
-    """`SERIES` reports of each device, in order. Raises ClientError."""
+    """`SERIES` reports of each device, in order. Raises AuditedClientError."""
     client = source.open()
     try:
         lives = [Life(secret, ((day, value),) * SERIES) for secret, value in asked]

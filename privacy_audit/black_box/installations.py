@@ -60,7 +60,7 @@ class ObservedCrowd(NamedTuple):
 
 
 def installation_checks(declared: MetricsFile, processes: int, devices: int) -> Iterator[Check]:
-    """All that is asked of a crowd. devices: of each condition. Raises ClientError."""
+    """All that is asked of a crowd. devices: of each condition. Raises AuditedClientError."""
     file = crowd_lives.crowd_file(declared)
     clear = exchanged(file, nearly_clear)
     with tempfile.TemporaryDirectory(prefix="rappor-audit-") as root:

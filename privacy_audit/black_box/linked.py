@@ -70,7 +70,7 @@ def watched(association: Association) -> Watched:
 
 
 def live(metrics: str, name: str, number: int) -> Lived:
-    """So many devices of the association of that name. metrics: compiled. Raises ClientError."""
+    """So many devices of that association. metrics: compiled. Raises AuditedClientError."""
     file = read_compiled(metrics)
     association = next(one for one in file.associations if one.name == name)
     plan = watched(association)

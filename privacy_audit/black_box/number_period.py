@@ -33,7 +33,7 @@ DEVICES = 400
 
 
 def kept_over_periods(source: ClientSource, metric: Metric) -> Iterator[Check]:
-    """All that fits the metric. Raises ClientError."""
+    """All that fits the metric. Raises AuditedClientError."""
     if metric.kind != "number" or left_out_of_devices(metric):
         return
     if metric.details.mode == "once":
@@ -47,7 +47,7 @@ def asked_when(source: ClientSource, metric: Metric) -> list[tuple[int, ...]]:
     """Of each device under two numbers, in which periods modulo `spread` it reported.
 
     Devices are in memory; the same secrets answer for the lowest and for the highest number.
-    Raises ClientError.
+    Raises AuditedClientError.
     """
     secrets = [os.urandom(32) for _ in range(DEVICES)]
     days = start_days(metric, metric.details.spread + 1)
@@ -70,7 +70,7 @@ def _life(secret: bytes, days: list[int], value: Value) -> Life:
 def first_and_last(source: ClientSource, metric: Metric) -> list[tuple[bytes, bytes]]:
     """The first and the last report of each device, all of whose periods have one number.
 
-    It lies between the places to which devices move their cut. Raises ClientError.
+    It lies between the places to which devices move their cut. Raises AuditedClientError.
     """
     found = within_a_stratum(metric)
     assert found is not None  # noqa: S101 (asked by the caller)

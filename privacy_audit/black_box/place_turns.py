@@ -24,7 +24,7 @@ BLOCKS = 2
 
 
 def turn_checks(source: ClientSource, metric: Metric) -> Iterator[Check]:
-    """Whether a turn tells a device's next one. Raises ClientError."""
+    """Whether a turn tells a device's next one. Raises AuditedClientError."""
     place = metric.location
     if place is None or place.turn != "fresh" or why_not(metric, upkeep=source.command is None):
         return

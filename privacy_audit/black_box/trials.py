@@ -57,7 +57,7 @@ class Trials(NamedTuple):
 
 
 def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
-    """So many trials. Random throughout: no seed. Raises ClientError."""
+    """So many trials. Random throughout: no seed. Raises AuditedClientError."""
     client = source.open()
     try:
         with client_errors():

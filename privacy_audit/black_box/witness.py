@@ -110,7 +110,7 @@ class Influence(NamedTuple):
 
 
 def witness(asked: WitnessTask) -> Witnessed:
-    """Run the devices, in a process of its own. Raises ClientError."""
+    """Run the devices, in a process of its own. Raises AuditedClientError."""
     environment.control(asked.seed, asked.machine)
     runner = import_module("privacy_audit.black_box.witnessed_client")  # after the exchange
     found: Witnessed = runner.run(asked)
@@ -118,7 +118,7 @@ def witness(asked: WitnessTask) -> Witnessed:
 
 
 def influences(asked: WitnessTask) -> list[Influence]:
-    """What of the system's randomness shows in secrets and reports. Raises ClientError."""
+    """What of the system's randomness shows in secrets and reports. Raises AuditedClientError."""
     environment.control(asked.seed, asked.machine)
     runner = import_module("privacy_audit.black_box.witnessed_client")
     found: list[Influence] = runner.influences(asked)

@@ -190,7 +190,7 @@ def _notice_waiting() -> None:
 
 
 def run(asked: WitnessTask) -> Witnessed:
-    """All devices, one after the other. Raises ClientError."""
+    """All devices, one after the other. Raises AuditedClientError."""
     _notice_waiting()
     file = read_compiled(asked.metrics)
     found: list[WitnessedDevice] = []
@@ -350,7 +350,7 @@ def _secret(directory: str) -> bytes:
 
 
 def influences(asked: WitnessTask) -> list[Influence]:
-    """Turn over bits of what the system gives, and see which of them show. Raises ClientError."""
+    """Turn over bits that the system gives, and see which show. Raises AuditedClientError."""
     file = read_compiled(asked.metrics)
     found = []
     with client_errors():
