@@ -67,6 +67,7 @@ OWN_PACKAGES = (
     "publication",
     "privacy_audit",
     "archive",
+    "simulations",
 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -33,8 +35,6 @@ from rappor_core.text import visible
 from rappor_server.validation import first_problem
 
 ASSETS = "/static/"
-_FEATURES = "dictionary jobs lists metrics people releases results schedules shell"
-_TEMPLATES = tuple(f"decoder_service.{feature}" for feature in _FEATURES.split())
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; object-src 'none'; "
     "form-action 'self'; frame-ancestors 'none'",
@@ -130,10 +130,17 @@ def render(
 
 def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
-    found = page_environment(ASSETS, *_TEMPLATES)
+    found = page_environment(ASSETS, *_features())
     found.filters |= {"visible": visible, "moment": moment, "size": size_text}
     found.globals |= {"address": address}
     return found
+
+
+@cache
+def _features() -> tuple[str, ...]:
+    """The packages of the service that have templates."""
+    some = sorted(files("decoder_service").iterdir(), key=lambda one: one.name)
+    return tuple(f"decoder_service.{one.name}" for one in some if (one / "templates").is_dir())
 
 
 def _may(person: Person | None) -> dict[str, bool]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rappor_cli.main import OWN_PACKAGES
 from tests.architecture.test_imports import DEVICE, PACKAGES, ROOT, named_by
 
 EXTRAS = {  # of each part; "" is what is always installed
@@ -70,6 +71,25 @@ def undeclared(root: Path) -> set[tuple[str, str]]:
 def test_each_part_names_only_what_its_extras_install() -> None:
     assert set(PACKAGES) <= set(EXTRAS)
     assert undeclared(ROOT) == set()
+
+
+def test_every_list_of_packages_has_them_all() -> None:
+    """Of the wheel, the sdist, the tools, the image and the command line."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    build = tool["hatch"]["build"]["targets"]
+    image = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    listed = {
+        "wheel": build["wheel"]["packages"],
+        "mypy": tool["mypy"]["files"],
+        "isort": tool["ruff"]["lint"]["isort"]["known-first-party"],
+        "import-linter": tool["importlinter"]["root_packages"],
+        "typed": [path.parent.name for path in ROOT.glob("*/py.typed")],
+        "image": re.findall(r"^COPY (\w+) \1$", image, re.MULTILINE),
+        "command line": OWN_PACKAGES,
+    }
+    for name, some in listed.items():
+        assert set(some) == set(PACKAGES), name
+    assert {f"/{name}" for name in PACKAGES} <= set(build["sdist"]["include"])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from collector.domain.raw_blocks import find_damaged
 from collector.errors import DamagedBlocksError
 from rappor_cli.main import main
 from rappor_server.logs import make_log
-from tests.collector.support import Bench, make_bench, make_metric
+from tests.collector.support import Bench, make_bench, make_metric, running_server
 
 KEPT = make_metric("kept", keep_raw_days=30)
 OTHER = make_metric("other", keep_raw_days=30)
@@ -131,6 +131,20 @@ def test_a_damaged_series_is_not_served_and_the_others_are(
     with bench.database.read() as connection:
         found = find_damaged(connection, bench.collector.registry())
     assert [name for name, _, _ in found] == ["kept"]
+
+
+def test_over_http_damage_is_no_reason_to_ask_again(bench: Bench, tmp_path: Path) -> None:
+    """What a backup mends does not pass by itself; no row of the database is told."""
+    change(tmp_path, "first_day = 'text'")
+    bench.database.close()
+    with running_server(None, bench.clock, database=f"sqlite:///{tmp_path}/c.sqlite") as server:
+        refused = server.http.get("/v1/metrics/kept/aggregate")
+        assert (refused.status_code, "retry-after" in refused.headers) == (500, False)
+        assert refused.json()["type"].endswith("damaged-days")
+        assert "restores a backup" in refused.json()["detail"]
+        assert "blocks" not in refused.text
+        assert server.http.get("/v1/metrics/other/aggregate").status_code == 200
+        assert server.post(bench.sender.reports(KEPT, 1, bench.clock.now.date())).status_code == 200
 
 
 def test_counters_that_are_none_stop_their_own_series(bench: Bench, tmp_path: Path) -> None:
