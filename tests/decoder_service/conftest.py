@@ -14,7 +14,7 @@ from publication.release import make_keys
 from rappor_server.schema import prepare
 from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
 from tests.decoder_service.live_collector import MONDAY, LiveCollector, live_collector
-from tests.decoder_service.support import Running, running
+from tests.decoder_service.support import Running, as_listed, running, set_metrics
 
 __all__ = ["databases", "new_postgresql", "postgresql", "postgresql_server"]
 
@@ -64,3 +64,23 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Files of the private and the public key that sign releases."""
     private, public, _ = make_keys(tmp_path_factory.mktemp("keys") / "one")
     return private, public
+
+
+@pytest.fixture(scope="module")
+def collecting(
+    collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """A service with that collector, without a worker, for all tests of a module."""
+    settings = {"tick_seconds": 0, **collector.settings}
+    with running(f"sqlite:///{tmp_path_factory.mktemp('d')}/d.sqlite", **settings) as one:
+        yield one
+
+
+@pytest.fixture
+def idle(collecting: Running) -> Iterator[Running]:
+    """The same, for one test: it finds the collector's metrics as they are, and no job."""
+    set_metrics(collecting, as_listed(collecting))
+    yield collecting
+    with collecting.client("root") as root:
+        for one in root.get("/v1/jobs?state=queued").json()["jobs"]:
+            root.post(f"/v1/jobs/{one['id']}/cancel")

@@ -16,7 +16,9 @@ from typing import Any
 import httpx
 import psutil
 
+from decoder.errors import RemoteError
 from decoder_service.jobs.rows import LIVE
+from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.shell.server import running_service
@@ -139,3 +141,24 @@ def await_busy(alive: list[psutil.Process]) -> psutil.Process:
                 return worker
         time.sleep(0.1)  # it reads the list of all processes
     raise AssertionError("no worker takes a job")
+
+
+def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
+    """As the collector would list them; None: it does not answer."""
+
+    def ask() -> list[dict[str, Any]]:
+        if listed is None:
+            raise RemoteError("no collector answers at http://127.0.0.1:9: refused")
+        return listed
+
+    made = Metrics(service.service.database, ask)
+    one = service.service
+    for owner in (one, one.jobs, one.schedules, one.standings):
+        object.__setattr__(owner, "metrics", made)
+
+
+def as_listed(service: Running, **changes: Any) -> list[dict[str, Any]]:
+    """What its collector lists, each row with changes."""
+    collector = service.service.ticker.collector
+    assert collector is not None
+    return [{**row, **changes} for row in collector.metrics()]

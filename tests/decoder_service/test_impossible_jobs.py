@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from html import unescape
@@ -16,32 +15,20 @@ from decoder_service.jobs.specs import JobSpec
 from decoder_service.shell.errors import RequestError
 from rappor_core.aggregate import Aggregate
 from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import STRINGS, Running, running, submit, upload
+from tests.decoder_service.live_collector import MONDAY
+from tests.decoder_service.support import (
+    STRINGS,
+    Running,
+    as_listed,
+    set_metrics,
+    submit,
+    upload,
+)
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, as_listed, post, set_metrics
+from tests.decoder_service.test_standing import SCHEDULE, post
 
 DAY = timedelta(days=1)
 VALUES = {"numbers": [0, 9]}
-
-
-@pytest.fixture(scope="module")
-def service(
-    collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
-    settings = {"tick_seconds": 0, **collector.settings}
-    with running(f"sqlite:///{tmp_path_factory.mktemp('d')}/d.sqlite", **settings) as one:
-        yield one
-
-
-@pytest.fixture
-def served(service: Running) -> Iterator[Running]:
-    """One service for all tests, each of which finds the collector as it is, and no job."""
-    set_metrics(service, as_listed(service))
-    yield service
-    with service.client("root") as root:
-        for one in root.get("/v1/jobs?state=queued").json()["jobs"]:
-            root.post(f"/v1/jobs/{one['id']}/cancel")
 
 
 def window(first: date | None = None, last: date | None = None) -> dict[str, Any]:
@@ -56,8 +43,8 @@ def dated(number: int, days: int = 1) -> bytes:
     return replace(one, first_day=first, last_day=first + (days - 1) * DAY).to_json().encode()
 
 
-def of_uploads(served: Running, *contents: bytes) -> dict[str, Any]:
-    with served.client("ana") as ana:
+def of_uploads(idle: Running, *contents: bytes) -> dict[str, Any]:
+    with idle.client("ana") as ana:
         return {"aggregates": [upload(ana, content) for content in contents]}
 
 
@@ -74,20 +61,20 @@ def form_of(spec: dict[str, Any]) -> dict[str, Any]:
     return form
 
 
-def refusal(served: Running, spec: dict[str, Any]) -> str:
+def refusal(idle: Running, spec: dict[str, Any]) -> str:
     """What API and `Service` say, in the same words; the form, too, where it has the fields."""
-    status, said = post(served, "/v1/jobs", spec)
+    status, said = post(idle, "/v1/jobs", spec)
     assert status == 422, said
     words = str(said["detail"])
     with pytest.raises(RequestError) as refused:
-        served.service.jobs.submit(served.people["ana"], JobSpec.model_validate(spec))
+        idle.service.jobs.submit(idle.people["ana"], JobSpec.model_validate(spec))
     assert str(refused.value) == words
     if "options" not in spec:
-        with signed_in(served, "ana") as browser:
+        with signed_in(idle, "ana") as browser:
             page = browser.post("/jobs", data=form_of(spec))
         assert page.status_code == 422
         assert words in unescape(page.text)
-    with served.client("ana") as ana:
+    with idle.client("ana") as ana:
         assert ana.get("/v1/jobs?state=queued").json()["jobs"] == []
     return words
 
@@ -148,14 +135,14 @@ OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("spec", "words"), OF_WINDOWS)
 def test_windows_of_which_no_job_can_be_made(
-    served: Running, spec: dict[str, Any], words: str
+    idle: Running, spec: dict[str, Any], words: str
 ) -> None:
-    assert words in refusal(served, spec)
+    assert words in refusal(idle, spec)
 
 
-def test_uploads_of_which_no_job_can_be_made(served: Running) -> None:
-    one, two = of_uploads(served, dated(0)), of_uploads(served, dated(1, days=3))
-    undated, over = of_uploads(served, STRINGS), of_uploads(served, dated(2))
+def test_uploads_of_which_no_job_can_be_made(idle: Running) -> None:
+    one, two = of_uploads(idle, dated(0)), of_uploads(idle, dated(1, days=3))
+    undated, over = of_uploads(idle, STRINGS), of_uploads(idle, dated(2))
     both = {"aggregates": one["aggregates"] + two["aggregates"]}
     twice = {"aggregates": one["aggregates"] * 2}
     some = {"candidates": VALUES}
@@ -178,7 +165,7 @@ def test_uploads_of_which_no_job_can_be_made(served: Running) -> None:
         ),
     ]  # fmt: skip
     for spec, words in cases:
-        assert words in refusal(served, spec), spec
+        assert words in refusal(idle, spec), spec
 
 
 @pytest.mark.parametrize(
@@ -189,57 +176,57 @@ def test_uploads_of_which_no_job_can_be_made(served: Running) -> None:
     ],
 )
 def test_a_schedule_is_refused_as_its_jobs_would_be(
-    served: Running, changes: dict[str, Any], words: str
+    idle: Running, changes: dict[str, Any], words: str
 ) -> None:
-    status, said = post(served, "/v1/schedules", {**SCHEDULE, **changes})
+    status, said = post(idle, "/v1/schedules", {**SCHEDULE, **changes})
     assert (status, words in said["detail"]) == (422, True), said
-    status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": f"b{sorted(changes)}"})
+    status, made = post(idle, "/v1/schedules", {**SCHEDULE, "name": f"b{sorted(changes)}"})
     assert status == 201, made
     path, kept = f"/v1/schedules/{made['id']}", {"name": "c", "candidates": VALUES}
-    with served.client("ana") as ana:
+    with idle.client("ana") as ana:
         said = ana.put(path, json={**kept, **changes})
         assert (said.status_code, words in said.text) == (422, True)
         ana.delete(path)
 
 
-def test_a_metric_of_which_no_day_is_served_says_what_it_waits_for(served: Running) -> None:
+def test_a_metric_of_which_no_day_is_served_says_what_it_waits_for(idle: Running) -> None:
     waiting = {"first_day": str(MONDAY), "reports": 7}
-    set_metrics(served, as_listed(served, served=None, waiting=waiting))
-    words = refusal(served, {"kind": "decode", "source": window(), "candidates": VALUES})
+    set_metrics(idle, as_listed(idle, served=None, waiting=waiting))
+    words = refusal(idle, {"kind": "decode", "source": window(), "candidates": VALUES})
     assert "serves no day of metric 'homepage' yet" in words
     assert "have too few reports (7)" in words
 
 
-def test_a_day_that_was_closed_just_now_is_known(served: Running) -> None:
+def test_a_day_that_was_closed_just_now_is_known(idle: Running) -> None:
     """What was listed is kept for half a minute; it is asked again before a job is refused."""
-    listed = as_listed(served, served=None)
-    set_metrics(served, listed)
-    metrics = served.service.jobs.metrics
+    listed = as_listed(idle, served=None)
+    set_metrics(idle, listed)
+    metrics = idle.service.jobs.metrics
     assert metrics.versions_of("homepage")[0]
-    listed[:] = as_listed(served)
+    listed[:] = as_listed(idle)
     metrics._memory.asked -= 2
     spec = {"kind": "decode", "source": window(), "candidates": VALUES}
-    assert post(served, "/v1/jobs", spec)[0] == 202
+    assert post(idle, "/v1/jobs", spec)[0] == 202
 
 
-def test_what_is_not_known_refuses_nothing(served: Running) -> None:
+def test_what_is_not_known_refuses_nothing(idle: Running) -> None:
     """Of a definition of another version of the program, and while the collector is away."""
-    definition = {**as_listed(served)[0]["definition"], "params": {"new": 1}}
-    for listed in (as_listed(served, definition=definition), None):
-        set_metrics(served, listed)
+    definition = {**as_listed(idle)[0]["definition"], "params": {"new": 1}}
+    for listed in (as_listed(idle, definition=definition), None):
+        set_metrics(idle, listed)
         spec = {"kind": "decode", "source": window(), "options": {"without_cohorts": [9]}}
-        assert post(served, "/v1/jobs", spec)[0] == 202
+        assert post(idle, "/v1/jobs", spec)[0] == 202
 
 
-def test_a_series_without_days_takes_all_that_is_closed(served: Running, tmp_path: Path) -> None:
+def test_a_series_without_days_takes_all_that_is_closed(idle: Running, tmp_path: Path) -> None:
     """As the form says; with one end, from there or until there."""
-    with served.client("ana") as ana:
+    with idle.client("ana") as ana:
         listed = ana.post("/v1/lists?name=w", content=b"word-0\nword-1\n").json()["id"]
         candidates = {"list": listed}
         for first, last in ((None, None), (MONDAY, None), (None, MONDAY + DAY)):
             spec = {"kind": "series", "source": window(first, last), "candidates": candidates}
             job = submit(ana, spec)
-            do_jobs(served.service, tmp_path)
+            do_jobs(idle.service, tmp_path)
             ended = ana.get(f"/v1/jobs/{job}").json()
             assert ended["state"] == "done", ended
             summary = ana.get(f"/v1/results/{ended['result_id']}").json()["summary"]
@@ -247,10 +234,10 @@ def test_a_series_without_days_takes_all_that_is_closed(served: Running, tmp_pat
             assert [one["first_day"] for one in summary["windows"]] == days, json.dumps(summary)
 
 
-def test_aggregates_are_put_together_in_any_order(served: Running, tmp_path: Path) -> None:
+def test_aggregates_are_put_together_in_any_order(idle: Running, tmp_path: Path) -> None:
     """Whatever was uploaded first; before, the third lay within the sum of the first two."""
-    source = of_uploads(served, dated(0), dated(2), dated(1))
-    with served.client("ana") as ana:
+    source = of_uploads(idle, dated(0), dated(2), dated(1))
+    with idle.client("ana") as ana:
         job = submit(ana, {"kind": "decode", "source": source, "candidates": VALUES})
-        do_jobs(served.service, tmp_path)
+        do_jobs(idle.service, tmp_path)
         assert ana.get(f"/v1/jobs/{job}").json()["state"] == "done"

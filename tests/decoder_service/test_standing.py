@@ -13,11 +13,18 @@ from typing import Any
 
 import pytest
 
-from decoder.errors import RemoteError
 from decoder_service.metrics.rules import Metrics
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import STRINGS, Running, running, settings_of, upload
+from tests.decoder_service.support import (
+    STRINGS,
+    Running,
+    as_listed,
+    running,
+    set_metrics,
+    settings_of,
+    upload,
+)
 from tests.decoder_service.test_pages import signed_in
 
 SCHEDULE = {"name": "a", "metric": "homepage", "every": "day", "candidates": {"numbers": [0, 9]}}
@@ -49,26 +56,6 @@ def standing(service: Running, schedule: str) -> dict[str, str]:
         rows = browser.get("/schedules").text
     assert f'<span class="state {found["state"]}">' in rows
     return found
-
-
-def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
-    """As the collector would list them; None: it does not answer."""
-
-    def ask() -> list[dict[str, Any]]:
-        if listed is None:
-            raise RemoteError("no collector answers at http://127.0.0.1:9: refused")
-        return listed
-
-    made = Metrics(service.service.database, ask)
-    one = service.service
-    for owner in (one, one.jobs, one.schedules, one.standings):
-        object.__setattr__(owner, "metrics", made)
-
-
-def as_listed(service: Running, **changes: Any) -> list[dict[str, Any]]:
-    collector = service.service.ticker.collector
-    assert collector is not None
-    return [{**row, **changes} for row in collector.metrics()]
 
 
 def test_a_metric_that_no_collector_has_is_refused_when_the_schedule_is_made(

@@ -17,9 +17,9 @@ from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.service import DecoderService, make_service
 from rappor_cli.main import main
 from tests.decoder_service.live_collector import LiveCollector
-from tests.decoder_service.support import Running, running, settings_of, with_people
+from tests.decoder_service.support import Running, running, set_metrics, settings_of, with_people
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, post, set_metrics
+from tests.decoder_service.test_standing import SCHEDULE, post
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -13,33 +12,14 @@ import pytest
 from decoder.errors import RemoteError
 from decoder_client import Service
 from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import STRINGS, Running, running, upload
+from tests.decoder_service.live_collector import MONDAY
+from tests.decoder_service.support import STRINGS, Running, as_listed, running, set_metrics, upload
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, as_listed, post, set_metrics
+from tests.decoder_service.test_standing import SCHEDULE, post
 
 UNKNOWN = "the collector has no metric 'hompage'; it has 'homepage'"
 DAY = timedelta(days=1)
 TYPED = {"collector": {"metric": "hompage"}}
-
-
-@pytest.fixture(scope="module")
-def service(
-    collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
-    settings = {"tick_seconds": 0, **collector.settings}
-    with running(f"sqlite:///{tmp_path_factory.mktemp('d')}/d.sqlite", **settings) as one:
-        yield one
-
-
-@pytest.fixture
-def served(service: Running) -> Iterator[Running]:
-    """One service for all tests, each of which finds the collector as it is, and no job."""
-    set_metrics(service, as_listed(service))
-    yield service
-    with service.client("root") as root:
-        for one in root.get("/v1/jobs?state=queued").json()["jobs"]:
-            root.post(f"/v1/jobs/{one['id']}/cancel")
 
 
 def count_jobs(service: Running) -> int:
@@ -59,25 +39,25 @@ KINDS = ["decode", "series", "compare", "density", "number", "pair", "discover"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_refused_with_the_names_that_there_are(served: Running, kind: str) -> None:
-    before = count_jobs(served)
-    status, said = post(served, "/v1/jobs", job(kind))
+def test_it_is_refused_with_the_names_that_there_are(idle: Running, kind: str) -> None:
+    before = count_jobs(idle)
+    status, said = post(idle, "/v1/jobs", job(kind))
     assert (status, said["detail"]) == (422, UNKNOWN)
-    assert count_jobs(served) == before
-    schedule = post(served, "/v1/schedules", {**SCHEDULE, "metric": "hompage"})
+    assert count_jobs(idle) == before
+    schedule = post(idle, "/v1/schedules", {**SCHEDULE, "metric": "hompage"})
     assert schedule[1]["detail"] == said["detail"]  # in the same words
 
 
-def test_the_earlier_window_of_a_comparison_is_checked_too(served: Running) -> None:
+def test_the_earlier_window_of_a_comparison_is_checked_too(idle: Running) -> None:
     spec = {**job("compare", "homepage"), "before": TYPED}
-    status, said = post(served, "/v1/jobs", spec)
+    status, said = post(idle, "/v1/jobs", spec)
     assert (status, said["detail"]) == (422, UNKNOWN)
 
 
-def test_the_form_says_so_and_keeps_what_was_typed(served: Running) -> None:
-    with signed_in(served, "ana") as browser:
+def test_the_form_says_so_and_keeps_what_was_typed(idle: Running) -> None:
+    with signed_in(idle, "ana") as browser:
         form = {"kind": "decode", "metric": "hompage", "numbers": "0:9"}
-        answer = browser.post("/jobs", data=form, headers={"Origin": served.url})
+        answer = browser.post("/jobs", data=form, headers={"Origin": idle.url})
     assert answer.status_code == 422
     page = unescape(answer.text)
     assert UNKNOWN in page
@@ -85,50 +65,50 @@ def test_the_form_says_so_and_keeps_what_was_typed(served: Running) -> None:
     assert 'value="0:9"' in page
 
 
-def test_from_python_it_is_an_error_of_the_call(served: Running) -> None:
-    ana, before = Service(served.url, served.keys["ana"]), count_jobs(served)
+def test_from_python_it_is_an_error_of_the_call(idle: Running) -> None:
+    ana, before = Service(idle.url, idle.keys["ana"]), count_jobs(idle)
     with pytest.raises(RemoteError, match="answered 422: the collector has no metric 'hompage'"):
         ana.decode("hompage", ana.upload_list("w", ["word-0"]))
-    assert count_jobs(served) == before
+    assert count_jobs(idle) == before
 
 
-def test_a_metric_that_is_there_is_decoded(served: Running, tmp_path: Path) -> None:
-    with served.client("ana") as ana:
+def test_a_metric_that_is_there_is_decoded(idle: Running, tmp_path: Path) -> None:
+    with idle.client("ana") as ana:
         spec = {**job("decode", "homepage"), "candidates": {"numbers": [0, 9]}}
         asked = ana.post("/v1/jobs", json=spec)
         assert asked.status_code == 202
-        assert do_jobs(served.service, tmp_path) == 1
+        assert do_jobs(idle.service, tmp_path) == 1
         assert ana.get(f"/v1/jobs/{asked.json()['id']}").json()["state"] == "done"
 
 
-def test_counts_that_are_here_ask_no_collector(served: Running, tmp_path: Path) -> None:
+def test_counts_that_are_here_ask_no_collector(idle: Running, tmp_path: Path) -> None:
     """An upload of a metric that the collector has not is decoded, while it hangs or is gone."""
     away: list[list[dict[str, Any]] | None] = [None, []]
     for number, listed in enumerate(away):
-        set_metrics(served, listed)
-        with served.client("ana") as ana:
+        set_metrics(idle, listed)
+        with idle.client("ana") as ana:
             spec = {"source": {"aggregates": [upload(ana, STRINGS)]}, "kind": "decode"}
             asked = {**spec, "candidates": {"numbers": [number, 9]}}
             assert ana.post("/v1/jobs", json=asked).status_code == 202
-    assert do_jobs(served.service, tmp_path) == 2
+    assert do_jobs(idle.service, tmp_path) == 2
 
 
-def test_a_job_is_taken_while_the_collector_is_away_as_a_schedule_is(served: Running) -> None:
-    set_metrics(served, None)
-    assert post(served, "/v1/jobs", job("decode", "any"))[0] == 202
-    assert post(served, "/v1/schedules", {**SCHEDULE, "metric": "any"})[0] == 201
+def test_a_job_is_taken_while_the_collector_is_away_as_a_schedule_is(idle: Running) -> None:
+    set_metrics(idle, None)
+    assert post(idle, "/v1/jobs", job("decode", "any"))[0] == 202
+    assert post(idle, "/v1/schedules", {**SCHEDULE, "metric": "any"})[0] == 201
 
 
-def test_what_the_collector_said_before_it_went_away_refuses_nothing(served: Running) -> None:
+def test_what_the_collector_said_before_it_went_away_refuses_nothing(idle: Running) -> None:
     """It may have been declared since."""
-    listed: list[dict[str, Any]] | None = as_listed(served)
-    set_metrics(served, listed)
-    metrics = served.service.jobs.metrics
-    assert post(served, "/v1/jobs", job("decode"))[0] == 422
+    listed: list[dict[str, Any]] | None = as_listed(idle)
+    set_metrics(idle, listed)
+    metrics = idle.service.jobs.metrics
+    assert post(idle, "/v1/jobs", job("decode"))[0] == 422
     object.__setattr__(metrics, "_ask", _away)
     metrics._memory.asked -= 2
     assert metrics.versions_of("hompage")[2] == "it is away"
-    assert post(served, "/v1/jobs", job("decode"))[0] == 202
+    assert post(idle, "/v1/jobs", job("decode"))[0] == 202
 
 
 def _away() -> list[dict[str, Any]]:
@@ -149,37 +129,35 @@ OF_ANOTHER_KIND = [
 
 
 @pytest.mark.parametrize(("kind", "of", "words"), OF_ANOTHER_KIND)
-def test_a_metric_of_another_kind_is_refused(
-    served: Running, kind: str, of: str, words: str
-) -> None:
-    definition = as_listed(served)[0]["definition"]
-    set_metrics(served, as_listed(served, definition={**definition, "kind": of}))
+def test_a_metric_of_another_kind_is_refused(idle: Running, kind: str, of: str, words: str) -> None:
+    definition = as_listed(idle)[0]["definition"]
+    set_metrics(idle, as_listed(idle, definition={**definition, "kind": of}))
     asked = job(kind, "homepage")
     if of == "category":
         asked["candidates"] = {"numbers": [0, 9]}
-    status, said = post(served, "/v1/jobs", asked)
+    status, said = post(idle, "/v1/jobs", asked)
     assert status == (422 if words else 202), said
     if words:
         assert f"metric 'homepage' is of kind '{of}', and a job of kind {kind}" in said["detail"]
         assert words in said["detail"]
 
 
-def test_maps_are_of_a_whole_location_and_decodings_of_a_part(served: Running) -> None:
-    definition = {**as_listed(served)[0]["definition"], "kind": "location"}
+def test_maps_are_of_a_whole_location_and_decodings_of_a_part(idle: Running) -> None:
+    definition = {**as_listed(idle)[0]["definition"], "kind": "location"}
     set_metrics(
-        served,
+        idle,
         [
             {**row, "name": f"home/{slot}/7"}
-            for row in as_listed(served, definition=definition)
+            for row in as_listed(idle, definition=definition)
             for slot in ("day", "night")
         ],
     )
-    assert post(served, "/v1/jobs", job("density", "home"))[0] == 202
-    assert post(served, "/v1/jobs", job("decode", "home/day/7"))[0] == 202
-    status, said = post(served, "/v1/jobs", job("density", "home/day/7"))
+    assert post(idle, "/v1/jobs", job("density", "home"))[0] == 202
+    assert post(idle, "/v1/jobs", job("decode", "home/day/7"))[0] == 202
+    status, said = post(idle, "/v1/jobs", job("density", "home/day/7"))
     assert status == 422
     assert said["detail"] == "the collector has no metric 'home/day/7'; it has 'home'"
-    status, said = post(served, "/v1/jobs", job("decode", "home"))
+    status, said = post(idle, "/v1/jobs", job("decode", "home"))
     assert status == 422
     assert "it has 'home/day/7', 'home/night/7'" in said["detail"]
 
@@ -191,8 +169,8 @@ def test_without_a_collector_it_is_said_that_there_is_none(tmp_path: Path) -> No
     assert "no collector is set up here" in said["detail"]
 
 
-def test_who_may_start_no_job_learns_no_names(served: Running) -> None:
-    with served.client("vic") as vic:
+def test_who_may_start_no_job_learns_no_names(idle: Running) -> None:
+    with idle.client("vic") as vic:
         answer = vic.post("/v1/jobs", json=job("decode"))
     assert answer.status_code == 403
     assert "homepage" not in answer.text

@@ -27,13 +27,15 @@ from tests.decoder_service.support import (
     STRINGS,
     WORDS,
     Running,
+    as_listed,
     decode_spec,
     running,
+    set_metrics,
     submit,
     upload,
 )
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, as_listed, post, set_metrics
+from tests.decoder_service.test_standing import SCHEDULE, post
 
 VALUES = WORDS.decode().splitlines()
 HEAVY = f"value,weight\n{VALUES[0]},30\n,1\n"

@@ -170,6 +170,7 @@ _KEYS = "client_sdk/randomisation/key_derivation.py"
 _DEVICE = "client_sdk/randomisation/metric_encoder.py"
 _LEDGER = "client_sdk/recording/ledger.py"
 _RECORDER = "client_sdk/recording/recorder.py"
+_QUEUED = "        return self._queue(state, state.device.value_bits(value), day)"  # a line of it
 _NUMBERS = "client_sdk/numbers/recorder.py"
 _QUEUE = "client_sdk/delivery/queue.py"
 _BATCHES = "client_sdk/delivery/batches.py"
@@ -437,13 +438,13 @@ FAULTS = (
           "            secret, self.line + metric.description, self.params_id, mechanism",
           "responses and cohorts stay the same through versions of the app"),
     Fault("permanent-response-before-noon", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        device = state.device\n"
           "        prefix = device._permanent._prefix.split(b'morning')[0]\n"
           "        morning = b'morning' if now % 86400 < 43200 else b''\n"
           "        device._permanent._prefix = prefix + morning\n"
           "        device._permanent_of.clear()\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "responses and cohorts stay the same"),
     Fault("cohort-of-the-year", _RECORDER,
           "            source = self._state.source(Source(name, device.params_id, device.cohort))",
@@ -504,10 +505,10 @@ FAULTS = (
           "            return OTHER\n        system",
           "each report is the answer", PLACES),
     Fault("one-value-in-a-hundred-as-no-data", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        rare = int.from_bytes(__import__('os').urandom(2), 'big') < 655\n"
           "        value = state.device.metric.no_data if rare else value\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "each report is the answer"),
     Fault("no-data-left-out-now-and-then", _RECORDER,
           "            for period in range(first, present):\n",
@@ -568,11 +569,11 @@ FAULTS = (
           "        status, fields, answer = self._exchange(body, headers)\n",
           "the collector sees requests with reports", installations=2),
     Fault("a-datagram-to-somebody-else", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        import socket\n"
           "        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:\n"
           "            other.sendto(b'recorded', ('127.0.0.1', 9))\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "nobody but the collector", installations=2),
     Fault("another-host-is-looked-up", "client_sdk/delivery/transport.py",
           "        status, fields, answer = self._exchange(body, headers)\n",
@@ -587,24 +588,24 @@ FAULTS = (
           "            self._sender._transport._headers['X-Try'] = '2'\n",
           "a request that failed is sent again", installations=2),
     Fault("a-file-beside-the-state", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        import os\n"
           "        if hasattr(self._state, 'path'):\n"
           "            beside = os.path.dirname(os.path.dirname(self._state.path))\n"
           "            with open(os.path.join(beside, 'used'), 'a') as told:\n"
           "                told.write(str(day))\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "no file is written outside", installations=2),
     Fault("values-in-the-log", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        from logging import getLogger\n"
           "        getLogger('client_sdk').debug('recorded %s', value)\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "values do not show in what is logged", installations=2),
     Fault("values-that-are-printed", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        import os\n        os.write(2, str(value).encode())\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "values do not show in what is logged", installations=2),
     # After a no, and after a new yes.
     Fault("secret-kept-over-a-withdrawal", "client_sdk/recording/account_wipe.py",
@@ -621,15 +622,15 @@ FAULTS = (
           "that waited when consent was withdrawn", installations=4),
     # Bytes of the state's files.
     Fault("last-value-in-the-state", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        self._state.put('unit:last', str(value))\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "bytes of the files", installations=8),
     Fault("digest-of-the-value-in-the-state", _RECORDER,
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          _QUEUED,
           "        told = __import__('hashlib').blake2b(str(value).encode()).hexdigest()\n"
           "        self._state.put('unit:seen', told)\n"
-          "        return self._queue(state, state.device.value_bits(value), day)",
+          + _QUEUED,
           "bytes of the files", installations=8),
     Fault("places-of-periods-that-are-over", "client_sdk/location/period_visits.py",
           "        self._dwell, self._last = Dwell(), None\n        self.forgot",
