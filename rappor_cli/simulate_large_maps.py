@@ -51,10 +51,14 @@ def _cells(row: dict[str, Any]) -> list[str]:
         row["world"],
         f"{row['cells']:,}",
         f"{row['devices']:,}",
-        *("-" if row[way] is None else f"{row[way]:.3f}" for way in WAYS),
+        *(_known(row[way]) for way in WAYS),
         ", ".join(row["rejected"]) or "-",
         row["source"],
         f"{row['shown']:.3f}",
-        f"{row['over_best']:.3f}",
+        _known(row["over_best"]),
         f"{row['seconds']:.1f}",
     ]
+
+
+def _known(off: float | None) -> str:
+    return "-" if off is None else f"{off:.3f}"

@@ -72,9 +72,13 @@ class Found:
     seconds: float
 
     @property
-    def best(self) -> float:
-        """The least of the ways whose map the week's own reports do not reject."""
-        return min(off for way, off in self.off.items() if not self.rejected[way])
+    def over_best(self) -> float | None:
+        """What is shown, less the least of the ways that the week's own reports do not reject.
+
+        None where they reject every way.
+        """
+        allowed = [off for way, off in self.off.items() if not self.rejected[way]]
+        return self.shown - min(allowed) if allowed else None
 
 
 def world_shares(setting: Setting, rng: np.random.Generator) -> Floats:
@@ -166,7 +170,7 @@ def large_maps(
                 "rejected": [way for way, one in found.rejected.items() if one],
                 "source": found.source,
                 "shown": found.shown,
-                "over_best": found.shown - found.best,
+                "over_best": found.over_best,
                 "seconds": found.seconds,
             }
         )

@@ -1,6 +1,7 @@
 """`rappor simulate location-large`: every way of a map, and the one that is shown."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,8 +40,10 @@ def test_the_map_that_is_shown_is_one_of_those_compared(monkeypatch: pytest.Monk
     found = one_world(Setting("tenth", 8, 20_000, cohorts=16), np.random.default_rng(2))
     assert found.source == "series"
     assert found.shown == found.off["pooled"]
-    assert found.best <= found.shown < found.best + 0.1
+    assert found.over_best is not None
+    assert 0 <= found.over_best < 0.1
     assert set(found.off) == {"pooled", "whole", "alone", "projected", "even"}
+    assert replace(found, rejected=dict.fromkeys(found.off, True)).over_best is None
 
 
 def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) -> None:
