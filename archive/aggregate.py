@@ -38,7 +38,8 @@ class Wanted:
 
 
 def choose_parts(store: Store, key: ArchiveKey, wanted: Wanted, today: date) -> list[ArchivedPart]:
-    """The parts of a window, oldest first. Raises NotArchivedError: why, and what there is."""
+    """Choose the archived parts of a window, oldest first. Raises NotArchivedError, which says
+    what the archive has."""
     entries = _version(store, key, wanted)
     undated = [entry for entry in entries if entry.first_day is None]
     if undated:
@@ -70,7 +71,8 @@ def aggregate(
     task_reports: int | None = None,
     advance: Advance = lambda _: None,
 ) -> Aggregate | AssociationAggregate:
-    """Sum parts. cohorts: only these are left in; None is all.
+    """Sum the reports of archived parts to an aggregate. cohorts: only these are counted; None
+    is all.
 
     Each task counts once, however often it was tried, and each part's sums must be those of its
     entry. Raises ArchiveDamagedError.
@@ -121,7 +123,8 @@ def _linked(entries: Sequence[ArchivedPart], counts: PartCounts) -> AssociationA
 def reduce_parts(
     entries: Sequence[ArchivedPart], tasks: Sequence[SpanTask], results: Results, advance: Advance
 ) -> PartCounts:
-    """Add up what tasks found. Raises ArchiveDamagedError where a part's sums are not its own."""
+    """Add up the counts of all tasks. Raises ArchiveDamagedError if the sums of a part differ
+    from its entry."""
     by_name = {entry.name: entry for entry in entries}
     left = Counter(task.part for task in tasks)
     waiting = set(tasks)

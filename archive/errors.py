@@ -1,4 +1,4 @@
-"""Errors of the archive.
+"""Errors that the archive of raw reports raises.
 
 ArchiveError
 |-- ArchiveKeyError      no key, a wrong one, or a file that anybody may read

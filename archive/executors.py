@@ -13,7 +13,7 @@ Executor = Pool[SpanTask, PartCounts]
 
 
 class InProcess(SerialPool[SpanTask, PartCounts]):
-    """Runs the tasks here, one after the other."""
+    """An executor that runs the tasks in this process, one after the other."""
 
     def __init__(self, work: Work = count_part) -> None:
         super().__init__(work)

@@ -62,27 +62,28 @@ class Block(Protocol):
 
     @property
     def metric(self) -> Metric | Association:
-        """As it is declared; the reports of an association are linked ones, both together."""
+        """The metric as it is declared, or the association; reports of an association are pairs
+        of linked reports."""
 
     @property
     def first_day(self) -> date | None:
-        """Of its days."""
+        """First day of the block; None where it has no days."""
 
     @property
     def last_day(self) -> date | None:
-        """Of its days."""
+        """Last day of the block; None where it has no days."""
 
     @property
     def num_raw(self) -> int:
-        """How many reports are kept."""
+        """How many raw reports of the block are kept."""
 
     @property
     def reports_per_cohort(self) -> Sequence[int]:
-        """Its counters."""
+        """The block's counted reports of each cohort, (m,)."""
 
     @property
     def bit_counts(self) -> Sequence[Sequence[int]]:
-        """Its counters."""
+        """The block's counts of each bit, (m, k)."""
 
     @property
     def damage(self) -> str:

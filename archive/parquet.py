@@ -31,7 +31,7 @@ Cohorts = NDArray[np.int32]
 
 
 def rows_in_group(report_bytes: int) -> int:
-    """How many reports a row group takes."""
+    """Number of reports in a Parquet row group, for reports of a given size in bytes."""
     return max(1, min(MOST_ROWS, MOST_BYTES // report_bytes))
 
 
@@ -119,7 +119,8 @@ def open_part(store: Store, name: str) -> IO[bytes]:
 
 @contextmanager
 def reading(file: IO[bytes], name: str, key: ArchiveKey) -> Iterator[pq.ParquetFile]:
-    """Open a file of reports. Raises ArchiveDamagedError for what is none, here or in the block."""
+    """Open a Parquet file of reports for the block. Raises ArchiveDamagedError where the file
+    cannot be read, when it is opened or later."""
     try:
         with pq.ParquetFile(file, decryption_properties=_decrypting(name, key)) as opened:
             if not _is_ours(opened.schema_arrow):

@@ -24,7 +24,7 @@ Expected = Callable[[PartCounts], None]
 
 @dataclass(frozen=True, slots=True)
 class PartLabel:
-    """What a new part is of; the fields of `ArchivedPart` that do not depend on its file."""
+    """What identifies a new part: the fields of `ArchivedPart` that do not depend on its file."""
 
     metric: str
     params_id: str
@@ -36,7 +36,7 @@ class PartLabel:
     source: str = "collector"
 
     def file_name(self) -> str:
-        """A name of which there is no file: two exports of one block never write the same one."""
+        """A new random file name, so that two exports of one block never write the same file."""
         days = f"{self.first_day or 'import'}_{self.last_day or self.source[:16]}"
         folder = f"{REPORTS}/{folder_of(self.metric, self.params_id)}/week={week_of(self.last_day)}"
         return f"{folder}/{days}-{token_hex(8)}.parquet"
@@ -82,7 +82,8 @@ def read_back(store: Store, key: ArchiveKey, name: str, params: Layout) -> PartC
 
 
 def verify_part(store: Store, key: ArchiveKey, entry: ArchivedPart) -> None:
-    """Read a part whole: its bytes, and its sums. Raises ArchiveDamagedError."""
+    """Read a part whole and compare its digest and its sums with its entry. Raises
+    ArchiveDamagedError."""
     name, digest = entry.file, sha256()
     with open_part(store, name) as file:
         while piece := file.read(_READ_BYTES):

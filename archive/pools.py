@@ -1,4 +1,5 @@
-"""Who runs tasks of any kind: this process, processes of this machine, or a Dask cluster.
+"""Pools that run tasks of any kind: in this process, in processes of this machine, or on a Dask
+cluster.
 
 A task and its result travel by pickle; the work is a function at the top of a module.
 """
@@ -27,20 +28,20 @@ _AHEAD = 3  # tasks in flight for each worker
 
 
 class Pool(Protocol[T, Given]):
-    """Runs each task to its end at least once, in any order."""
+    """An executor that runs each task to its end at least once, in any order."""
 
     def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, Given]]:
         """Yield each task with its result; a task that was tried again may come twice."""
 
 
 class SerialPool(Generic[T, R]):
-    """Runs the tasks here, one after the other."""
+    """A pool that runs the tasks in this process, one after the other."""
 
     def __init__(self, work: Callable[[T], R]) -> None:
         self._work = work
 
     def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """See Pool."""
+        """Run each task and yield it with its result."""
         return ((task, self._work(task)) for task in tasks)
 
 

@@ -1,4 +1,4 @@
-"""Where an archive lies: a folder, or any store that fsspec can reach.
+"""The storage of an archive: a folder, or any file system that fsspec can reach.
 
 An archive needs three things of a store: whole files, files that only one writer can create, and
 deletion. A folder gives them by fsync, link(2) and unlink; an object store by its own puts.
@@ -28,23 +28,25 @@ class Store(Protocol):
         """Read a whole file. Raises FileNotFoundError."""
 
     def list(self, folder: str) -> list[str]:
-        """Names of all files under a folder, sorted; none where it is missing."""
+        """List the names of all files under a folder, sorted; an empty list if the folder does
+        not exist."""
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
         """Write a new file; when the block ends it is durable. Removed if the block fails."""
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a small file, durably. Raises FileExistsError where it is there already."""
+        """Write a small file durably, if no file has its name. Raises FileExistsError."""
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a small file over what is there, durably and at once."""
+        """Replace a small file durably and atomically."""
 
     def delete(self, name: str) -> None:
-        """Delete a file; nothing where it is missing."""
+        """Delete a file, if it exists."""
 
     def age(self, name: str) -> float | None:
-        """Seconds since 1970 of its last change, or None where the store does not say."""
+        """Time of the last change of a file in seconds since 1970, or None where the store does
+        not tell it."""
 
 
 def open_store(url: str) -> Store:
@@ -62,17 +64,17 @@ def open_store(url: str) -> Store:
 
 
 class FolderStore:
-    """An archive in a folder, for its owner alone."""
+    """An archive in a local folder that its owner alone can read."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def open(self, name: str) -> IO[bytes]:
-        """See Store."""
+        """Open a file for reading."""
         return (self._root / name).open("rb")
 
     def read(self, name: str) -> bytes:
-        """See Store."""
+        """Read a whole file."""
         return (self._root / name).read_bytes()
 
     def list(self, folder: str) -> list[str]:
@@ -83,7 +85,7 @@ class FolderStore:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """See Store."""
+        """Write a new file; when the block ends it is durable. Removed if the block fails."""
         path = self._root / name
         self._make_folders(path.parent)
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -98,12 +100,12 @@ class FolderStore:
         _sync(path.parent)
 
     def create(self, name: str, content: bytes) -> None:
-        """See Store."""
+        """Write a small file durably, if no file has its name. Raises FileExistsError."""
         with self._written(name, content) as (part, path):
             os.link(part, path)
 
     def replace(self, name: str, content: bytes) -> None:
-        """See Store."""
+        """Replace a small file durably and atomically."""
         with self._written(name, content) as (part, path):
             part.replace(path)
 
@@ -120,14 +122,14 @@ class FolderStore:
         _sync(path.parent)
 
     def delete(self, name: str) -> None:
-        """See Store."""
+        """Delete a file, if it exists."""
         path = self._root / name
         path.unlink(missing_ok=True)
         if path.parent.is_dir():
             _sync(path.parent)
 
     def age(self, name: str) -> float | None:
-        """See Store."""
+        """Time of the last change of a file in seconds since 1970."""
         return (self._root / name).stat().st_mtime
 
     def _make_folders(self, folder: Path) -> None:
@@ -150,17 +152,18 @@ class RemoteStore:
         self._root = root
 
     def open(self, name: str) -> IO[bytes]:
-        """See Store."""
+        """Open a file for reading."""
         file: IO[bytes] = self._fs.open(self._path(name), "rb", cache_type="readahead")
         return file
 
     def read(self, name: str) -> bytes:
-        """See Store."""
+        """Read a whole file."""
         content: bytes = self._fs.cat_file(self._path(name))
         return content
 
     def list(self, folder: str) -> list[str]:
-        """See Store."""
+        """List the names of all files under a folder, sorted; an empty list if the folder does
+        not exist."""
         self._fs.invalidate_cache()
         try:
             found = self._fs.find(self._path(folder))
@@ -171,7 +174,7 @@ class RemoteStore:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """See Store."""
+        """Write a new file; when the block ends it is complete. Removed if the block fails."""
         try:
             with self._fs.open(self._path(name), "wb") as file:
                 yield file
@@ -180,21 +183,22 @@ class RemoteStore:
             raise
 
     def create(self, name: str, content: bytes) -> None:
-        """See Store."""
+        """Write a small file, if no file has its name. Raises FileExistsError."""
         self._fs.pipe_file(self._path(name), content, mode="create")
 
     def replace(self, name: str, content: bytes) -> None:
-        """See Store."""
+        """Replace a small file."""
         self._fs.pipe_file(self._path(name), content)
 
     def delete(self, name: str) -> None:
-        """See Store."""
+        """Delete a file, if it exists."""
         self._fs.invalidate_cache()
         if self._fs.exists(self._path(name)):
             self._fs.rm_file(self._path(name))
 
     def age(self, name: str) -> float | None:
-        """See Store."""
+        """Time of the last change of a file in seconds since 1970, or None where the store does
+        not tell it."""
         try:
             return float(self._fs.modified(self._path(name)).timestamp())
         except NotImplementedError:

@@ -1,4 +1,4 @@
-"""The map step: row groups of one part to counts. What a worker runs, here or anywhere."""
+"""The map step of a sum over the archive: row groups of one part become counts, on any worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TASK_REPORTS = 16_000_000  # of a task: fractions of a second of work
 
 @dataclass(frozen=True, slots=True)
 class SpanTask:
-    """A span of row groups of one part. Small: it travels to a worker.
+    """The work of counting some row groups of one part, small enough to send to a worker.
 
     archive: path or URL.  key_file: path of the key, on the worker.  first, last: row groups, the
     last not included.  linked: bits of each of two linked reports.
@@ -40,20 +40,20 @@ class SpanTask:
 
 @dataclass(frozen=True, slots=True)
 class PartCounts:
-    """What a task found: N_j, (m,), and c_ij, (m, k), of its row groups."""
+    """Counts of a task's row groups: reports per cohort (m,) and bit counts (m, k)."""
 
     reports_per_cohort: Counts
     bit_counts: Counts
 
     def plus(self, other: PartCounts) -> PartCounts:
-        """The reduce step: addition."""
+        """Add the counts of two tasks, for the reduce step."""
         return PartCounts(
             self.reports_per_cohort + other.reports_per_cohort, self.bit_counts + other.bit_counts
         )
 
 
 def no_counts(num_cohorts: int, num_bits: int) -> PartCounts:
-    """Nothing, of a shape."""
+    """Counts of zero, of a given shape."""
     return PartCounts(
         np.zeros(num_cohorts, dtype=np.int64), np.zeros((num_cohorts, num_bits), dtype=np.int64)
     )
@@ -62,7 +62,7 @@ def no_counts(num_cohorts: int, num_bits: int) -> PartCounts:
 def tasks_of(
     entry: ArchivedPart, archive: str, key_file: str | None, task_reports: int = TASK_REPORTS
 ) -> Iterator[SpanTask]:
-    """The tasks of a part: each of its row groups once."""
+    """Split a part into tasks; each of its row groups is in one task."""
     num_groups = -(-entry.num_reports // entry.rows_in_group)
     step = max(1, task_reports // entry.rows_in_group)
     shape = (*entry.shape, entry.linked)

@@ -81,7 +81,7 @@ class Service(ServiceConnection):
         return self.submit(spec)
 
     def submit(self, spec: Mapping[str, Any]) -> Job:
-        """Queue any job, by its specification (docs/service.md)."""
+        """Queue a job of any kind, given its specification (docs/service.md)."""
         return Job(self, self.ask("POST", "/v1/jobs", body=dict(spec)))
 
     def jobs(self, limit: int = 100) -> list[Job]:

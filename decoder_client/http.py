@@ -1,4 +1,4 @@
-"""Asking a decoder service over HTTP, and what of it is kept as an object of Python.
+"""HTTP requests to a decoder service, and the base class of the objects that it stores.
 
 Standard library only. What a service sends is not believed: its answers have a largest size, and
 what is shown of them has no characters that steer a terminal.
@@ -38,7 +38,7 @@ class JsonObject(dict[str, Any]):
 
 @dataclass(frozen=True)
 class ServiceConnection:
-    """A decoder service by its address, and a key.
+    """The address of a decoder service and the key to use there.
 
     url: https://, or http:// to this machine.  key: that of RAPPOR_DECODER_KEY if "".
     """
@@ -60,7 +60,8 @@ class ServiceConnection:
         query: Mapping[str, str] | None = None,
         body: bytes | dict[str, Any] | None = None,
     ) -> Any:
-        """Any route, by its JSON, an object. Raises RemoteError, also for anything else."""
+        """Send a request to any route and return the JSON object of its answer. Raises
+        RemoteError, also if the answer is no JSON object."""
         try:
             answer = json.loads(self.read(method, path, query, body), object_hook=JsonObject)
         except (ValueError, RecursionError) as error:
@@ -85,7 +86,8 @@ class ServiceConnection:
         query: Mapping[str, str] | None = None,
         body: bytes | dict[str, Any] | None = None,
     ) -> bytes:
-        """Any route, by its bytes. Raises RemoteError, also for more than 1 GiB."""
+        """Send a request to any route and return the bytes of its answer. Raises RemoteError,
+        also for more than 1 GiB."""
         url = self.url.rstrip("/") + quote(path) + (f"?{urlencode(query)}" if query else "")
         content = json.dumps(body).encode() if isinstance(body, dict) else body
         key = self.key or os.environ.get(KEY_VARIABLE, "")
@@ -111,7 +113,7 @@ class ServiceConnection:
 
 @dataclass
 class Kept:
-    """What a service keeps, as it was when it was last asked for: `refresh`."""
+    """An object that a service stores, as of the latest request; `refresh` asks again."""
 
     route: ClassVar[str]  # of all of its kind
 
@@ -120,16 +122,16 @@ class Kept:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """Identifier of the object at the service."""
         return str(self.row["id"])
 
     @property
     def path(self) -> str:
-        """Where it is, at the service."""
+        """Path of the object's route at the service."""
         return f"{self.route}/{self.id}"
 
     def refresh(self) -> Self:
-        """Ask for it again."""
+        """Ask the service for the object's present state; return the object itself."""
         self.row = self.service.ask("GET", self.path)
         return self
 
@@ -150,5 +152,5 @@ def _refusal(error: urllib.error.HTTPError) -> RemoteError:
 
 
 def no_table(what: str, error: Exception) -> RemoteError:
-    """That what was sent as a table is none. error: what it met."""
+    """The error for a file that should hold a table and does not. error: what reading it raised."""
     return RemoteError(f"{what} has no table that can be read: {failure_reason(error)}")

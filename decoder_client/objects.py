@@ -1,4 +1,4 @@
-"""What a decoder service has, as objects of Python: lists, jobs, results.
+"""Objects of a decoder service in Python: lists, jobs, results.
 
 Each shows itself in a notebook. Standard library only; pandas for `to_frame`.
 """
@@ -22,7 +22,7 @@ _ROWS = {"decode": "detected", "density": "maps", "series": "rows", "compare": "
 
 @dataclass(frozen=True)
 class CandidateList:
-    """A list of the service, by its latest version. kind: candidates or weights."""
+    """A list of candidates or weights at the service, in its latest version."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class CandidateList:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """As a job's `candidates`, or its `weights`."""
+        """The reference to this list and version that a job takes as `candidates` or `weights`."""
         return {"list": self.id, "version": self.version}
 
     def _repr_html_(self) -> str:
@@ -44,7 +44,7 @@ class CandidateList:
 
 
 class Job(Kept):
-    """A job as it was when it was last asked for: `refresh`, `wait`."""
+    """A job at the service, as of the latest request; `refresh` and `wait` update it."""
 
     route = "/v1/jobs"
 
@@ -54,12 +54,12 @@ class Job(Kept):
         return str(self.row["state"])
 
     def cancel(self) -> Job:
-        """Ask for its end."""
+        """Ask the service to cancel the job."""
         self.row = self.service.ask("POST", f"{self.path}/cancel")
         return self
 
     def wait(self, seconds: float = 3600.0, poll: float = 0.5) -> Job:
-        """Wait until it is over. Raises RemoteError when it still is not after so many seconds."""
+        """Wait until the job has ended. Raises RemoteError when it still runs after `seconds`."""
         deadline = time.monotonic() + seconds
         while self.refresh().state in _LIVE:
             if time.monotonic() > deadline:
@@ -68,7 +68,7 @@ class Job(Kept):
         return self
 
     def result(self) -> Result:
-        """Its result. Raises DecodeError with the reason for a job that has none."""
+        """The result that the job made. Raises DecodeError with the reason if it made none."""
         if self.row["result_id"] is None:
             raise DecodeError(f"job {self.id} is {self.state}: {self.row['reason']}")
         return Result(self.service, self.service.ask("GET", f"/v1/results/{self.row['result_id']}"))
@@ -81,14 +81,14 @@ class Job(Kept):
 
 @dataclass
 class Result(Kept):
-    """A stored result."""
+    """A decoding, map or series that the service stores."""
 
     route = "/v1/results"
     _found: list[dict[str, Any]] | None = field(default=None, repr=False)
 
     @property
     def summary(self) -> dict[str, Any]:
-        """In numbers, with its warnings."""
+        """Numbers that sum up the result (reports, values found), with its warnings."""
         return dict(self.row["summary"])
 
     def rows(self) -> list[dict[str, Any]]:
@@ -112,11 +112,12 @@ class Result(Kept):
         return self.service.read("GET", f"{self.path}/data", query)
 
     def file(self, name: str) -> bytes:
-        """A file, exactly as stored; `row["files"]` names them."""
+        """Download one file of the result, byte for byte; `row["files"]` lists the names."""
         return self.service.read("GET", f"{self.path}/files/{name}", {"exact": "true"})
 
     def give_up(self) -> None:
-        """Give it up: it counts for you no more, and is deleted once nobody holds it."""
+        """Remove the result from your own: it no longer counts towards your limit, and is
+        deleted once nobody holds it."""
         self.service.ask("DELETE", self.path)
 
     def _columns(self) -> list[str]:
@@ -142,7 +143,7 @@ def _main_table(content: Mapping[str, Any], name: str | None) -> list[dict[str, 
 
 
 def list_of(row: Mapping[str, Any]) -> CandidateList:
-    """A list as the service tells it."""
+    """Make a CandidateList from the service's JSON."""
     names = ("id", "name", "version", "entries", "owner")
     known = {name: row[name] for name in names}
     return CandidateList(**known, kind=row.get("kind", "candidates"))

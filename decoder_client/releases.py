@@ -51,7 +51,7 @@ _CHANGE = ("change", "table", "cell", "before", "after")
 
 
 class ServiceRelease(Kept):
-    """A release as it was when it was last asked for: `refresh`."""
+    """A release at the service, as of the latest request; `refresh` updates it."""
 
     route = "/v1/releases"
 
@@ -62,7 +62,7 @@ class ServiceRelease(Kept):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its manifest."""
+        """SHA-256 of the release's manifest, in hex."""
         return str(self.row["digest"])
 
     def approve(self, reason: str) -> ServiceRelease:
@@ -74,20 +74,23 @@ class ServiceRelease(Kept):
         return self._decide("reject", reason)
 
     def withdraw(self, reason: str = "") -> ServiceRelease:
-        """Take back what you proposed, before it is settled; its files are deleted."""
+        """Withdraw a release that you proposed, before it is approved or rejected; its files are
+        deleted."""
         return self._decide("withdraw", reason)
 
     def difference(self) -> ReleaseDifference:
-        """What is to be approved; for who proposed it, and for admins."""
+        """What the release would change against the last approved one. Only its proposer and
+        admins may ask."""
         found = self.service.ask("GET", f"{self.path}/difference")
         return ReleaseDifference(found["policy"], found["changes"])
 
     def file(self, name: str) -> bytes:
-        """A file, exactly as it is published."""
+        """Download one file of the release, byte for byte."""
         return self.service.read("GET", f"{self.path}/files/{name}")
 
     def rows(self) -> list[dict[str, Any]]:
-        """Its table: release.csv, with numbers as numbers and what is withheld as None.
+        """The rows of release.csv as dictionaries, with numbers as numbers and withheld ones as
+        None.
 
         Texts are as in the file, made safe for spreadsheets. Raises RemoteError for other files.
         """
@@ -105,7 +108,7 @@ class ServiceRelease(Kept):
         return to_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
 
     def save(self, folder: Path) -> Path:
-        """Write its files into a new folder, as `rappor release verify` takes them.
+        """Write the release's files into a new folder that `rappor release verify` can check.
 
         Each is compared with the digest that the service tells, and the manifest with the
         release's. Who made them is told by the signature alone.

@@ -58,7 +58,8 @@ def back_up(database: str, file: Path, program: Program) -> int:
 
 
 def restore(file: Path, database: str, program: Program) -> None:
-    """Make a database from a copy. It must not exist yet (SQLite) or be empty (PostgreSQL).
+    """Make a database from a backup file. The database must not exist yet (SQLite) or be empty
+    (PostgreSQL).
 
     Raises SettingsError, also for a copy of the other kind of database; StorageError.
     """

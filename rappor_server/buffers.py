@@ -17,7 +17,7 @@ _WAITING = "too many large bodies are waiting to be read; send again later"
 
 @dataclass(slots=True, eq=False)
 class Arriving:
-    """A body of which a part is here.
+    """A request body that has arrived in part.
 
     address: of its sender, "" where there is none.  deadline: ends the wait for more of it.
     moment: sum over its bytes of the time at which each arrived.
@@ -30,7 +30,7 @@ class Arriving:
     evicted: bool = False
 
     def age(self, now: float) -> float:
-        """For how long its bytes have been here on average, in seconds."""
+        """How long the bytes received so far have been held, on average, in seconds."""
         return now - self.moment / self.size if self.size else 0.0
 
 
@@ -58,7 +58,7 @@ class Buffers:
 
     @contextmanager
     def arriving(self, address: str, deadline: asyncio.Timeout) -> Iterator[Arriving]:
-        """Hold a body while it arrives."""
+        """Reserve room for a body while its bytes arrive; give the room back on leaving."""
         body = Arriving(address, deadline)
         self._arriving.add(body)
         try:

@@ -11,10 +11,10 @@ _OTHER_FILES = 128  # of the database, of jobs, of the log
 
 
 class TransportProtocol(Protocol):
-    """The part of a transport that is needed here."""
+    """The methods of an asyncio transport that this module calls."""
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once, without sending what is buffered."""
         ...
 
 
@@ -50,7 +50,8 @@ class Connections:
         return len(self._addresses)
 
     def begin(self, connection: TransportProtocol, address: str) -> None:
-        """Hold a new connection, which waits for its first request; another may be closed."""
+        """Register a new connection, which waits for its first request; another waiting one may
+        be closed to make room."""
         self._addresses[connection] = address
         self._by_address[address] += 1
         if len(self) > self._most:
@@ -59,16 +60,16 @@ class Connections:
             self._waiting[connection] = None
 
     def wait(self, connection: TransportProtocol) -> None:
-        """A connection waits for a request, from now on if it did not already."""
+        """Mark a connection as waiting for a request; the time counts from the first such call."""
         if connection in self._addresses:
             self._waiting.setdefault(connection)
 
     def work(self, connection: TransportProtocol) -> None:
-        """The request of a connection is here, whole."""
+        """Mark a connection as busy: its request has arrived whole."""
         self._waiting.pop(connection, None)
 
     def end(self, connection: TransportProtocol) -> None:
-        """A connection is gone."""
+        """Forget a connection that was closed."""
         address = self._addresses.pop(connection, None)
         self._waiting.pop(connection, None)
         if address is not None:

@@ -62,7 +62,8 @@ def parse_url(database: str, program: Program) -> URL:
 
 
 def is_pooled(url: URL) -> bool:
-    """Whether a session is another's with each transaction, as of PgBouncer in transaction mode."""
+    """Whether each transaction may run in another server session, as behind PgBouncer in
+    transaction mode."""
     return _POOLER in url.query
 
 
@@ -96,7 +97,8 @@ def _sqlite(url: URL, timeout: float) -> Engine:
 
 
 def make_private(file: Path) -> None:
-    """Make an empty file for its owner alone, unless it is there; SQLite's WAL follows its mode."""
+    """Make an empty file that its owner alone can read, unless the file exists; SQLite's WAL
+    file takes the same mode."""
     with suppress(OSError):  # what is wrong with the place, SQLite says when it opens the file
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
@@ -269,7 +271,8 @@ class Database:
             raise kind(f"the database {self._name} failed: {reason}") from error
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
-        """Insert a row of TRIAL_BYTES that nobody sees and delete it, in a committed transaction.
+        """Insert a row of TRIAL_BYTES and delete it in the same committed transaction, to see
+        that the disk takes writes.
 
         Args:
             table: has a text or binary primary key, which the row names first.
@@ -288,7 +291,7 @@ class Database:
         self.is_failing = False
 
     def close(self) -> None:
-        """Give back every connection, once the transactions of other threads are over.
+        """Close every database connection, once the transactions of other threads are over.
 
         A chore may be in the middle of one when a service stops.
         """

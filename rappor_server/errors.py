@@ -1,4 +1,4 @@
-"""What every server of the project refuses, in the one tree of errors.
+"""Errors that every server of the project raises, in the one tree of errors.
 
 RapporError
 `-- ServerError
@@ -57,7 +57,7 @@ class RequestError(ServerError, ValueError):
 
 
 class BodyTooLargeError(RequestError):
-    """The body is over the bound, as it is or inflated."""
+    """A request body is larger than its bound, as sent or after decompression."""
 
 
 class BodyTimeoutError(RequestError):
@@ -77,4 +77,4 @@ class AuthenticationError(ServerError):
 
 
 class NotFoundError(ServerError, LookupError):
-    """What was named is not there, or the asker may not know of it."""
+    """The named thing does not exist, or the person may not know that it does."""

@@ -1,4 +1,4 @@
-"""A lock between threads and processes that is given in the order in which it was asked for.
+"""A lock between threads and processes that is granted in the order of the requests.
 
 A ticket lock (Mellor-Crummey and Scott 1991) on a file: each who asks draws the next number and
 locks the byte of that number; it has the lock when no lower byte is locked. A process that dies
@@ -30,7 +30,8 @@ _FIRST_LOOKS = 50
 
 
 class FairLock:
-    """The lock of a file. It is a courtesy: who has waited for `patience` goes ahead."""
+    """A first-come-first-served lock on a file. It is advisory: a waiter that has waited for
+    `patience` seconds goes ahead without it."""
 
     def __init__(self, path: Path, patience: float) -> None:
         """Open nothing yet. patience: seconds; others may have been stopped with the lock."""
@@ -39,7 +40,7 @@ class FairLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have the lock; whoever asks next waits until this is over."""
+        """Acquire the lock for the block; later requests wait until the block ends."""
         file = self._open()
         try:
             if file is not None:

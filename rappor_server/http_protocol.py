@@ -37,7 +37,8 @@ def connection_state(unread: Unsent, held: Connections) -> dict[str, Any]:
 
 
 class OnePiece:
-    """A transport that holds the head of an answer until its body is written: one system call.
+    """A transport that delays the head of an answer until its body is written, so that both
+    leave in one system call.
 
     What is still held when the event loop goes round is written alone.
     """
@@ -48,7 +49,7 @@ class OnePiece:
         self._held = b""
 
     def write(self, data: bytes) -> None:
-        """Hold the first piece; the second one leaves with it."""
+        """Hold the first piece of data; send it together with the second one."""
         if self._held:
             held, self._held = self._held, b""
             self._transport.write(held + data)
@@ -57,7 +58,7 @@ class OnePiece:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what is held, unless nobody is there any more."""
+        """Send the piece that is held, unless the connection was closed."""
         if self._held and not self._transport.is_closing():
             held, self._held = self._held, b""
             self._transport.write(held)
@@ -94,7 +95,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _connections: Connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for a head, and ask to be told of every byte that cannot be sent."""
+        """Start the timeout for the request's head, and ask to be told of every byte that the
+        socket cannot take."""
         super().connection_made(cast(asyncio.Transport, OnePiece(transport, self.loop)))
         _set_options(transport.get_extra_info("socket"))
         transport.set_write_buffer_limits(high=0)
@@ -104,7 +106,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop all timeouts of the connection."""
         self._stop_timer()
         self._unsent.end(self.transport)
         self._connections.end(self.transport)
@@ -116,7 +118,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unsent.begin(self.transport)
 
     def resume_writing(self) -> None:
-        """All of them are sent."""
+        """Note that the peer has taken all bytes that were buffered."""
         self._unsent.end(self.transport)
         super().resume_writing()
 
@@ -126,24 +128,26 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head; those of a trailer must not pass for one, and are dropped."""
+        """Take a field of the head; fields of a trailer are dropped, since they must not pass
+        for fields of the head."""
         if self._in_head:
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        """What is counted are the bytes that are no body's."""
+        """Take a piece of the body; only bytes that are not of a body count towards the bound on
+        heads."""
         self._head_bytes = 0
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """The request's head has arrived whole: its timeout ends."""
         self._in_head = False
         self._head_bytes = 0
         self._stop_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The body is whole: before its request is looked at, if it came with the head."""
+        """The request's body has arrived whole, which may be before the request is handled."""
         self.scope["extensions"] = {BODY_ARRIVED: {}}
         self._head_bytes = 0
         if not self.cycle.response_complete:
@@ -151,7 +155,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """What follows is another request, or what is left of the body."""
+        """The answer is complete: the bytes that follow are another request, or the rest of the
+        body."""
         self._connections.wait(self.transport)
         super().on_response_complete()
 

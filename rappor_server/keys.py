@@ -17,10 +17,10 @@ def make_secret(random_bytes: Callable[[int], bytes]) -> str:
 
 
 def hash_secret(secret: str) -> bytes:
-    """What is stored of a secret: SHA-256, 32 bytes."""
+    """SHA-256 of a secret key, 32 bytes: the form in which it is stored."""
     return sha256(secret.encode("ascii")).digest()
 
 
 def is_secret(secret: str, stored: bytes) -> bool:
-    """Whether a hash is of this secret, in a time that does not depend on either."""
+    """Whether a stored hash is that of a secret, compared in constant time."""
     return hmac.compare_digest(hash_secret(secret), bytes(stored))

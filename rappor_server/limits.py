@@ -61,7 +61,7 @@ class RateLimit:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is a limit."""
+        """Whether a rate is set; without one every request passes."""
         return self._rate > 0
 
     def check(self, name: str) -> None:
@@ -91,7 +91,8 @@ class RateLimit:
 
 
 class Names:
-    """Keyed hashes of names, others every hour, so that who has them cannot follow one for long.
+    """Keyed hashes of the names of senders. The key changes every hour, so that a reader of the
+    hashes cannot follow a sender for longer.
 
     Nobody can try names against a hash without the secret.
     """
@@ -102,7 +103,7 @@ class Names:
         self._seconds = seconds
 
     def hash_of(self, name: str) -> bytes:
-        """15 bytes."""
+        """The keyed hash of a name for the present hour, 15 bytes."""
         hour = int(self._seconds() // _NAMES_LAST).to_bytes(8, "big")
         keyed = blake2b(hour + name.encode(), key=self._secret, digest_size=_HASH_BYTES)
         return keyed.digest()
@@ -134,7 +135,7 @@ class SharedRateLimit(RateLimit):
         self._lock = Lock()
 
     def admits(self, name: str, amount: int = 1) -> bool:
-        """See RateLimit."""
+        """Count `amount` units of a name if its bucket has them; say whether it had."""
         if not self.is_on:
             return True
         hashed = self._kind + self._names.hash_of(name)
@@ -145,7 +146,8 @@ class SharedRateLimit(RateLimit):
         return admitted
 
     def take_out(self) -> dict[bytes, float]:
-        """What was taken since the last time, by hash, in seconds that it takes to refill.
+        """Return what this process let through since the last call and forget it: by hashed
+        name, in seconds of refilling.
 
         Of the MOST_SHARED names that took most; of the rest nothing is shared. What could not be
         shared for a while has been refilled since.
@@ -162,13 +164,14 @@ class SharedRateLimit(RateLimit):
         return {name: taken[name] for name in nlargest(MOST_SHARED, taken, key=taken.__getitem__)}
 
     def put_back(self, taken: Mapping[bytes, float]) -> None:
-        """Share it the next time: it could not be shared."""
+        """Keep an amount that could not be written to the database, to share it at the next try."""
         own = {name: one for name, one in taken.items() if name.startswith(self._kind)}
         with self._lock:
             self._owed, self._owed_at = own, self._seconds()
 
     def settle(self, waits: Mapping[bytes, float]) -> None:
-        """Take over how many seconds each bucket of all processes needs until it is full."""
+        """Take over, from the database, after how many seconds each bucket of all processes
+        together will be full."""
         if not self.is_on:
             return
         now = self._seconds()
@@ -181,7 +184,8 @@ class SharedRateLimit(RateLimit):
 
 
 class KeyLimit:
-    """A rate for each key that one sender cannot use up for the others who have the same key.
+    """A rate for each key, of which every sender has a part of its own that other holders of the
+    key cannot use up.
 
     A key of an app is in every copy of it. Beside the bucket of the key each address has a small
     one of its own, `RESERVE` of the rate: who sends a lot is refused when the key's is empty, who
@@ -208,7 +212,7 @@ class KeyLimit:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is a limit."""
+        """Whether a rate is set; without one every request passes."""
         return self.by_key.is_on
 
     def take(self, key: str, address: str, amount: int = 1) -> None:

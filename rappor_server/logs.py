@@ -16,7 +16,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Log:
-    """What a server says about itself."""
+    """The server's own log: one JSON object a line, without data of requests."""
 
     def __init__(self, logger: Any, seconds: Callable[[], float] = monotonic) -> None:
         self._logger = logger
@@ -25,7 +25,7 @@ class Log:
         self._left_out: Counter[str] = Counter()
 
     def info(self, event: str, **fields: str | int | float) -> None:
-        """Something that happened as it should."""
+        """Log an expected event."""
         self._logger.info(event, **fields)
 
     def warning(self, event: str, **fields: str | int | float) -> None:
@@ -42,7 +42,8 @@ class Log:
         self._logger.warning(event, **fields)
 
     def crash(self, error: BaseException) -> None:
-        """A defect: its kind and where it was raised; its message could hold a request's data."""
+        """Log a defect by its type and the place where it was raised; its message could hold
+        data of a request, and is left out."""
         frames = traceback.extract_tb(error.__traceback__)
         where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-8:]]
         self._logger.error("defect", kind=type(error).__name__, where=where)

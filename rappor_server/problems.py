@@ -28,7 +28,7 @@ def status_of(error: Exception, table: StatusTable) -> tuple[int, str]:
 
 
 def routing_detail(status: int, detail: str, method: str, path: str, known: str = "") -> str:
-    """What is said of a route that is not there, or has another method.
+    """The text of an answer about a route that does not exist, or that has another HTTP method.
 
     detail: what is said of any other status.  known: the methods, as the header Allow has them.
     """
@@ -47,7 +47,7 @@ def problem(
     details: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A problem document."""
+    """Make an HTTP problem document (RFC 9457)."""
     document = {
         "type": URN + slug,
         "title": HTTPStatus(status).phrase,

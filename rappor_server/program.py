@@ -1,4 +1,5 @@
-"""What differs between the programs that keep a database, in one record."""
+"""The differences between the programs that own a database (collector, decoder service), in one
+record."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that keeps a database, and how messages speak of it.
+    """A program that owns a database, and the words by which messages name it.
 
     name: as in "stop the collector" and "the collector's database".  owner: whose database it is,
     as in "a collector".  instances: what must stop before a migration, as in "every collector".

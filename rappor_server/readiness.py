@@ -1,4 +1,5 @@
-"""Whether the database can be written now, at a cost that does not grow with how many ask."""
+"""A check of whether the database can be written now, whose cost does not grow with the number
+of callers."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Readiness:
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:
-        """Raises StorageError where nothing could be written; who asks meanwhile waits."""
+        """Raise StorageError if the database could not be written at the latest check; callers
+        share one check a second."""
         if self._is_old():
             async with self._lock:
                 if self._is_old():

@@ -47,7 +47,8 @@ class BodyBounds:
 
 
 class BoundedReceive:
-    """The messages of a request, of which the body is bounded; nothing of it is held here.
+    """An ASGI `receive` that refuses a body which is too large or arrives too slowly; it stores
+    no byte of it.
 
     The time begins when the first message is asked for.
     """

@@ -10,7 +10,8 @@ from sqlalchemy.types import TypeEngine
 
 
 def key_columns(moment: type[TypeEngine[Any]]) -> list[Column[Any]]:
-    """The columns of a key beside its id and what it is good for. moment: type of its times."""
+    """The columns that the table of keys has in both services, besides the id and the scope or
+    role. moment: column type of times."""
     return [
         Column("label", String(200), nullable=False),
         Column("secret_hash", LargeBinary(32), nullable=False),
@@ -28,7 +29,7 @@ def insert_record(
 
 
 def revoke_row(connection: Connection, keys: Table, key_id: str, at: float) -> bool:
-    """Revoke a key; False when there is no such key that still holds.
+    """Revoke a key. Return False if no valid key has this id.
 
     at: in the unit of the table's times.
     """

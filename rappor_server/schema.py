@@ -71,7 +71,8 @@ def check_connections(
 
 
 def migrate(database: Database) -> tuple[str | None, str]:
-    """Bring a database to the head, in one transaction; return its revision before and after.
+    """Migrate a database to the newest revision, in one transaction; return the revisions before
+    and after.
 
     Raises SchemaError for a newer one, or one of something else unless the program may share it.
     """
@@ -88,7 +89,8 @@ def migrate(database: Database) -> tuple[str | None, str]:
 
 
 def migrated_text(program: Program, before: str | None, after: str) -> str:
-    """What a migration did, and whose schema it is. before: None of an empty database."""
+    """A sentence that says what a migration did, and to whose schema. before: revision before
+    it; None for an empty database."""
     was = "already" if before == after else f"now; it was {before or 'empty'}"
     return f"the {program.name}'s database is at schema {after} {was}"
 

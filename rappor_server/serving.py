@@ -21,7 +21,7 @@ _START_SECONDS = 30.0
 def server_config(
     app: Any, *, host: str, port: int, drain_seconds: int, workers: int = 1
 ) -> uvicorn.Config:
-    """How both services run under uvicorn, with bounded connections.
+    """The uvicorn configuration of both services, with bounded connections.
 
     app: the application, or where it is made, as "module:function".  drain_seconds: for requests
     that have begun when the server stops.
@@ -56,14 +56,15 @@ class Server(uvicorn.Server):
         self._on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take connections."""
+        """Begin to accept connections, and tell the caller who waits for the start."""
         await super().startup(sockets)
         if self.started:
             self._on_start()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Shut down on a signal, which ends here."""
+        """Shut the server down on SIGTERM or SIGINT, without raising the signal again
+        afterwards."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()
@@ -80,7 +81,8 @@ _WAYS_OUT = {
 
 
 def listening_problem(where: str, error: OSError) -> str:
-    """Why nothing can listen there, and what to do. where: as host:port, or what stands for it."""
+    """Say why nothing can listen at an address, and what to do. where: as host:port, or a name
+    for the socket."""
     reason = f"cannot listen on {where}: {error.strerror or error}"
     is_name = isinstance(error, socket.gaierror)
     way_out = _WAYS_OUT.get(errno.EADDRNOTAVAIL if is_name else error.errno or 0)
@@ -88,7 +90,7 @@ def listening_problem(where: str, error: OSError) -> str:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens; on a free port where it is 0. Raises OSError.
+    """Open a listening socket; port 0 takes a free one. Raises OSError.
 
     Two sockets may be bound to one port while none listens, so it listens at once: the second of
     two servers that start together is refused here.
@@ -108,7 +110,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def running(server: Server, listener: socket.socket, host: str, name: str) -> Iterator[str]:
-    """A server on a thread; yields its URL, and shuts down cleanly on leaving.
+    """Run a server on a thread for the block; yield its URL, and shut it down cleanly on
+    leaving.
 
     Raises ServerError, with the reason that it gave, when it does not start.
     """

@@ -50,7 +50,8 @@ AnySettings = TypeVar("AnySettings", bound=ServerSettings)
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Names of environment variables beside the settings, and what messages say.
+    """Names of environment variables that belong to the settings of a program, and words for
+    messages.
 
     prefix: of every setting.  others: variables that start so and are read elsewhere.
     other_prefixes: of other programs.  help: who names the settings, as in "FILE names them".
@@ -109,7 +110,7 @@ def refuse_placeholder_password(url: URL, *, allowed: bool) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine only."""
+    """Whether a host name or address means this machine only."""
     if host == "localhost":
         return True
     try:

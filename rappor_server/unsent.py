@@ -12,7 +12,7 @@ SECONDS = 20.0
 
 
 class Writer(Protocol):
-    """The part of a transport that is needed here."""
+    """The methods of an asyncio transport that this module calls."""
 
     def get_write_buffer_size(self) -> int:
         """Bytes that wait to be sent."""
@@ -24,7 +24,8 @@ class Writer(Protocol):
 
 
 class Unsent:
-    """All connections with bytes that their other end does not take.
+    """All connections whose peer does not read its answer, and how many bytes wait for them in
+    memory.
 
     A connection is cut off when its answer was not taken in time, or when all together hold more
     than the bound; then the one that has waited longest goes first. Used by one event loop;

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with settings and requests, in our words."""
+"""Errors of pydantic about settings and requests, put into our own sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rare values rolled up along a tree, until what is published is told apart from nothing.
+"""Pool rare values along a tree until each pool differs significantly from zero.
 
 Each value that stands by itself is published as it is. What is left under a node is pooled: if the
 sum is told apart from 0, the pool is published under the name of the node; if not, it goes on to
@@ -52,7 +52,7 @@ def roll_up(
     covariance: Floats | None = None,
     max_correlation: float = 0.0,
 ) -> RolledUp:
-    """Pool values along a tree until each pool is told apart from 0.
+    """Pool values along a tree until each pool differs significantly from 0.
 
     The pools are chosen by looking at the estimates. What stands alone was picked for being large,
     so that pools are slightly too small on average, and their intervals slightly optimistic.

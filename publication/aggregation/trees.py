@@ -47,7 +47,8 @@ def prefix_tree(values: Sequence[str], lengths: Sequence[int]) -> Hierarchy:
 
 
 def domain_tree(hosts: Sequence[str], suffixes: Collection[str] = ()) -> Hierarchy:
-    """Hosts under their registrable domain, and that under its public suffix.
+    """Make the tree of host names: each under its registrable domain, and that under its public
+    suffix.
 
     Args:
         hosts: names of hosts, as `www.example.org`.  Case and a last dot are ignored.

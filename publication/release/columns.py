@@ -44,7 +44,8 @@ def columns_of(release: Release) -> list[Column]:
 
 
 def rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
-    """One row a cell, in the order of `columns_of`; None for what is not there."""
+    """The rows of release.csv, one for each cell, in the order of `columns_of`; None for a
+    missing number."""
     for table in release.tables:
         yield from _rows(table, release.policy.strata)
 

@@ -1,4 +1,4 @@
-"""What a release shows that another one does not: for whoever approves it."""
+"""The differences between two releases, for the person who approves the new one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[float, float, float, float, str]
 
 @dataclass(frozen=True)
 class Difference:
-    """One row, or a whole table or its synthetic rows (`cell` is "").
+    """A change of one row, or of a whole table or its synthetic rows (`cell` is "").
 
     before, after: numbers or the symbol, as text.
     """
@@ -32,7 +32,7 @@ class Difference:
 
 
 def compare_releases(old: Release, new: Release) -> list[Difference]:
-    """What has changed, in the order of the new release; what is gone comes last."""
+    """List what the new release adds, changes and drops, in its order; dropped rows come last."""
     before = {table.key: table for table in old.tables}
     after = {table.key: table for table in new.tables}
     found: list[Difference] = []

@@ -1,4 +1,5 @@
-"""What earlier releases have shown: it stays known, whatever a later one leaves out."""
+"""Numbers that earlier releases have published, which stay known to readers whatever a later
+release omits."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Earlier:
 
     @classmethod
     def of(cls, releases: Sequence[Release]) -> Earlier:
-        """Oldest first."""
+        """Collect what several releases have published. releases: oldest first."""
         tables = {
             table.key: table
             for release in releases
@@ -41,7 +42,7 @@ class Earlier:
         return cls(tables, tuple(digests))
 
     def reconcile(self, table: ReleasedTable, policy: ReleasePolicy) -> ReleasedTable:
-        """A table as its earlier release has it, where it has one.
+        """Make a table agree with the earlier release of the same table, if there is one.
 
         A number that was shown stays as it was: two roundings of two decodings would narrow it
         down. One that was suppressed stays so. A row that is not there any more is added: it is

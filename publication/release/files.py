@@ -121,7 +121,7 @@ def datapackage(release: Release) -> dict[str, Any]:
 
 
 def geojson(release: Release) -> Iterator[str]:
-    """Pieces of a FeatureCollection: each cell or merged cell that has a place, with its numbers.
+    """Write the cells of a release as a GeoJSON FeatureCollection, in pieces of text.
 
     A merged cell is one feature with the outline of its cells together.
     """

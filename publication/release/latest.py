@@ -1,4 +1,5 @@
-"""What a reader has verified before: a release that a later one was built on is an old one.
+"""The file in which a reader remembers verified releases, so that an old one shown again is
+recognised.
 
 A signature does not say that nothing newer was published. Who remembers what was seen can tell when
 an old release is shown again; who sees a first one cannot.

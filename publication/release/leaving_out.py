@@ -1,4 +1,4 @@
-"""Which tables of a draft cost the others most: what to leave out where much is suppressed."""
+"""Find which tables of a draft force most suppression in the others, and are best left out."""
 
 from __future__ import annotations
 

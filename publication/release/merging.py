@@ -1,4 +1,4 @@
-"""Rare values of a table pooled along a tree, as its policy says."""
+"""Pool the rare values of a table along a tree, as the policy says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from rappor_core.errors import shown
 def pool_rare(
     table: CellTable, rule: RollUp, alone: Booleans, hierarchy: Hierarchy | None = None
 ) -> CellTable:
-    """The table with what does not stand alone pooled, each pool under the name of its node.
+    """Pool the values of a table that may not be shown alone; each pool has the name of its
+    node.
 
     Pools that are not told apart from zero are left out, with the values in them. A pool is not one
     cell: its name (`*.example.org`, `ab*`, a shorter quadkey) means what of the node is not shown

@@ -1,4 +1,4 @@
-"""The outline of several cells together, as GeoJSON: edges that two of them share fall away."""
+"""The outline of a group of map cells as GeoJSON, without the edges that two of them share."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def release_to_plain(release: Release) -> dict[str, Any]:
 
 
 def release_from_plain(plain: Mapping[str, Any], digest: str = "") -> Release:
-    """The inverse. Raises ReleaseError."""
+    """Read a release from plain values. Raises ReleaseError."""
     try:
         return Release(
             policy_from_plain(plain["policy"]),
@@ -59,7 +59,7 @@ def release_from_plain(plain: Mapping[str, Any], digest: str = "") -> Release:
 
 
 def policy_from_plain(plain: Mapping[str, Any]) -> ReleasePolicy:
-    """A policy as `ReleasePolicy.to_dict` writes it."""
+    """Read a policy from the plain values that `ReleasePolicy.to_dict` writes."""
     table = {name: value for name, value in plain.items() if value is not None}
     for name in ("first_day", "last_day"):
         if name in table:

@@ -71,7 +71,7 @@ class RollUp:
 
 @dataclass(frozen=True)
 class ReleasePolicy:
-    """What may be published.
+    """The rules of a release: what may be published, and how it is rounded.
 
     owner, audience: for people.  min_reports: of a table, and of what tables tell together.
     min_low: smallest lower end of an interval that is shown, a share above 0, after rounding.
@@ -145,7 +145,8 @@ class ReleasePolicy:
                 raise PolicyError(f"within.{shown(inner)}: a stratum does not lie in itself")
 
     def with_outer(self, strata: Strata) -> dict[str, str]:
-        """Strata, and all those that they lie in. Raises PolicyError where `within` contradicts."""
+        """The strata of a table together with all strata that contain them. Raises PolicyError
+        where `within` contradicts."""
         found, waiting = dict(strata), list(strata)
         while waiting:
             inner, value = waiting.pop()
@@ -179,11 +180,11 @@ class ReleasePolicy:
                 )
 
     def symbol(self, reason: Reason) -> str:
-        """What stands for a number that was suppressed for a reason."""
+        """The symbol that stands in place of a number that was suppressed for this reason."""
         return self.symbols.get(reason, DEFAULT_SYMBOLS[reason])
 
     def legend(self) -> dict[str, str]:
-        """What each symbol means: the reasons that it stands for, joined."""
+        """What each symbol means: the reasons for which it is shown."""
         found: dict[str, list[str]] = {}
         for reason, text in REASONS.items():
             found.setdefault(self.symbol(reason), []).append(text)
@@ -222,7 +223,8 @@ def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued
 
 
 def check_spelling(names: Iterable[str]) -> None:
-    """Raise PolicyError for names or values that only their spelling tells apart.
+    """Raise PolicyError if two names or values differ in spelling alone (case, width, blanks,
+    hidden characters).
 
     Two spellings of one region would be two strata, whose windows nobody compares.
     """
@@ -265,7 +267,7 @@ def load_policy(path: Path) -> ReleasePolicy:
 
 
 def policy_of_text(text: str) -> ReleasePolicy:
-    """A policy from the text of release.toml, whoever wrote it. Raises PolicyError."""
+    """Read a policy from the text of a release.toml. Raises PolicyError."""
     try:
         table = tomllib.loads(text, parse_float=Decimal)
     except RecursionError:

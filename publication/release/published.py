@@ -1,4 +1,5 @@
-"""Releases to audit: as `write_release` writes them, or a CSV file of another publisher."""
+"""Read releases for an audit: as `write_release` writes them, or a CSV file of another
+publisher."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _NUMBERS = ("estimate", "std_error", "low", "high")
 def read_published(
     folder: Path, policy: ReleasePolicy | None = None, *, complete: bool = False
 ) -> Release:
-    """A release to audit; its digests are checked where it has a manifest.
+    """Read a release for an audit; its digests are checked if it has a manifest.
 
     Args:
         folder: of a release, or with a file release.csv with these columns of one: metric, any of

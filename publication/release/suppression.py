@@ -1,4 +1,4 @@
-"""Complementary suppression: what the audit of a draft asks to hide, hidden in its tables."""
+"""Complementary suppression: hide in the tables of a draft what the audit asks to hide."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy)
 
 
 def withhold(key: TableKey, level: float, policy: ReleasePolicy) -> ReleasedTable:
-    """A table of which nothing but its being withheld is said."""
+    """Make the published form of a withheld table: its key and the symbol, no numbers."""
     none = np.zeros(0)
     symbol = policy.symbol("few_reports")
     return ReleasedTable(*key, None, level, (), (), none, none, none, none, (), withheld=symbol)

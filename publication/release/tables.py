@@ -1,4 +1,4 @@
-"""What goes into a release, and what comes out: tables of cells with estimates and intervals.
+"""Tables of a release, before and after the policy: cells with estimates and intervals.
 
 A table is of one metric, one stratum and one window; its rows are values, or cells of a map.
 """
@@ -24,20 +24,21 @@ TableKey: TypeAlias = tuple[str, Strata, date, date]
 
 
 class InRows(NamedTuple):
-    """What was published in synthetic rows: a metric, in these days, both in it."""
+    """A publication as synthetic rows: of a metric, from a first to a last day."""
 
     metric: str
     first_day: date
     last_day: date
 
     def meets(self, metric: str, first: date, last: date) -> bool:
-        """Whether a publication of a metric shares days with it."""
+        """Whether this publication is of the given metric and shares a day with the given
+        window."""
         return metric == self.metric and first <= self.last_day and self.first_day <= last
 
 
 @dataclass(frozen=True)
 class KeyedTable:
-    """What a table is of: a metric, a stratum and a window.
+    """The identity of a table: metric, stratum and window.
 
     strata: name and value of each stratum that the reports were split by, sorted by name.
     """
@@ -49,12 +50,12 @@ class KeyedTable:
 
     @property
     def key(self) -> TableKey:
-        """What makes it the same table in another release."""
+        """The identity by which the same table is found in other releases."""
         return self.metric, self.strata, self.first_day, self.last_day
 
     @property
     def name(self) -> str:
-        """For messages and headings."""
+        """Name of the table in messages and headings."""
         return table_name(self.key)
 
 
@@ -139,7 +140,7 @@ class ReleasedTable(KeyedTable):
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether a row holds cells that are not named."""
+        """Whether a row pools values that are not named."""
         return not self.held.keys() <= self.members.keys()
 
 
@@ -151,7 +152,8 @@ def table_name(key: TableKey) -> str:
 
 
 def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
-    """Whether each cell is in one row, the same in all tables: their pools do not differ.
+    """Whether tables divide the cells into the same rows, so that they can be compared row by
+    row.
 
     Where the members of a pool are not named, the rows must be the same ones.
     """
@@ -172,12 +174,12 @@ def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
 
 
 def stratum_key(strata: Mapping[str, str]) -> Strata:
-    """Sorted by name."""
+    """The strata as pairs of name and value, sorted by name."""
     return tuple(sorted(strata.items()))
 
 
 def from_decoding(decoding: Decoding, strata: Mapping[str, str] | None = None) -> CellTable:
-    """A decoding as a table: every candidate, the first of those with the same bits.
+    """Make the table of a decoding: all candidates, of those with the same bits the first.
 
     Detected values have the shrunken share and the interval after selection. Raises TableError for
     a decoding that does not say its days: whether they are sealed cannot be told.
@@ -234,7 +236,7 @@ def from_density(density: Density, strata: Mapping[str, str] | None = None) -> C
 
 
 def same_table(one: ReleasedTable, other: ReleasedTable) -> bool:
-    """Whether two tables show the same."""
+    """Whether two tables publish the same numbers."""
     for each in fields(ReleasedTable):
         first, second = getattr(one, each.name), getattr(other, each.name)
         if isinstance(first, np.ndarray):

@@ -1,4 +1,4 @@
-"""Whether the files of a folder are those that its owner has signed."""
+"""Check that the files of a release folder are those that its owner has signed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _MOST_MANIFEST = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Verified:
-    """owner, audience, issued: as the manifest says. files: names. signed: by a key given.
+    """A release that was verified. owner, audience, issued: as the manifest says. files: names.
+    signed: by a key given.
 
     digest: of the manifest.  earlier: digests of those that it was built on.
     """
@@ -78,7 +79,7 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
 
 
 def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Release:
-    """Verify a release, then read it. Raises as `verify_release`."""
+    """Verify a release folder, then read it. Raises as `verify_release`."""
     digest = verify_release(folder, public).digest
     try:
         plain = parse_strict_json((folder / "release.json").read_bytes())

@@ -1,1 +1,2 @@
-"""Synthetic rows of decoded estimates: their sources, and what a policy lets into them."""
+"""Synthetic rows drawn from decoded estimates: where estimates come from, and what a policy lets
+into rows."""

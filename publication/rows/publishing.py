@@ -1,4 +1,5 @@
-"""What of a decoding a policy lets into rows, and the files of synthetic rows."""
+"""Apply a release policy to a decoding before rows are drawn, and write the files of synthetic
+rows."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ OF_TABLE = (
 
 
 def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:
-    """What a release policy lets into rows: sealed days, enough reports, no small cells.
+    """Apply a release policy to estimates before rows are drawn: sealed days, enough reports, no
+    small cells.
 
     Slots of few reports are left out; numbers of reports are rounded down. Cells whose lower end
     (95 %), rounded down, is below `min_low` are pooled as `*`, two at least. The rows show all

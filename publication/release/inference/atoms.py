@@ -1,4 +1,4 @@
-"""Atoms: the smallest parts of the population and of time that public tables tell apart."""
+"""Atoms: the smallest groups of persons and days that the published tables tell apart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Stratum: TypeAlias = tuple[str, str]  # name and value
 
 @dataclass(frozen=True)
 class TableScope:
-    """Whom a table is of: strata, with the ones that they lie in, and days, both ends in it.
+    """Whom and when a table covers: its strata, the strata that contain these, and its first and
+    last day.
 
     outer: for a stratum and its value, those that it lies in.
     """
@@ -29,7 +30,8 @@ class TableScope:
 
 @dataclass(frozen=True)
 class Atoms:
-    """tables: for each atom the tables that it is part of, as bits of a number.
+    """The atoms of a set of tables. tables: for each atom a bit mask of the tables that contain
+    it.
 
     residual: for each atom, whether everybody in it has a value that no table names, of a stratum
     of which tables name two values or more, and each table that it is part of has other atoms.
@@ -62,7 +64,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
-    """The parts that the tables of one metric tell apart.
+    """Divide persons and days into the atoms that the tables of one metric tell apart.
 
     Days are cut where a window begins or ends, and the population by all strata at once; parts in
     the same tables are one. Of each stratum there may be values that no table names. A value of a

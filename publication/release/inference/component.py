@@ -64,7 +64,8 @@ class Component:
 
 @dataclass
 class ConeModel:
-    """The cone of a component, for its reports and some of the values, and where its parts stand.
+    """The linear constraints of a component (a cone in its unknowns), and where the numbers of
+    each table stand in them.
 
     owner: for each row of G the table and its row, or REPORTS, or EVERYBODY, or NOBODY.
     """
@@ -85,7 +86,7 @@ class ConeModel:
 
     @property
     def width(self) -> int:
-        """Number of unknowns."""
+        """Number of unknowns of the linear program."""
         return self.scale + 1 + len(self.component.atoms) * len(self.leaf_place)
 
     def reports_of(self, table: int) -> int:
@@ -93,7 +94,7 @@ class ConeModel:
         return len(self.component.atoms) + table
 
     def persons(self, atoms: Iterable[int], leaves: Iterable[str]) -> list[int]:
-        """Columns of the persons of these values in these atoms."""
+        """Columns of the unknowns for persons who hold these values in these atoms."""
         width, start = len(self.leaf_place), self.scale + 1
         places = [self.leaf_place[leaf] for leaf in leaves]
         return [start + atom * width + place for atom in atoms for place in places]
@@ -114,19 +115,21 @@ class ConeModel:
         self.owner += [owner, owner]
 
     def suppress(self, table: int, row: int) -> list[int]:
-        """A number is not shown any more: the rows of G that held it."""
+        """Drop the constraints that a published number gives, since it is now suppressed; return
+        their rows of G."""
         rows = [index for index, owner in enumerate(self.owner) if owner == (table, row)]
         self.cone.hold(rows, held=False)
         return rows
 
     def withhold(self, table: int) -> None:
-        """Nothing of a table is shown any more."""
+        """Drop all constraints that a table gives, since it is now withheld."""
         rows = [i for i, (one, row) in enumerate(self.owner) if one == table and row != NOBODY]
         self.cone.hold(rows, held=False)
 
 
 def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
-    """The constraints of a component on the reports of its atoms and the persons of some values.
+    """Build the linear constraints on a component's numbers of reports and on the persons who
+    hold some values.
 
     `leaves`: whole groups of `leaf_groups`, or none.
     """

@@ -25,7 +25,8 @@ _SLACK = 1e-6  # reports; less is not a contradiction
 
 @dataclass(frozen=True)
 class Optimum:
-    """value: of the objective, infinite where it is unbounded. point: z. tight: rows of G."""
+    """The solution of a linear program. value: of the objective, infinite where it is unbounded.
+    point: z. tight: rows of G that bind there."""
 
     value: float
     point: Floats
@@ -42,14 +43,14 @@ class SparseRows:
     count: int = 0
 
     def add(self, columns: Sequence[int], values: Sequence[float]) -> None:
-        """One more row with these entries."""
+        """Append a row with these entries."""
         self.row += [self.count] * len(columns)
         self.column += columns
         self.value += values
         self.count += 1
 
     def matrix(self, width: int) -> csr_array:
-        """(count, width)."""
+        """The rows as a sparse matrix, (count, width)."""
         entries = (self.value, (self.row, self.column))
         return csr_array(coo_array(entries, shape=(self.count, width)))
 
@@ -89,11 +90,11 @@ class Cone:
 
     @property
     def size(self) -> int:
-        """Number of unknowns."""
+        """Number of unknowns of the linear program."""
         return int(self.below.shape[1])
 
     def hold(self, rows: Sequence[int] | Integers, *, held: bool) -> None:
-        """Whether these rows of G bind."""
+        """Switch constraints on or off. rows: of G."""
         self.active[rows] = held
         self._program.hold(rows, held=held)
 
@@ -167,7 +168,7 @@ class Cone:
         return len(wrong)
 
     def row_of(self, columns: Sequence[int]) -> Floats:
-        """(size,) 1 at these unknowns."""
+        """A vector (size,) that is 1 at these unknowns and 0 elsewhere."""
         found = np.zeros(self.size)
         found[list(columns)] = 1.0
         return found

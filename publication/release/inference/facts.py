@@ -1,4 +1,5 @@
-"""What is public of a table: bounds of its reports and shares, over all releases that show it."""
+"""What is public about a table: bounds on its reports and shares, over all releases that show
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ROOT = "*"  # the root of every tree of `publication.aggregation`
 
 
 class TableVersion(NamedTuple):
-    """A table as one release has it. is_draft: that release is not published yet."""
+    """A table as one release shows it. is_draft: that release is not published yet."""
 
     table: ReleasedTable
     policy: ReleasePolicy
@@ -27,7 +28,7 @@ class TableVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class PublicTable:
-    """Arrays are (rows,). A row is hidden where `low` is NaN.
+    """What readers know of a table: bounds on its reports, and on the share in each row.
 
     reports: least and most that it may have; None: nothing is said of them.
     low, high: of the share before it was rounded.  loose: rows that can still be suppressed, and
@@ -56,7 +57,7 @@ class PublicTable:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name of the table in messages."""
         return table_name(self.key)
 
     @property
@@ -71,13 +72,13 @@ class PublicTable:
         return max(self.min_low, 2 * self.step)
 
     def suppressed(self, rows: Sequence[int] | Integers) -> PublicTable:
-        """Without the numbers of these rows."""
+        """A copy of the table in which these rows are suppressed."""
         low, high, loose = self.low.copy(), self.high.copy(), self.loose.copy()
         low[rows], high[rows], loose[rows] = np.nan, np.nan, False
         return replace(self, low=low, high=high, loose=loose)
 
     def withheld(self) -> PublicTable:
-        """Without a number."""
+        """A copy of the table that shows no number."""
         none = np.zeros(0)
         return replace(
             self, reports=None, cells=(), kinds=(), low=none, high=none, persons=none,
@@ -86,7 +87,7 @@ class PublicTable:
 
 
 def public_tables(versions: Iterable[TableVersion]) -> list[PublicTable]:
-    """Each table once, with all that any release shows of it. versions: oldest first."""
+    """Join all versions of each table into what is public about it. versions: oldest first."""
     by_key: dict[TableKey, list[TableVersion]] = defaultdict(list)
     for version in versions:
         by_key[version.table.key].append(version)
@@ -190,7 +191,7 @@ def _with_earlier(base: PublicTable, before: PublicTable) -> PublicTable:
 
 
 def leaves_of_rows(tables: Sequence[PublicTable]) -> list[list[frozenset[str]]]:
-    """For each table and row, the values that it is the sum of.
+    """For each row of each table, the values whose sum it is.
 
     A pool whose members are not named holds, of what lies under its node, all that is not shown by
     itself: the values that other tables name, and the rest, which bears the name of the node.
@@ -230,7 +231,7 @@ def _rows_of(table: PublicTable, universe: Mapping[str, None]) -> Iterator[froze
 
 
 def is_under(value: str, node: str, tree: Tree | str) -> bool:
-    """Whether a value, or a node, lies under a node of a tree of `publication.aggregation`."""
+    """Whether a value or node lies under a node, in a tree of `publication.aggregation`."""
     if value == node or not tree:
         return False
     if node == ROOT:

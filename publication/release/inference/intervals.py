@@ -1,4 +1,5 @@
-"""Which targets are known too well: many certified by one program, the others solved one by one."""
+"""Find the unpublished numbers that readers can infer too closely: one program certifies many as
+safe, the others are solved one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _SURE = 1e-3  # of the number 1, and in reports: a point with less says nothing,
 
 @dataclass(frozen=True)
 class Exposure:
-    """A target that a reader knows better than promised. tight: rows of G that tell it."""
+    """An unpublished number that a reader can infer more closely than promised. tight: rows of G
+    that reveal it."""
 
     target: Target
     interval: ValueRange
@@ -30,7 +32,7 @@ class Exposure:
 
     @property
     def width(self) -> float:
-        """Of the interval, in parts of the promised one."""
+        """Width of the interval that a reader can infer, in units of the promised width."""
         return (self.interval.high - self.interval.low) / self.target.width
 
 
@@ -52,7 +54,7 @@ class DisclosureJudge:
         self.add(targets)
 
     def add(self, targets: Iterable[Target]) -> None:
-        """Judge these, too."""
+        """Add unpublished numbers to those that are judged."""
         new = [target for target in dict.fromkeys(targets) if target not in self._place]
         for target in new:
             self._place[target] = len(self.targets)
@@ -69,7 +71,8 @@ class DisclosureJudge:
         self._has_table = np.array([one.table is not None for one in self.targets], dtype=bool)
 
     def certify(self) -> None:
-        """Settle what a few points show to be safe, each of them for as many as can be."""
+        """Find points that prove as many numbers as possible to be safe, without solving for
+        each."""
         cone = self.model.cone
         if len(self.targets) < _MANY:
             return
@@ -102,7 +105,8 @@ class DisclosureJudge:
         return [one for one in found if one is not None]
 
     def exposure(self, target: Target) -> Exposure | None:
-        """The exact interval of a target, unless it is safe.
+        """The exact interval that a reader can infer for a number, or None if the number is
+        safe.
 
         One that is safe for its lower end may be so no more when a number is suppressed; one whose
         interval is wide enough is not solved again.
@@ -127,12 +131,13 @@ class DisclosureJudge:
         return Exposure(target, interval, np.unique(np.concatenate(tight)))
 
     def interval(self, target: Target) -> ValueRange:
-        """The least and the largest value, from 0 without end where nobody can be there."""
+        """The least and the largest value that a number can have; from 0 without end where
+        nobody can be there."""
         low, high = (self._extreme(target, sign) for sign in (1.0, -1.0))
         return ValueRange(low[0] if low else 0.0, high[0] if high else np.inf)
 
     def can_be_none(self, target: Target) -> bool:
-        """Whether the least value is 0."""
+        """Whether a number can be 0, given all that is public."""
         if self._low[self._place[target]] <= EXACT:
             return True
         made = self._extreme(target, 1.0)

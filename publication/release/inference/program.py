@@ -1,4 +1,5 @@
-"""One linear program that HiGHS keeps: its objective and bounds change, its last basis is kept."""
+"""A linear program that HiGHS keeps in memory, so that each solution starts at the basis of the
+one before."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _ENDS = HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatu
 
 
 class ProgramSolution(NamedTuple):
-    """value: of the objective, -inf where it has no bound.  point: z.  duals: of the rows."""
+    """The solution of a linear program. value: of the objective, -inf where it has no bound.
+    point: z. duals: of the rows."""
 
     value: float
     point: Floats
@@ -58,7 +60,7 @@ class LinearProgram:
         self._width = len(most)
 
     def add_sum(self, columns: Sequence[int]) -> int:
-        """One more unknown, which is the sum of these; its column."""
+        """Add an unknown that equals the sum of some others; return its column."""
         highs, empty = self._highs, np.zeros(0, dtype=np.int32)
         own = int(highs.getNumCol())
         _check(highs.addCol(0.0, 0.0, kHighsInf, 0, empty, np.zeros(0)))
@@ -73,12 +75,12 @@ class LinearProgram:
         _check(self._highs.changeColsCost(len(cost), columns, cost))
 
     def fix(self, column: int, value: float | None) -> None:
-        """Hold an unknown at a value; None: let it be anything from 0."""
+        """Fix an unknown at a value; None removes the fixing (any value from 0)."""
         ends = (0.0, kHighsInf) if value is None else (value, value)
         _check(self._highs.changeColBounds(column, *ends))
 
     def hold(self, rows: Sequence[int] | Integers, *, held: bool) -> None:
-        """Whether these rows, of the first ones, bind."""
+        """Switch some of the first (inequality) rows on or off."""
         for row in rows:
             _check(self._highs.changeRowBounds(int(row), -kHighsInf, 0.0 if held else kHighsInf))
 

@@ -54,7 +54,8 @@ class InferredNumber:
 
 @dataclass
 class Protected:
-    """tables: by key, as they may be shown.  findings: what nothing in the draft can hide.
+    """The result of protecting a draft. tables: by key, as they may be published. findings: what
+    nothing in the draft can hide.
 
     widened: numbers that contradicted others, and were taken less exactly.
     """
@@ -92,7 +93,8 @@ def _findings_of(table: PublicTable) -> Iterator[InferredNumber]:
 
 
 def components_of(tables: Iterable[PublicTable]) -> Iterator[Component]:
-    """Tables of one metric that share atoms, each set of them by itself."""
+    """Group the tables of one metric into components: tables that share persons and days,
+    directly or through others."""
     by_metric: dict[str, list[PublicTable]] = defaultdict(list)
     for table in tables:
         by_metric[table.key[0]].append(table)
@@ -115,7 +117,8 @@ def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[in
 
 
 def assume_nobody_left(component: Component) -> None:
-    """Take what is left beside parts to hold nobody, wherever the numbers of reports allow it.
+    """Assume that nobody is in a whole beside its published parts, wherever the numbers of
+    reports allow it.
 
     A reader knows whether regions are all regions; the tables do not say. The stronger reader is
     the one who does. `component.empty` says which atoms may be taken so, and is set to which are.

@@ -1,4 +1,5 @@
-"""Tables that share nobody with another one: one sum and its parts, in closed form."""
+"""Inference from tables that share no persons with another table: one sum and its parts, in
+closed form."""
 
 from __future__ import annotations
 

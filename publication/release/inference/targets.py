@@ -1,4 +1,4 @@
-"""What must not be known: numbers that are not shown, and how wide their intervals are to be."""
+"""The unpublished numbers to protect, and how wide a reader's interval for each must be."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ValueRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """Reports of some atoms, or the share of some values among them.
+    """A number to protect: the reports of some atoms, or the share of a value among them.
 
     table: that withholds it; None for what no table is of, but a table less parts of it tells.
     """
@@ -38,7 +38,7 @@ class Target:
     shown_from: float
 
     def is_safe(self, found: ValueRange) -> bool:
-        """Whether an interval is as wide as promised.
+        """Whether a reader's interval for the number is as wide as promised.
 
         Reports of a withheld table: from 0 to the floor at least, so that a reader who takes its
         symbol for few reports learns nothing else; or surely as many as the floor, as a table has
@@ -55,7 +55,8 @@ class Target:
         return high - low >= self.width - EXACT
 
     def is_high(self, low: float) -> bool:
-        """Whether the lower end is one that the policy would show, however wide the interval."""
+        """Whether the lower end is one that the policy would publish, which makes the number
+        safe whatever its width."""
         if self.kind == "reports":
             return low >= self.width - EXACT
         return self.table is None and low >= self.shown_from - EXACT
@@ -70,7 +71,8 @@ def withheld_reports(component: Component) -> Iterator[Target]:
 
 
 def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -> Iterator[Target]:
-    """Shares of a table that it hides: its rows without a number, and values that others name.
+    """The shares of a table that it does not show: suppressed rows, and values that only other
+    tables name.
 
     naming: for each value, the tables that show it by itself, as bits.
     """
@@ -98,7 +100,7 @@ def hidden_row(component: Component, table: int, row: int) -> Target:
 
 
 def naming_tables(component: Component) -> dict[str, int]:
-    """For each value, the tables that show it by itself, as bits."""
+    """For each value, a bit mask of the tables that show it in a row of its own."""
     found: dict[str, int] = {}
     for index, table in enumerate(component.tables):
         for row in np.flatnonzero(~table.hidden).tolist():
@@ -109,7 +111,7 @@ def naming_tables(component: Component) -> dict[str, int]:
 
 
 def untabled_unions(component: Component) -> list[tuple[int, ...]]:
-    """Atoms, and what is left of a table without its parts, where no table is of them.
+    """Groups of atoms that no table covers but that a table less its parts reveals.
 
     Parts of a table are those with the same further strata, and as many windows of it as do not
     share days.
@@ -160,7 +162,7 @@ def untabled_reports(component: Component) -> Iterator[Target]:
 def untabled_shares(
     component: Component, reports: Sequence[Target], naming: Mapping[str, int]
 ) -> Iterator[Target]:
-    """Shares of every value that is shown by itself, among those that surely are some."""
+    """Shares of every value that some table shows, in the groups of atoms that no table covers."""
     width = min(table.width for table in component.tables)
     least = min(table.min_low for table in component.tables)
     for leaf, mask in naming.items():
