@@ -23,7 +23,7 @@ class DomainError(PublicationError):
 
 
 class TableError(PublicationError):
-    """A table that does not fit what was declared of it."""
+    """A table does not have the form or the values that were declared for it."""
 
 
 class BudgetError(PublicationError):
@@ -31,11 +31,11 @@ class BudgetError(PublicationError):
 
 
 class PolicyError(PublicationError):
-    """A release policy that cannot be used, or something that it does not allow."""
+    """A release policy cannot be used, or forbids what is asked."""
 
 
 class EngineError(PublicationError):
-    """A program in another environment that is not there, or failed."""
+    """A program in another Python environment is missing, or failed."""
 
 
 class ReleaseError(PublicationError):
@@ -43,4 +43,4 @@ class ReleaseError(PublicationError):
 
 
 class VerificationError(PublicationError):
-    """A release that is not what its manifest, or its signature, says."""
+    """A release does not match its manifest, or its signature is wrong."""

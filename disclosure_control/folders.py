@@ -28,7 +28,8 @@ def check_new_folder(folder: Path, what: str) -> None:
 
 @contextmanager
 def new_folder(folder: Path, what: str) -> Iterator[Path]:
-    """A folder beside `folder` to write into; it gets the name at the end, if nothing failed.
+    """Yield a temporary folder beside `folder`; it is renamed to `folder` at the end, if nothing
+    failed.
 
     Raises ReleaseError as `check_new_folder`, and where the disk refuses.
     """

@@ -1,4 +1,4 @@
-"""Names of types."""
+"""Type aliases for arrays and tables."""
 
 from typing import TypeAlias
 

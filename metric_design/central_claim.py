@@ -1,4 +1,5 @@
-"""What a metric may claim against those who see only published counts, and when nothing at all."""
+"""The epsilon that a metric may claim against readers of published counts, or why it may claim
+none."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ FORGED_SHARE = 0.1  # of a cohort's reports, where nobody says how many an attac
 
 @dataclass(frozen=True, slots=True)
 class CentralClaim:
-    """A bound against readers of published counts, with its conditions.
+    """A bound on what readers of published counts learn, with its conditions.
 
     epsilon: nats, for `reports` of one value.  delta: chance with which it may fail.
     crowd: honest reports in the smallest cohort on which it rests.

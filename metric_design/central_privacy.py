@@ -1,4 +1,4 @@
-"""What those learn who see only published counts, if the collector adds honestly.
+"""The epsilon against those who see published counts alone, if the collector adds honestly.
 
 A cohort's counter of a bit is the sum of its reports' bits. All permanent bits of all other devices
 are given to the observer. Each of their reports is, with probability c = q2 + 1 - p2, a coin that
@@ -40,7 +40,8 @@ def central_epsilon(
     single_bit: bool = False,
     symbol: bool = False,
 ) -> float:
-    """Bound for what published counts tell of a device's value, in nats, except for `delta`.
+    """Bound what published counts tell about a device's value, in nats, except with probability
+    `delta`.
 
     It hides the value, not participation, and not from the collector, its host, disk or backups.
 

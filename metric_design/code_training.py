@@ -23,7 +23,7 @@ def train_code(
     lower_case: bool = True,
     min_occurrences: int = MIN_OCCURRENCES,
 ) -> PrefixCode:
-    """A code in which strings such as `values` are short.
+    """Train a prefix code in which strings such as `values` are short.
 
     Probabilities of a byte by the `order` bytes before it, each context smoothed by the shorter
     one (Witten and Bell 1991, method C); a Huffman code of each context.

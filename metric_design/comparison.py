@@ -1,4 +1,4 @@
-"""Other mechanisms for the same devices, values and lifetime epsilon, side by side."""
+"""Compare mechanisms for the same devices, values and lifetime epsilon."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _SIGNIFICANT = 4  # digits of an epsilon of a design, rounded down
 
 @dataclass(frozen=True)
 class Design:
-    """Parameters, and what they show.
+    """The parameters of a planned metric, and the smallest share that they can show.
 
     kind: of the metric.  setting: what is decoded at once.  infinity, one: epsilons of a value
     and of a report from which the mechanism was made, in nats.  unlisted: tau.
@@ -55,14 +55,14 @@ class Design:
 
     @property
     def params(self) -> RapporParams:
-        """Of the metric."""
+        """The metric's RapporParams."""
         return self.setting.params
 
 
 def solve(
     request: PlanRequest, population: Population, progress: Progress = silent
 ) -> tuple[PlanRequest, Design, Unknown]:
-    """Find the missing number, and the best design with it.
+    """Solve for the missing number of a plan, and choose the best design with it.
 
     Args:
         request: with at most one number missing of those that decide.

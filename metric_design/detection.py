@@ -1,4 +1,4 @@
-"""How probable it is that a value of a given share is found: first-order theory of the decoder.
+"""The probability that a value of a given share is found: first-order theory of the decoder.
 
 Bonferroni's rule finds a value whose score is above the quantile of level alpha / candidates. With
 a bit of its own (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters and with
@@ -34,7 +34,7 @@ LEAST_SHARE = 1e-12
 
 @dataclass(frozen=True)
 class PlanSetting:
-    """What is decoded at once: a window of one metric.
+    """The window of a metric whose decoding is predicted.
 
     params: of the metric.  devices: that report in it.  reports_each: reports of one value that
     each of them sends in the window.  candidates: values looked for, at error rate `alpha` for
@@ -106,7 +106,8 @@ def information(setting: PlanSetting, unlisted: float = 0.0) -> float:
 
 
 def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> float:
-    """tau: the sum of squared shares that a fit with these values present leaves in the noise.
+    """Predict tau, the sum of squared errors of shares that the fit of the other values leaves
+    as noise.
 
     Args:
         setting: what is decoded.
@@ -199,7 +200,7 @@ def _needed(setting: PlanSetting) -> float:
 
 
 def can_be_found(setting: PlanSetting) -> bool:
-    """Whether any p-value reaches the level that the list asks for."""
+    """Whether any p-value can be small enough to pass the correction for the whole list."""
     return setting.params.scheme.own_bits or math.isfinite(_needed(setting))
 
 
@@ -271,7 +272,7 @@ def visible_share(
 def expected_found(
     setting: PlanSetting, shares: Floats, unlisted: float = 0.0
 ) -> tuple[float, Floats]:
-    """Expected number found of a population of these shares, and the chance of each, (n,)."""
+    """Expected number of values found, and the probability of each to be found, (n,)."""
     left = interference(setting, shares, unlisted)
     chances = detection(setting, shares, left, clear(setting, shares, left))
     return float(chances.sum()), chances

@@ -1,4 +1,5 @@
-"""What few cohorts prevent: p-values that cannot be small, and candidates that look like a value.
+"""Limits of few cohorts: p-values that cannot be small, and candidates that cannot be told from
+a value.
 
 A p-value of the decoder is at least the chance that a string nobody holds sets the same bits in
 every cohort. Where that chance is near the level asked for, or above it, even a large score is not
@@ -79,7 +80,7 @@ def _deviate(estimate: float, others: Floats, random: RandomString) -> float:
 
 
 def unmistaken(params: RapporParams, candidates: int, standing_out: int) -> float:
-    """Probability that no other candidate looks like a given value.
+    """Probability that the fit can tell a given value from every other candidate.
 
     One does if, in a single cohort, it sets a bit of the value and no bit that is not of some value
     that stands out: Poisson, for independent strings. 1 for several cohorts.
@@ -99,7 +100,7 @@ def unmistaken(params: RapporParams, candidates: int, standing_out: int) -> floa
 
 
 def few_cohorts_sentence(params: RapporParams, clear: float) -> str | None:
-    """Say which values are not found however frequent they are; None where next to none.
+    """Say how many values are not found however frequent they are; None where next to none.
 
     Args:
         params: of the metric.

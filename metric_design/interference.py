@@ -1,4 +1,5 @@
-"""What the values of a list leave in each other's way: the fixed point of the decoder's fit.
+"""How much the errors in the other values of a list add to the noise of each: the fixed point of
+the decoder's fit.
 
 The fit takes a value away as far as it believes in it, under a prior of shares that is learnt from
 the same data (docs/method.md). What it leaves is the square of its error, and the sum of these over
@@ -56,7 +57,8 @@ def settled_sum(
     *,
     full: bool,
 ) -> float:
-    """Sum of squared shares that a fit with these values present leaves in the noise.
+    """Sum of squared errors of shares that the decoder's fit leaves as noise, at its fixed
+    point.
 
     Args:
         variance_of: of an estimate, given that sum.

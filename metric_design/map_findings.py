@@ -1,4 +1,4 @@
-"""What `rappor metrics check` says of maps: how far they will be off, and by which mode least."""
+"""What `rappor metrics check` says about maps: how far they will be off, and which mode is best."""
 
 from __future__ import annotations
 

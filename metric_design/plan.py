@@ -35,7 +35,7 @@ USUAL_LIFE = 6.0
 
 @dataclass(frozen=True)
 class Labels:
-    """What the metric is called, and who answers for it."""
+    """Name, description, owner and expiry of the planned metric, for `metrics.toml`."""
 
     name: str
     description: str
@@ -45,7 +45,8 @@ class Labels:
 
 @dataclass(frozen=True)
 class Trust:
-    """Of the claim against readers of published counts. delta: chance that it fails.
+    """Assumptions behind the claim against readers of published counts. delta: chance that it
+    fails.
 
     forged: share of a cohort's reports that an attacker may have made.
     """
@@ -100,16 +101,17 @@ class Plan:
 
     @property
     def risk(self) -> Risk:
-        """What a device can tell about the metric."""
+        """How much a device's reports can tell about it, as a Risk."""
         return risk_of(self.metric)
 
     @property
     def in_words(self) -> str:
-        """What a device can tell, by an answer, in a life, and by the whole sequence."""
+        """Say in words how much a device tells by one answer, in its life, and by the whole
+        sequence of answers."""
         return risk_text(self.metric)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The plan as plain values, for JSON."""
         params = self.metric.params
         mechanism = params.to_dict()
         names = ("encoding", "num_bits", "num_hashes", "num_cohorts")
@@ -151,7 +153,8 @@ def make_plan(
     budget: float | None = None,
     progress: Progress = silent,
 ) -> Plan:
-    """Solve, and say what follows.
+    """Solve for the missing number, and work out all that follows for the metric: epsilons,
+    risks, comparison.
 
     Args:
         request: with at most one deciding number missing.

@@ -27,7 +27,7 @@ class Sampled:
 
 
 def render_plan(plan: Plan, sampled: Sampled | None = None, findings: Sequence[str] = ()) -> str:
-    """The page as text.
+    """Render the plan as one HTML page to print and sign.
 
     Args:
         plan: what is shown.
@@ -41,7 +41,7 @@ def render_plan(plan: Plan, sampled: Sampled | None = None, findings: Sequence[s
 
 
 def number(value: float) -> str:
-    """A number as people write it."""
+    """Format a number for people."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Who is expected to hold what: Zipf's law, a list of shares, or the result of a decoding."""
+"""The expected shares of values: Zipf's law, a list of shares, or the result of a decoding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def zipf_population(exponent: float) -> Population:
 
 
 def given_population(shares: Floats) -> Population:
-    """The same shares whatever the list."""
+    """A population with these shares, whatever the length of the candidate list."""
     return lambda candidates: np.asarray(shares[:candidates])
 
 

@@ -27,7 +27,8 @@ class Losses(NamedTuple):
 def on_grid(
     losses: Sequence[float], upper: Sequence[float], lower: Sequence[float], times: int
 ) -> Losses:
-    """Split each mass between the grid's points beside its loss, so that P and Q both keep it.
+    """Round a distribution of privacy losses to a grid: split each mass between the two nearest
+    points so that P and Q both keep their sums.
 
     times: how often it is to be composed; the step is 1/8 of the deviation of a loss or less.
     """
@@ -51,13 +52,13 @@ def on_grid(
 
 
 def turned_round(one: Losses) -> Losses:
-    """Q against P: the loss of each point changes its sign."""
+    """The privacy losses of Q against P in place of P against Q: each changes its sign."""
     first = -(one.first + len(one.upper) - 1)
     return Losses(one.step, first, one.lower[::-1], one.upper[::-1])
 
 
 def composed(parts: Sequence[tuple[Losses, int]], slack: float) -> Losses:
-    """Sums of independent losses: each of `parts` as often as it says; their steps are equal."""
+    """The distribution of a sum of independent losses; all grids must have the same step."""
     step = parts[0][0].step
     low = _farthest([(turned_round(one), times) for one, times in parts], slack)
     first, last = -low, _farthest(parts, slack)

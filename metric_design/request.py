@@ -1,4 +1,4 @@
-"""What a plan is asked: numbers that are known, at most one that is not."""
+"""The numbers that a plan is given; at most one of the deciding ones is missing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PlanRequest:
 
     @property
     def encoding(self) -> Encoding | None:
-        """Of the kind; None where the kind is to be chosen."""
+        """The encoding of the kind that was asked for; None where the kind is to be chosen."""
         if self.kind not in kind_names():
             return None
         return encoding_named(kind_named(self.kind).encodings[0])
@@ -96,7 +96,7 @@ class PlanRequest:
 
     @property
     def single_bit(self) -> bool:
-        """Whether the report is one bit."""
+        """Whether a report is one bit."""
         return self.encoding is not None and self.encoding.single_bit
 
     @property

@@ -1,4 +1,4 @@
-"""What a reviewer should know before a `metrics.toml` ships. Not needed on a device."""
+"""The findings of `rappor metrics check` about a metrics file. Not needed on a device."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that `rappor metrics check` has to say about one metric."""
+    """A remark, warning or error of `rappor metrics check` about one metric."""
 
     level: Literal["error", "warning", "note"]
     metric: str
@@ -43,7 +43,7 @@ class Finding:
 def check_metrics(
     file: MetricsFile, *, today: date, population: int | None = None
 ) -> Iterator[Finding]:
-    """What a reviewer should know before the file ships.
+    """Yield all findings about a metrics file, before it ships.
 
     population: number of devices expected to report, for the warnings about tracking.
     """
@@ -116,7 +116,7 @@ def _web(metric: Metric, today: date) -> Iterator[Finding]:
 
 
 def equations(metric: Metric) -> int:
-    """How many free numbers the counters of a metric hold: what a map can be made of at most."""
+    """Number of free counts that a metric's counters hold: a map can have no more free cells."""
     params = metric.params
     symbols = params.scheme.symbols
     return params.num_cohorts * (params.num_bits - 1 if symbols else params.num_bits)
@@ -288,7 +288,8 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
 
 
 def crowd_of(metric: Metric, population: int | None) -> int:
-    """Devices that share what is public of each: those of a population, else as many as should."""
+    """Number of devices that share what is public about each one (cohort, level): from the
+    population, or else as many as recommended."""
     if population is None:
         return CROWD
     levels = 1 if metric.location is None else len(metric.location.grid.levels)

@@ -1,4 +1,4 @@
-"""What a reviewer should know of an association. Not needed on a device."""
+"""Findings of `rappor metrics check` about an association. Not needed on a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reviewer should know of a metric of numbers. Not needed on a device."""
+"""Findings of `rappor metrics check` about a metric of numbers. Not needed on a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ WIDE_MEAN = 0.1  # of the range
 
 
 def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:
-    """Levels and messages. population: devices that report in a period, where it is known."""
+    """Yield (level, message) about a metric of numbers. population: devices that report in a
+    period, where it is known."""
     number, params = metric.details, metric.params
     replicates = params.num_cohorts // number.stride(params.num_bits)
     if number.mode == "memo" and replicates < 2:

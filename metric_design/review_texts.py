@@ -1,4 +1,4 @@
-"""What a reviewer should know of the texts of a metric. Not needed on a device."""
+"""Findings of `rappor metrics check` about the texts of a metric. Not needed on a device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def findings(metric: Metric) -> Iterator[tuple[Literal["error", "warning"], str]]:
-    """Levels and messages: texts that no page shows as they are, a fallback without a name."""
+    """Yield (level, message): texts with characters that no page shows as they are, an empty
+    fallback."""
     for key in ("description", "owner"):
         text = getattr(metric, key)
         if not all(character.isprintable() or character in "\n\t" for character in text):

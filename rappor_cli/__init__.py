@@ -1,1 +1,1 @@
-"""The `rappor` command: thin. Each sub-command loads its own package when it is called."""
+"""The `rappor` command. Each sub-command imports its own package only when it is called."""

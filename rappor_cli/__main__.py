@@ -13,7 +13,7 @@ _STOPPED = 130  # what shells give for a program that Ctrl-C ended
 
 
 def run() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, _stop)
     from rappor_cli.main import main

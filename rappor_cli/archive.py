@@ -1,4 +1,4 @@
-"""`rappor archive`: raw reports in Parquet files, and sums over them."""
+"""`rappor archive`: move raw reports into Parquet files, and sum them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of `rappor archive` mean."""
+"""Parse the options of `rappor archive`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def window_of(first: str | None, last: str | None, week: str | None) -> Window:
 
 
 def numbers_of(text: str) -> set[int]:
-    """`0-3,7` as a set."""
+    """Parse a list of numbers and ranges such as `0-3,7` into a set."""
     found: set[int] = set()
     for piece in text.split(","):
         low, _, high = piece.strip().partition("-")
@@ -60,7 +60,7 @@ def label_of(
     days: tuple[date | None, date | None],
     keep_days: int | None,
 ) -> tuple[PartLabel, Any]:
-    """What is imported, and the metric that declares it if one does."""
+    """The label of an imported part, and the metric that declares it, if one does."""
     if (metrics is None) == (params is None):
         raise typer.BadParameter("name --metrics metrics.toml or --params params.csv")
     if (days[0] is None) != (days[1] is None):

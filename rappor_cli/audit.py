@@ -1,4 +1,4 @@
-"""`rappor audit`: does a client keep what its metrics promise?"""
+"""`rappor audit`: check that a client keeps what its metrics promise."""
 
 from __future__ import annotations
 

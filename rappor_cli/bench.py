@@ -1,4 +1,4 @@
-"""`rappor bench`: run the benchmarks of the source repository, and put them on one page."""
+"""`rappor bench`: run the benchmarks of the source repository and write them to one page."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _write(markdown: Path, parts: list[Part]) -> None:
 
 
 def machine() -> BenchMachine:
-    """Describe where this runs."""
+    """Describe this machine: processor, memory, system, versions of libraries."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return BenchMachine(
         processor=_processor(),

@@ -1,4 +1,5 @@
-"""The one form of every benchmark: ours beside a named rival, measured in turn in the same run.
+"""The record format of all benchmarks: our figure beside that of a named rival, from the same
+run.
 
 A script of `benchmarks/` prints comparisons and writes them as JSON lines; `rappor bench` puts
 those of all scripts on one page.
@@ -31,7 +32,7 @@ target is the ratio (or, without a rival, the figure) that the project holds its
 
 
 class Spread(NamedTuple):
-    """A median and what lies around it."""
+    """A median with its quartiles."""
 
     low: float
     middle: float
@@ -40,7 +41,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One line.
+    """One measured line of a benchmark: our figures and those of a rival.
 
     part: the script.  name: what was measured.  unit: of both figures.
     ours, theirs: a figure for each round; `theirs` of `rival`, or none.  more: more is better.
@@ -60,7 +61,8 @@ class Comparison:
 
     @property
     def ratio(self) -> Spread | None:
-        """How many times as good ours is; None without a rival, or where one figure is 0."""
+        """How many times better our figure is than the rival's; None without a rival, or where
+        one figure is 0."""
         if not self.ours or not self.theirs or min(*self.ours, *self.theirs) <= 0:
             return None
         paired = len(self.ours) == len(self.theirs)
@@ -72,7 +74,7 @@ class Comparison:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target is; None where there is none, or nothing was measured."""
+        """Whether the target was reached; None where there is none, or nothing was measured."""
         if self.target is None or not self.ours:
             return None
         if self.rival:
@@ -83,7 +85,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class BenchMachine:
-    """Where it was measured; versions: of libraries, by name."""
+    """The machine on which benchmarks ran; versions: of libraries, by name."""
 
     processor: str
     cores: int
@@ -95,7 +97,8 @@ class BenchMachine:
 
 @dataclass(frozen=True)
 class Part:
-    """One benchmark. command: that ran it.  date, load: when, and beside how much other work."""
+    """The results of one benchmark script. command: that ran it. date, load: when, and beside
+    how much other work."""
 
     name: str
     command: str
@@ -112,17 +115,17 @@ class Page:
     parts: tuple[Part, ...]
 
     def with_parts(self, machine: BenchMachine, parts: Sequence[Part]) -> Page:
-        """These parts in place of their earlier form, in the order of their names."""
+        """A copy of the page with these parts in place of their earlier results, sorted by name."""
         every = {part.name: part for part in (*self.parts, *parts)}
         return Page(machine, tuple(every[name] for name in sorted(every)))
 
     def to_json(self) -> str:
-        """Everything, for machines."""
+        """The whole page as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Page:
-        """What `to_json` wrote."""
+        """Read a page from the JSON that `to_json` writes."""
         told = json.loads(text)
         parts = tuple(
             Part(**part | {"comparisons": tuple(map(comparison, part["comparisons"]))})
@@ -131,7 +134,7 @@ class Page:
         return cls(BenchMachine(**told["machine"]), parts)
 
     def markdown(self) -> str:
-        """The page."""
+        """The page as Markdown text."""
         lines = [ABOUT, *_described(self.machine)]
         for part in self.parts:
             told = f"`{part.command}`, {part.date}, load average {part.load}."
@@ -142,12 +145,12 @@ class Page:
 
 
 def comparison(row: dict[str, Any]) -> Comparison:
-    """From JSON."""
+    """Read a Comparison from its JSON object."""
     return Comparison(**row | {name: tuple(row[name]) for name in ("ours", "theirs")})
 
 
 def line(one: Comparison) -> str:
-    """For a terminal."""
+    """One comparison as a line for the terminal."""
     name, ours, theirs, ratio, target, note = _cells(one)
     text = f"  {name}: {ours or 'not run'}"
     text += f"; {theirs}" if theirs else ""

@@ -1,4 +1,4 @@
-"""`rappor simulate decoder-calibration`: does the decoder keep its promises?"""
+"""`rappor simulate decoder-calibration`: measure the decoder's error rates and coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `rappor decode` that say which candidates to look for."""
+"""The options of `rappor decode` that choose the candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rappor close DAY`: close a day, and all before it, for good."""
+"""`rappor close DAY`: close a day and all earlier ones for good."""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ from rappor_core.params import HashFamily
 
 
 class MethodName(StrEnum):
-    """How shares are estimated."""
+    """Names of the methods that estimate shares (`--method`)."""
 
     CAVITY = "cavity"
     LASSO = "lasso"
 
 
 class CorrectionName(StrEnum):
-    """How many candidates are allowed for."""
+    """Names of the corrections for multiplicity (`--correction`)."""
 
     BONFERRONI = "bonferroni"
     HOLM = "holm"
@@ -52,7 +52,7 @@ class CorrectionName(StrEnum):
 
 
 class HashName(StrEnum):
-    """Hash families."""
+    """Names of the hash families (`--hash`)."""
 
     MMH3 = "mmh3"
     MD5 = "md5"

@@ -38,7 +38,7 @@ COLUMNS = ("metric", "first_day", "last_day", "reports", "detected", "folder", "
 
 @dataclass(frozen=True)
 class Farm:
-    """What is decoded, where to, and by whom."""
+    """What `rappor decode --all-metrics` decodes, where it writes, and which workers run it."""
 
     files: tuple[Path, ...]
     collector: str | None
@@ -72,7 +72,8 @@ class Farm:
 
 
 def decode_all(farm: Farm, as_json: bool) -> None:
-    """Decode, write each window's files as they come, and print what each worker did."""
+    """Decode all windows, write each window's files as they are ready, and print what each
+    worker did."""
     tasks, output = farm.tasks(), farm.output or Path()
     if not tasks:
         raise DecodeError("no window of any metric was found")

@@ -34,7 +34,8 @@ _TAKEN = _LISTS | {
 
 
 def refuse_others(context: typer.Context, joint: tuple[str, str] | None) -> None:
-    """Refuse, by name, the options that go with --joint alone, or not with it."""
+    """Refuse options of `rappor decode` that need `--joint`, or that do not go with it; the
+    message names them."""
     for option in context.command.params:
         source = context.get_parameter_source(str(option.name))
         given = source is not None and source.name != "DEFAULT"
@@ -55,7 +56,8 @@ def decode_joint(
     options: DecodeOptions,
     output: Path | None,
 ) -> KindAnswer:
-    """Find what links the two at the collector, or in files, and decode it."""
+    """Find the association or pair metric of two metrics, at the collector or in files, and
+    decode it."""
     if collector:
         counts = fetch_joint(collector, of, *window)
     elif files:

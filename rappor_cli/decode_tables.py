@@ -1,4 +1,4 @@
-"""What `rappor decode` prints: notes, then a table, or JSON for machines."""
+"""Print the result of `rappor decode`: notes and a table, or JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def print_decoding(decoding: Decoding, output: Path | None, as_json: bool) -> No
 
 
 def print_series(series: Series, output: Path | None, as_json: bool) -> None:
-    """Of each value the first and last share, and the smallest corrected p of a change."""
+    """Print for each value its first and last share and the smallest corrected p-value of a
+    change."""
     if as_json:
         content = results(series.whole) | {"series": series_rows(series)}
         print(json.dumps(content, allow_nan=False, default=str))
@@ -48,7 +49,7 @@ def print_series(series: Series, output: Path | None, as_json: bool) -> None:
 
 
 def print_answer(answer: KindAnswer, output: Path | None, as_json: bool) -> None:
-    """What a kind's own decoder found: notes, its tables, the files."""
+    """Print what the decoder of a kind (numbers, pairs) found: notes, tables, names of files."""
     if as_json:
         print(json.dumps(answer.content, allow_nan=False))
         return

@@ -43,12 +43,12 @@ ROWS_SHOWN = 24
 
 
 class DemoError(RapporError):
-    """The demo could not do what it shows."""
+    """The demonstration cannot be carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One decoded metric and where its report stands."""
+    """A metric that the demo decoded, and the path of its report."""
 
     question: DemoMetric
     decoding: Decoding

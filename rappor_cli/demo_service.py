@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 
 class DemoServiceError(RapporError):
-    """The service of the demo could not do what it shows."""
+    """The demo cannot prepare or start its decoder service."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def serve_until_interrupted(prepared: Prepared, say: Say, port: int) -> None:
 
 
 def command_text(output: Path, port: int) -> str:
-    """What serves the prepared database."""
+    """The command line that serves the database which the demo prepared."""
     return f"rappor decoder serve --database sqlite:///{output / FILE} --port {port}"
 
 

@@ -33,7 +33,7 @@ from rappor_core.aggregate import Aggregate
 
 
 class MapMethodName(StrEnum):
-    """How a map is made of the estimates."""
+    """Names of the methods that make a map from estimates (`--method`)."""
 
     FIELD = "field"
     HIERARCHY = "hierarchy"
@@ -139,7 +139,8 @@ class StoredWindows:
     split: SplitName
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """As LocationSource. Raises RapporError of the collector, and DecodeError."""
+        """Read the aggregates of a location metric. Raises RapporError of the collector, and
+        DecodeError."""
         from collector.domain.operations import COMMAND_LINE  # as in `opened`
 
         with opened(self.database) as service:

@@ -1,4 +1,4 @@
-"""What every experiment leaves: a table, a picture, and a manifest with seed and figures."""
+"""Write the files of an experiment: a table, a picture, and a manifest with seed and figures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ExperimentRun:
 
 @dataclass(frozen=True)
 class ExperimentOptions:
-    """What every experiment's command is told. seed: None: fresh draws.  output: folder."""
+    """Options that all experiments share. seed: None for fresh draws. output: folder."""
 
     seed: int | None
     output: Path
@@ -99,7 +99,8 @@ def show(outcome: ExperimentRun, seed: int, output: Path, *, as_json: bool) -> N
 
 
 def manifest_of(outcome: ExperimentRun, seed: int, picture: Path) -> dict[str, Any]:
-    """What was run with what, and every figure; null where one is not defined."""
+    """The manifest of an experiment: command, options, versions and every figure; null where one
+    is not defined."""
     return {
         "experiment": outcome.name,
         "seed": seed,

@@ -1,4 +1,4 @@
-"""What the simulations print alike: figures as a table, for a terminal or as in the docs."""
+"""Print the figures of simulations as a table for the terminal, as Markdown or as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rappor_cli.text import wide_console
 
 
 def known_names(given: Iterable[str] | None, names: Sequence[str], option: str) -> None:
-    """Raise BadParameter for a name given to an option that is none of its names."""
+    """Raise BadParameter if an option was given a name that does not exist."""
     unknown = sorted(set(given or ()) - set(names))
     if unknown:
         raise typer.BadParameter(f"{option} {unknown[0]!r} is not one of: {'; '.join(names)}")

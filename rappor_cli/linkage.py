@@ -1,4 +1,4 @@
-"""`rappor simulate batch-linkage`: what bodies of batches tell of the devices they come from."""
+"""`rappor simulate batch-linkage`: how well batches of one device can be linked."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _run(name: str, arguments: list[str], started: Callable[[], None] | None) ->
 
 
 def load(name: str) -> Any:
-    """The click command behind a name of COMMANDS; imports what it needs."""
+    """Import and return the click command of a name in COMMANDS."""
     module, attribute, _ = COMMANDS[name]
     return _as_command(getattr(import_module(module), attribute))
 

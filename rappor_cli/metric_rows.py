@@ -1,4 +1,4 @@
-"""Tables of `rappor metrics list`: what is collected, by whom, until when, and what it can tell."""
+"""The tables of `rappor metrics list`: kind, owner, last day and epsilons of each metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = list[str]
 
 
 def metric_rows(metrics: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """A row for each version of a metric, as a collector lists it."""
+    """Make a table row for each version of a metric that a collector lists."""
     return [
         [
             *(row["name"], row["definition"]["kind"], row["params_id"], row["state"]),
@@ -39,7 +39,8 @@ def metric_rows(metrics: Iterable[Mapping[str, Any]]) -> list[Row]:
 def association_rows(
     associations: Iterable[Mapping[str, Any]], metrics: Iterable[Mapping[str, Any]]
 ) -> list[Row]:
-    """A row for each version of an association; what both metrics can tell, together."""
+    """Make a table row for each version of an association, with the sum of both metrics'
+    epsilons."""
     known = {(row["name"], row["params_id"]): row["definition"] for row in metrics}
     rows = []
     for row in associations:
@@ -62,7 +63,8 @@ def window_text(served: Mapping[str, str] | None) -> str:
 
 
 def epsilon_text(epsilon: float) -> str:
-    """Nats, and by how much they may change odds; "?" where this program does not know."""
+    """An epsilon in nats with the factor by which it may change odds; "?" if this program does
+    not know it."""
     if math.isnan(epsilon):
         return "?"
     return "no bound" if math.isinf(epsilon) else f"{epsilon:.2f} (odds x{factor(epsilon)})"

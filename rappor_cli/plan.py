@@ -1,4 +1,4 @@
-"""`rappor plan`: which parameters, how many reports, what will be seen and what it costs."""
+"""`rappor plan`: choose parameters of a metric, and predict what they show and cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
 
 
 class KindName(StrEnum):
-    """Kinds that are planned."""
+    """Names of the kinds that `rappor plan` plans (`--kind`)."""
 
     AUTO = "auto"
     STRING = "string"
@@ -43,7 +43,7 @@ class KindName(StrEnum):
 
 
 class PeriodName(StrEnum):
-    """How often a device reports."""
+    """Names of reporting periods (`--period`)."""
 
     DAY = "day"
     WEEK = "week"

@@ -15,7 +15,7 @@ from simulations.experiments.plan_preview import Preview
 
 
 def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: Path | None) -> None:
-    """Print all of a plan; output: where its files are."""
+    """Print a plan. output: folder of its files, to name them."""
     console = Console()
     for line in _lines(made):
         console.print(plain(line), soft_wrap=True)

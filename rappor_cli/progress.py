@@ -24,7 +24,7 @@ LINE_SECONDS = 30.0  # between two lines of one stage
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how much of `total` is done; yields the function that is told of each further part."""
+    """Show a progress bar; yield the function to call with each further amount that is done."""
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(
         *columns, console=Console(stderr=True), disable=not sys.stderr.isatty()
@@ -35,7 +35,8 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def stage_bars(*, lines: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage of a job; yields the function that is told (stage, done, total).
+    """Show a progress bar for each stage of a job; yield the function to call with (stage, done,
+    total).
 
     lines: for jobs of many minutes: where stderr is no terminal, a line now and then.
     """

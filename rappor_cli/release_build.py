@@ -197,7 +197,8 @@ def keygen(
 def read_earlier(
     folders: list[Path] | None, public_keys: list[Path] | None, *, unsigned: bool
 ) -> list[Release]:
-    """Earlier releases, each verified by the signature of a key, or by its digests if told so."""
+    """Read and verify earlier releases: by the signature of a key, or by their digests alone if
+    `unsigned`."""
     if folders and unsigned == bool(public_keys):
         raise typer.BadParameter(
             "--earlier needs --public-key FILE of who signed it, or --unsigned-earlier"
@@ -218,7 +219,8 @@ def _read(source: str) -> list[CellTable]:
 
 
 def trees_of(given: list[str] | None, columns: list[str]) -> dict[str, Hierarchy]:
-    """The trees of COLUMN=FILE, by column. Wrong usage for a column that is not among them."""
+    """Parse COLUMN=FILE options into a tree for each column. Raises a usage error for an unknown
+    column."""
     trees = {name: Hierarchy.load(Path(file)) for name, file in map(name_and_value, given or [])}
     if unknown := set(trees) - set(columns):
         raise typer.BadParameter(f"--hierarchy of {min(unknown)!r}, which --columns does not name")

@@ -49,14 +49,14 @@ LEARNT = "learnt"
 
 
 class Engine(StrEnum):
-    """Who co-clusters."""
+    """Names of the programs that can co-cluster (`--engine`)."""
 
     OURS = "ours"
     KHIOPS = "khiops"
 
 
 class Publish(StrEnum):
-    """What is made of the clusters."""
+    """Names of the ways to publish clusters (`--publish`)."""
 
     NOTHING = "nothing"
     SYNTH = "synth"

@@ -1,4 +1,4 @@
-"""How many reports a device sent, as an option."""
+"""The options that say how many reports each device sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rappor reports export METRIC`: get the raw reports out, where a metric keeps them."""
+"""`rappor reports export METRIC`: export the raw reports of a metric that keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rappor simulate discovery`: strings found without a list, beside the ways of others."""
+"""`rappor simulate discovery`: find strings without a list, beside published methods."""
 
 from __future__ import annotations
 

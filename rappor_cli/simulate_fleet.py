@@ -1,4 +1,4 @@
-"""`rappor simulate fleet`: the counts of very many devices over weeks, and what is seen in them."""
+"""`rappor simulate fleet`: draw the counts of a very large fleet over weeks, and decode them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ HEADINGS = ("weeks", "reports", "devices", "repeats", "held", "found", "false", 
 
 @dataclass(frozen=True)
 class Listed:
-    """Values to look for, of which the first are held, with these shares, (V,)."""
+    """The candidate list of the simulation; its first V values are held, with these shares,
+    (V,)."""
 
     candidates: Candidates
     shares: Floats

@@ -32,7 +32,7 @@ def print_nulls(
     *,
     small: bool,
 ) -> None:
-    """Run the study and print it. style: json, markdown or table."""
+    """Run the study of false discoveries and print it. style: json, markdown or table."""
     known_names(kinds, tuple(KINDS), "--kind")
     total = len(settings) * populations * len(kinds or KINDS)
     with progress_bar("populations", total) as advance:

@@ -1,4 +1,4 @@
-"""Working on a collector's database directly, for who may read and write it anyway."""
+"""Commands that work on a collector's database directly, without HTTP and without a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who runs many tasks: the options of commands that may use processes or a Dask cluster."""
+"""The options of commands that run many tasks in processes or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class ExecutorName(StrEnum):
-    """Where tasks run."""
+    """Names of the executors (`--executor`)."""
 
     LOCAL = "local"
     DASK = "dask"
@@ -35,7 +35,8 @@ def pool_of(
     scheduler: str | None,
     preload: Sequence[str] = (),
 ) -> Callable[[Iterable[T]], Iterator[tuple[T, R]]]:
-    """What runs the tasks. Wrong usage for options that do not go together."""
+    """Make the function that runs tasks by the chosen executor. Raises a usage error for options
+    that do not go together."""
     if (executor is ExecutorName.DASK) != (scheduler is not None):
         raise typer.BadParameter("--executor dask and --scheduler tcp://HOST:PORT go together")
     if scheduler is not None:

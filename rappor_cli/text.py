@@ -11,7 +11,8 @@ _WIDTH = 320  # columns: no table of figures has more
 
 
 def plain(value: str) -> Text:
-    """Text without markup; what could steer a terminal or turn its writing is shown escaped."""
+    """Text for the terminal without markup; control characters and characters that change the
+    writing direction are shown escaped."""
     return Text(visible(value))
 
 
@@ -21,5 +22,6 @@ def print_note(text: str) -> None:
 
 
 def wide_console() -> Console:
-    """For tables of figures, which are not to be cut: wider than the terminal where they must."""
+    """A console that is as wide as a table of figures needs, wider than the terminal if it must
+    be."""
     return Console(width=max(Console().width, _WIDTH))

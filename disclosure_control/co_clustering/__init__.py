@@ -1,4 +1,5 @@
-"""Co-clustering of rows and values, and what is published by it: trees, classes, synthetic rows.
+"""Co-clustering of the rows and values of a table, and what may be published of it: trees,
+classes, synthetic rows.
 
 None of it carries an epsilon. `docs/publication.md` says what each protects against.
 """

@@ -68,7 +68,8 @@ class ClusterClasses:
         }
 
     def spread(self, rng: np.random.Generator) -> dict[str, list[str]]:
-        """Plain rows for measures: each draws one of the published parts, evenly."""
+        """Draw plain rows for the measures: each row takes one of its published parts, all
+        equally likely."""
         codes = np.empty_like(self.recoded.codes)
         for cluster in range(len(self.counts)):
             rows = np.flatnonzero(self.of_row == cluster)

@@ -61,7 +61,7 @@ class GridCost:
         )
 
     def prior(self, num_rows: int, num_columns: int) -> float:
-        """What depends on the numbers of groups alone."""
+        """The part of the cost that depends on the numbers of groups alone, in nats."""
         cells, pairs = num_rows * num_columns, self.num_pairs
         found = sum(np.log(self.num_values))
         found += self._partitions[0][num_rows] + self._partitions[1][num_columns]

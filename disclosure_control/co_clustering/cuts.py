@@ -1,4 +1,4 @@
-"""Where a column of numbers is cut into intervals."""
+"""Choose where a column of numbers is cut into intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _DIGITS = 4  # of a cut, if they suffice
 
 
 def quantile_cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
-    """Quantiles between neighbours in rank, without those that leave an interval empty.
+    """Cut a column at quantiles, midway between neighbours in rank; cuts that would leave an
+    interval empty are dropped.
 
     As many intervals as numbers have a cut between any two neighbours: more tell nothing further.
     """
@@ -22,7 +23,7 @@ def quantile_cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
 
 
 def joined_cuts(cuts: tuple[float, ...], numbers: Floats, floor: int) -> tuple[float, ...]:
-    """The cuts without those that leave an interval of fewer numbers than the floor."""
+    """Drop the cuts that leave an interval with fewer numbers than the floor."""
     counts = np.bincount(np.searchsorted(cuts, numbers, side="left"), minlength=len(cuts) + 1)
     kept, held, left = [], 0, len(numbers)
     for cut, count in zip(cuts, counts.tolist(), strict=False):

@@ -106,7 +106,8 @@ def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
 
 
 def merge_until_diverse(model: CoClustering, k: int, column: str, rule: DiversityRule) -> GroupGrid:
-    """As `merge_small_clusters`, with larger clusters until the parts of a column meet a rule.
+    """Merge clusters, as `merge_small_clusters` does, until each also meets a diversity rule in
+    one column.
 
     Raises TableError for a column that is not there, and a rule that one cluster does not meet.
     """
@@ -128,7 +129,7 @@ def merge_until_diverse(model: CoClustering, k: int, column: str, rule: Diversit
 
 @dataclass
 class Search:
-    """The table with what all grids over it share."""
+    """What all candidate grids of a table have in common, for the search of the cheapest one."""
 
     recoded: Recoded
     most_groups: int = MOST_GROUPS
@@ -195,7 +196,7 @@ class Search:
         return CoClustering(self.recoded, partition, start, merges)
 
     def is_by_class(self, rows: Integers) -> bool:
-        """Whether equal rows are in one group."""
+        """Whether every two equal rows are in the same group."""
         return bool((rows == rows[self.first_of_class][self.of_row]).all())
 
     def move_rows(self, rows: Integers, parts: Integers, least: int) -> Integers:

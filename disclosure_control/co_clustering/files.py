@@ -58,7 +58,8 @@ def grid_to_dict(model: CoClustering, grid: GroupGrid) -> dict[str, Any]:
 
 
 def write_table(table: Mapping[str, Sequence[str]], file: Path) -> None:
-    """Write CSV with a header; the file appears when it is whole. Raises OSError."""
+    """Write columns as a CSV file with a header; the file appears when it is complete. Raises
+    OSError."""
     with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(table)

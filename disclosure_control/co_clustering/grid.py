@@ -1,4 +1,4 @@
-"""What a co-clustering gives: a grid of groups of rows by groups of parts, and coarser ones."""
+"""The result of a co-clustering: a grid of row groups by part groups, and coarser grids."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GroupGrid:
 
 @dataclass(frozen=True)
 class CoClustering:
-    """The finest grid that was found, and the merges from it to one cell.
+    """The finest grid that the search found, and the merges that lead from it to one cell.
 
     partition: the groups of the rows (n,) and of the parts. cost: in nats. merges: in order.
     """
@@ -100,7 +100,8 @@ class CoClustering:
         return self.after(len(self.merges))
 
     def information(self, cost: float) -> float:
-        """The share of what the finest grid tells over one cell that a grid of this cost tells."""
+        """The share of the finest grid's gain over one cell that a grid of this cost keeps, from
+        0 to 1."""
         gain = self.null_cost - self.cost
         return (self.null_cost - cost) / gain if gain > 0 else 0.0
 

@@ -34,7 +34,8 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class LearntHierarchies:
-    """For each column, how it is cut into parts, and a tree of these parts.
+    """For each column, its cut into parts, and a tree of these parts that was learnt from the
+    rows.
 
     Cuts and trees are read off the rows: they tell of them, and carry no guarantee.
     """
@@ -50,11 +51,11 @@ class LearntHierarchies:
         return Recoded.encode(table, self.parts).to_table()
 
     def columns(self, weights: Mapping[str, float] | None = None) -> Columns:
-        """For `k_anonymity.anonymise`, which takes the recoded table with them."""
+        """The columns as `k_anonymity.anonymise` takes them, together with the recoded table."""
         return Columns(dict(self.trees), dict(weights or {}))
 
     def with_floor(self, table: Mapping[str, Sequence[str]], k: int) -> LearntHierarchies:
-        """The same trees, in which no union names what fewer than k rows of a table have.
+        """Copy the trees with labels that name no value which fewer than k rows of a table have.
 
         Of values the rare ones are named `other values` together; of intervals those that have no
         neighbour in the union with which they hold k rows. A leaf keeps its label: the k-anonymiser

@@ -1,4 +1,5 @@
-"""Khiops as another engine: in an environment of its own, since it needs another scikit-learn.
+"""Co-clustering by Khiops, which runs in a Python environment of its own, since it needs another
+scikit-learn.
 
 `set_up` makes the environment, `co_cluster_by_khiops` runs `khiops_program.py` in it, as a process.
 Its groups are taken, and the dendrogram above them is ours. The `bin` of the environment must be on
@@ -69,7 +70,7 @@ def set_up(folder: Path, package: str = PACKAGE) -> str:
 def co_cluster_by_khiops(
     recoded: Recoded, folder: Path, timeout: float | None = None
 ) -> CoClustering:
-    """The groups that Khiops finds, with the dendrogram above them.
+    """Co-cluster a table by Khiops, and build the dendrogram above the groups that it finds.
 
     Args:
         recoded: the pairs. Their numbers, not their labels, are written to a temporary folder.

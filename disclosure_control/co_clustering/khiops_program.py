@@ -1,4 +1,5 @@
-"""What runs in the environment of Khiops: pairs in, groups out. It imports nothing of ours.
+"""The program that runs in the Python environment of Khiops: it reads pairs and writes groups,
+and imports nothing of this project.
 
 Usage: python khiops_program.py FOLDER
 

@@ -28,7 +28,7 @@ class Partition:
 
     @property
     def axes(self) -> tuple[Integers, Integers]:
-        """Both."""
+        """The groups of the rows and the groups of the parts."""
         return self.rows, self.parts
 
 
@@ -46,7 +46,7 @@ class Merge:
 
 
 class Agglomeration:
-    """A grid on its way from its groups to one cell."""
+    """A grid that is merged step by step, from its groups down to one cell."""
 
     def __init__(self, cost: GridCost, counts: Integers, sizes: tuple[Integers, Integers]) -> None:
         """counts: (I, J) pairs of each cell. sizes: (I,) and (J,) values of each group."""
@@ -147,7 +147,7 @@ class Agglomeration:
 
 
 def best_cut(start: float, merges: Sequence[Merge]) -> int:
-    """How many merges give the least cost; the fewest among equals."""
+    """The number of merges after which the cost is least; the fewest where several are equal."""
     costs = np.array([start, *(merge.cost for merge in merges)])
     return int(costs.argmin())
 

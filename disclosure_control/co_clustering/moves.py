@@ -12,7 +12,8 @@ _LEAST_GAIN = 1e-7  # nats
 
 
 class AxisMoves:
-    """Moves of items of one axis; the groups of the other stand still.
+    """Moves of rows (or parts) between their groups, while the groups of the other axis stay as
+    they are.
 
     An item is one value, or several equal ones that move together. No move leaves a group with
     fewer values than `least`: emptying groups is for merges.

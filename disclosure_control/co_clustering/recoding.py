@@ -69,7 +69,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Values:
-    """The parts of a column of categories: its values, and one for all others.
+    """The parts of a column of categories: one for each named value, and one for all the others.
 
     other: the label of the last part, of every value that is not named; "": there is no such part.
     Raises TableError for no parts, or a double.
@@ -85,7 +85,7 @@ class Values:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The values, then that of the others."""
+        """Labels of the parts: the named values, then the label of all others."""
         return (*self.values, self.other) if self.other else self.values
 
     def encode(self, name: str, values: Sequence[str]) -> Integers:
@@ -102,7 +102,7 @@ class Values:
             ) from None
 
     def group_label(self, parts: Collection[int]) -> str:
-        """The values, joined."""
+        """The label of a group of parts: its values, joined."""
         return " | ".join(self.labels[part] for part in sorted(parts))
 
 
@@ -139,7 +139,7 @@ class Recoded:
 
     @property
     def num_rows(self) -> int:
-        """n."""
+        """Number of rows of the table, n."""
         return len(self.codes)
 
     @cached_property
@@ -149,7 +149,7 @@ class Recoded:
 
     @property
     def num_parts(self) -> int:
-        """Parts of all columns."""
+        """Number of parts of all columns together."""
         return self.starts[-1]
 
     @cached_property
@@ -262,7 +262,7 @@ def _values(column: Sequence[str], floor: int) -> Values:
 
 
 def free_label(label: str, taken: Collection[str]) -> str:
-    """The label, told apart from values and unions that read like it."""
+    """A label, changed if a value or a union of values already reads like it."""
     while label in taken:
         label += " (group)"
     return label

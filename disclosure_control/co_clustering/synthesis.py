@@ -56,7 +56,7 @@ def draw_numbers(
     ranges: Mapping[str, tuple[float, float]],
     rng: np.random.Generator,
 ) -> dict[str, list[str]]:
-    """Drawn rows with a number in place of each interval, drawn evenly within it.
+    """Replace each interval in drawn rows by a number drawn evenly within it.
 
     ranges: by column of numbers, its declared least and greatest number, which end the outer
         intervals: those of the data would tell of two persons. Where they and all cuts are whole,

@@ -1,4 +1,4 @@
-"""How rare the keys of a table are, where some of their values are missing."""
+"""How many rows share each key of a table, where some values of the keys are missing."""
 
 from disclosure_control.disclosure_risk.domain import Domain, load_domain
 from disclosure_control.disclosure_risk.missing_values import (

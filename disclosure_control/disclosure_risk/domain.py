@@ -18,7 +18,7 @@ Combination = dict[int, int]
 
 @dataclass(frozen=True)
 class Domain:
-    """What each column may hold.
+    """The declared values of each column, and the combinations of values that cannot be.
 
     modalities: by column, every value that it may hold, shown in the table or not.
     incoherent: combinations of values that cannot be; each names two columns or more.
@@ -62,7 +62,7 @@ class Domain:
                 raise DomainError(f"incoherent: {shown(name)} does not declare {shown(value)}")
 
     def select(self, columns: Sequence[str]) -> Domain:
-        """The same for some columns, in this order.
+        """Restrict the domain to some columns, in this order.
 
         A combination is kept when all its columns are: the others say nothing of these alone.
         Raises DomainError for a column that is not declared, or named twice.

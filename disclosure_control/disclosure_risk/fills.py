@@ -14,7 +14,7 @@ from disclosure_control.typing import Integers
 
 @dataclass
 class Work:
-    """What the searches of a table may cost together.
+    """A budget of computing steps that all searches over a table share.
 
     left: steps, each a compatible entry that is looked at once, with a fixed cost a branch.
     """

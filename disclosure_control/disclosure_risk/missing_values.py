@@ -1,4 +1,4 @@
-"""How many rows share a key, where some values were not determined: orthodox, OPTA, PESA.
+"""How many rows share a key where some values are missing, by three rules: orthodox, OPTA, PESA.
 
 A row's key is its values in the identifying columns. With missing values the usual count
 (`orthodox`) lets them agree with everything, which makes keys look more frequent than they are.
@@ -33,14 +33,14 @@ MAX_DENSE_KEYS = 2**22
 
 @dataclass(frozen=True)
 class RiskReport:
-    """frequencies: (N,) for each row, the rows that may share its key, itself among them."""
+    """How many rows may share the key of each row. frequencies: (N,), the row itself counted."""
 
     method: str
     frequencies: Integers
 
     @property
     def minimum(self) -> int:
-        """The level that the table attains: it is `minimum`-anonymous by this method."""
+        """The smallest frequency: the table is `minimum`-anonymous by this method."""
         return int(self.frequencies.min())
 
     def rows_below(self, k: int) -> Integers:

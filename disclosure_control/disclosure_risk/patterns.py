@@ -53,7 +53,8 @@ def find_patterns(codes: Integers, sizes: Sequence[int]) -> Patterns:
 
 
 def number_keys(tables: Sequence[Integers], sizes: Sequence[int]) -> list[Integers]:
-    """Number rows of several tables, equal rows alike: mixed radix, compressed where it overflows.
+    """Give the rows of several tables integer numbers, the same number for equal rows (mixed
+    radix, compressed where it overflows).
 
     tables: each (rows, columns), values in [0, size).
     """

@@ -1,4 +1,4 @@
-"""What each k loses, and which to take."""
+"""The information loss for each k, and the choice of a k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Trees of values, intervals of numbers, and what it costs to fuse rows.
+"""Columns that can be generalised (trees of values, intervals of numbers), and the cost of
+fusing their rows.
 
 The distance of a value to a fused one is 0 where they are equal, else the height of the fused node
 over the height of its tree; for numbers, the width of the fused interval over the range of the
@@ -66,7 +67,7 @@ class Hierarchy:
 
     @property
     def height(self) -> int:
-        """Levels above the leaves."""
+        """Number of levels above the leaves."""
         return len(self.paths[0]) - 1
 
     @cached_property
@@ -81,7 +82,7 @@ class Hierarchy:
 
     @cached_property
     def leaves(self) -> Booleans:
-        """(nodes, leaves) True where a leaf lies under a node or is it."""
+        """Which leaves lie under which node: (nodes, leaves), True also for the leaf itself."""
         under = np.zeros((len(self.labels), len(self.paths)), dtype=bool)
         for leaf, path in enumerate(self.paths):
             under[[self._codes[label] for label in path], leaf] = True
@@ -117,7 +118,7 @@ class Hierarchy:
             raise TableError(f"a hierarchy has no node {shown(error.args[0])}") from None
 
     def fuse(self, first: str, second: str) -> str:
-        """The lowest common ancestor."""
+        """The label of the lowest common ancestor of two nodes."""
         a, b = self.encode([first, second])
         return self.labels[int(self.fusions[a, b])]
 
@@ -131,7 +132,8 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class IntervalColumn:
-    """A column of numbers; two of them are published as the interval that holds both.
+    """A column of numbers, generalised to intervals: two numbers are published as the interval
+    that holds both.
 
     low, high: its declared range. A range read off the data would tell of the extreme persons.
     """
@@ -161,13 +163,13 @@ class Columns:
 
     @property
     def total_weight(self) -> float:
-        """What a row costs that is published as roots only."""
+        """The cost of publishing a row as the roots of all trees: the sum of the weights."""
         return sum(self.weights.get(name, 1.0) for name in self.kinds)
 
 
 @dataclass
 class Rows:
-    """Rows of nodes and intervals, as many as `counts` says of each.
+    """Generalised rows, each with the number of original rows that it stands for.
 
     nodes: by column of trees, (m,) codes. low, high: by column of numbers, (m,).
     """
@@ -205,7 +207,7 @@ class Rows:
         )
 
     def key(self, index: int) -> tuple[float, ...]:
-        """What makes a row equal to another."""
+        """The codes of a row, equal for equal rows."""
         parts = (*self.nodes.values(), *self.low.values(), *self.high.values())
         return tuple(part[index].item() for part in parts)
 

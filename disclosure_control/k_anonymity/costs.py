@@ -1,4 +1,4 @@
-"""The cost of fusing one class with every other, for the greedy algorithm."""
+"""The cost of fusing one class of rows with every other, for the greedy algorithm."""
 
 from __future__ import annotations
 

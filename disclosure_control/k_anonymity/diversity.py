@@ -1,4 +1,4 @@
-"""What the rows of a class have in common: l-diversity and t-closeness."""
+"""How much the rows of a class agree in a sensitive column: l-diversity and t-closeness."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from disclosure_control.typing import Floats, Integers
 
 @dataclass(frozen=True)
 class ClassDiversity:
-    """Of each class: (classes,) each, in the order of `np.unique(classes)`.
+    """Measures of diversity for each class, arrays of shape (classes,) in the order of
+    `np.unique(classes)`.
 
     sizes: rows. distinct: values of the sensitive column. entropy: nats; its exp is the entropy l.
     closeness: total variation distance to the law of the whole table.
@@ -39,7 +40,7 @@ class ClassDiversity:
 
 @dataclass(frozen=True)
 class DiversityRule:
-    """What the rows of every class say of a sensitive column.
+    """A requirement on the values of a sensitive column within every class.
 
     distinct: least number of its values (l-diversity). closeness: most total variation distance,
     in [0, 1], of its law within a class to that of the whole table (t-closeness); 1 asks nothing.
@@ -66,7 +67,8 @@ class DiversityRule:
 
 
 def value_counts(of_class: Integers, sensitive: Sequence[str]) -> Integers:
-    """(classes, values) how often a class has a value. of_class: (N,) from 0, each class there."""
+    """How often each class has each sensitive value, (classes, values). of_class: (N,) from 0,
+    each class there."""
     of_value = np.unique(np.array(sensitive), return_inverse=True)[1].ravel()
     counts = np.zeros((of_class.max() + 1, of_value.max() + 1), dtype=np.int64)
     np.add.at(counts, (of_class, of_value), 1)

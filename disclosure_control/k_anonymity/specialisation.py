@@ -33,7 +33,7 @@ def specialise(published: Anonymised, rng: np.random.Generator) -> dict[str, lis
 def specialise_column(
     labels: Sequence[str], tree: Hierarchy, rng: np.random.Generator
 ) -> list[str]:
-    """Each published label of a tree as a leaf below it, drawn evenly.
+    """Replace each published label of a tree by a leaf below it, all leaves equally likely.
 
     Raises TableError for a label that the tree has not.
     """

@@ -26,7 +26,7 @@ class Charge:
 
 @dataclass
 class BudgetLedger:
-    """What may be spent on one data set, and what was. Charge before drawing noise.
+    """The privacy budget of one data set and what was spent of it. Charge before drawing noise.
 
     Charges add up (sequential composition). Charges to parts that share no person cost the largest
     of them (parallel composition).
@@ -37,12 +37,12 @@ class BudgetLedger:
 
     @property
     def spent_epsilon(self) -> float:
-        """Nats."""
+        """Sum of all epsilons that were charged, nats."""
         return math.fsum(charge.epsilon for _, charge in self.entries)
 
     @property
     def spent_delta(self) -> float:
-        """Sum of the deltas."""
+        """Sum of all deltas that were charged."""
         return math.fsum(charge.delta for _, charge in self.entries)
 
     def spend(self, purpose: str, charge: Charge) -> None:

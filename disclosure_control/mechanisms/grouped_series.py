@@ -45,7 +45,7 @@ def release_grouped_series(
     ledger: BudgetLedger,
     rng: np.random.Generator,
 ) -> Floats:
-    """Perturb series of groups, then rescale them to stations.
+    """Publish noisy series of groups of stations, split over the stations of each group.
 
     Each person counts once in a slot of a group, and in `max_visits` of those at most. One person
     then changes the series of all groups by sqrt(max_visits) in L2, and the totals of all stations

@@ -64,7 +64,8 @@ def make_ledger(path: Path, limit: Charge) -> None:
 
 
 def read_ledger(path: Path) -> BudgetLedger:
-    """What was spent. Changes to the result are not written. Raises BudgetError."""
+    """Read a ledger from its file, to look at; changes to the result are not written. Raises
+    BudgetError."""
     try:
         found = parse_strict_json(path.read_bytes())
         if found["format"] != FORMAT or found["version"] != VERSION:
@@ -85,7 +86,8 @@ def read_ledger(path: Path) -> BudgetLedger:
 
 @contextmanager
 def open_ledger(path: Path) -> Iterator[BudgetLedger]:
-    """A ledger whose charges are written. Raises BudgetError where it is in use, or no ledger.
+    """Open a ledger file for the block: each charge is written before it returns. Raises
+    BudgetError where it is in use, or no ledger.
 
     It takes no charge after it was left. A file with two names (a hard link) is refused: each
     write makes a new file, so that the other name would keep the old charges.

@@ -25,7 +25,7 @@ from disclosure_control.typing import Floats, Integers
 def bound_contributions(
     persons: Integers, slots: Integers, num_slots: int, max_slots: int, rng: np.random.Generator
 ) -> tuple[Integers, float]:
-    """Count persons by slot, each in `max_slots` random slots of its own at most, once in each.
+    """Count persons in each slot, each person in at most `max_slots` random slots of its own.
 
     persons, slots: (events,). Returns: counts (num_slots,), and the L2 sensitivity sqrt(max_slots).
     Raises TableError for slots outside [0, num_slots), or max_slots below 1.
@@ -79,7 +79,8 @@ def gaussian_error(series: Floats, kept: int, sigma: float) -> float:
 
 
 def laplace_error(series: Floats, kept: int, sensitivity: float, epsilon: float) -> float:
-    """The same of FPA: tail + 2 kept^2 sensitivity^2 / epsilon^2. Not private."""
+    """Expected squared error of the Fourier method (FPA) with Laplace noise: tail + 2 kept^2
+    sensitivity^2 / epsilon^2. Not private."""
     return _tail(_real_fourier(series), kept) + 2 * (kept * sensitivity / epsilon) ** 2
 
 

@@ -1,4 +1,4 @@
-"""Analysis of several synthetic sets: one estimate with an interval that tells the truth.
+"""Combine the analyses of several synthetic data sets into one estimate with a valid interval.
 
 Each set is analysed as if it were a sample of real rows: an estimate q and its variance u. For m
 sets that were drawn afresh from what is known (all rows synthetic), Raghunathan, Reiter and Rubin
@@ -22,7 +22,8 @@ from disclosure_control.utility.tables import Table, num_rows
 
 @dataclass(frozen=True)
 class Combined:
-    """An estimate over several sets, its standard error, interval and degrees of freedom."""
+    """An estimate from several synthetic sets, with standard error, interval and degrees of
+    freedom."""
 
     estimate: float
     std_error: float

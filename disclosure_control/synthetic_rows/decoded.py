@@ -1,4 +1,4 @@
-"""Synthetic rows from decoded estimates, at no further cost to privacy: several sets of them."""
+"""Draw several sets of synthetic rows from decoded estimates, which costs no further privacy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def synthesise_decoded(
     num_rows: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[dict[str, list[str]]]:
-    """Draw sets of rows: of each set, first the shares, by what is not known of them, then rows.
+    """Draw sets of synthetic rows: for each set first the shares, from the uncertainty of the
+    estimates, then the rows.
 
     Args:
         estimates: unbiased, with their covariance.

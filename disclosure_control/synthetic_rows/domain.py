@@ -28,7 +28,7 @@ _LEAST_DIGITS, _MOST_DIGITS = 6, 17
 
 @dataclass(frozen=True)
 class Categories:
-    """The values of a column, all of them. Raises DomainError for none, or one twice."""
+    """All values of a column of categories. Raises DomainError for none, or one twice."""
 
     values: tuple[str, ...]
 
@@ -41,7 +41,7 @@ class Categories:
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Number of values."""
         return len(self.values)
 
     def codes(self, column: Sequence[str]) -> Integers:
@@ -53,7 +53,7 @@ class Categories:
             raise TableError(f"value {shown(error.args[0])} is not declared") from None
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:  # noqa: ARG002
-        """The values themselves."""
+        """Turn codes into the values that they stand for."""
         return [self.values[code] for code in codes.tolist()]
 
 
@@ -87,7 +87,7 @@ class EqualBins:
 
     @property
     def size(self) -> int:
-        """How many bins."""
+        """Number of bins."""
         return self.number
 
     def codes(self, column: Sequence[str]) -> Integers:
@@ -131,7 +131,8 @@ Axis = Categories | EqualBins
 
 @dataclass(frozen=True)
 class RowDomain:
-    """What each column of a table may hold, by name, in the order of the histogram's axes.
+    """The possible values of each column of a table, by name, in the order of the histogram's
+    axes.
 
     Raises DomainError for no columns, and for more than 20 million combinations.
     """
@@ -150,7 +151,7 @@ class RowDomain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the histogram: the size of each axis."""
+        """Shape of the histogram: the number of values of each column."""
         return tuple(axis.size for axis in self.axes.values())
 
     def histogram(self, table: Table) -> Integers:

@@ -23,7 +23,8 @@ _LARGEST = 1e6  # estimate of a share, or its error: beyond, sums lose what they
 
 
 class PairTable(Protocol):
-    """What is read of `decoder.association.table.JointTable`."""
+    """The attributes of `decoder.association.table.JointTable` that synthetic rows are made
+    from."""
 
     @property
     def of(self) -> tuple[str, str]: ...  # noqa: D102
@@ -85,7 +86,7 @@ class DecodedCells:
 
     @property
     def variances(self) -> Floats:
-        """(M,) of each estimate."""
+        """Variance of each estimate, (M,)."""
         if self.covariance.ndim == 1:
             return self.covariance
         return np.diag(self.covariance).copy()

@@ -19,7 +19,7 @@ _HOMES = {"kd-tree": "disclosure_control.synthetic_rows.kd_tree"}
 
 
 class Partitioner(Protocol):
-    """Groups cells."""
+    """A method that groups the cells of a histogram which are counted together."""
 
     def partition(self, noisy: Floats, expected: Floats, epsilon: float) -> Integers:
         """Number the block of each cell.
@@ -46,12 +46,13 @@ def partitioner_named(name: str) -> Partitioner:
 
 
 def partitioner_names() -> tuple[str, ...]:
-    """Those that are registered."""
+    """Names of the registered partitioners."""
     return tuple(_HOMES)
 
 
 def check_blocks(blocks: Integers, shape: tuple[int, ...]) -> Integers:
-    """The numbers of blocks, flat. Raises TableError where they are no partition of the shape."""
+    """Return the block number of each cell as a flat array. Raises TableError unless blocks
+    partition the shape."""
     if blocks.shape != shape or blocks.dtype.kind not in "iu":
         raise TableError(f"blocks of shape {blocks.shape}, whole numbers of {shape} are needed")
     flat = blocks.ravel().astype(np.int64)

@@ -39,14 +39,16 @@ _LEAST_RATE = 1e-12
 
 @dataclass(frozen=True)
 class Baseline:
-    """Noise on every cell. negatives: what becomes of counts below 0 (`without_negatives`)."""
+    """A private histogram: noise of the whole epsilon on every cell. negatives: how counts below
+    0 are treated (`without_negatives`)."""
 
     negatives: NonNegative = "project"
 
 
 @dataclass(frozen=True)
 class DPCocGen:
-    """Noise on every cell to group them, then noise on the groups.
+    """A private histogram whose cells are grouped first: noise on every cell to find groups,
+    then noise on the groups' counts.
 
     partitioner: groups cells.  margin_share, group_share: parts of epsilon for counts of each
     column alone, and for the histogram that the cells are grouped by; the groups get the rest.
@@ -70,7 +72,7 @@ class DPCocGen:
 
 @dataclass(frozen=True)
 class NoisyHistogram:
-    """What a mechanism estimates: private, to be published as it is.
+    """A private histogram, which may be published as it is.
 
     counts: expected rows of each cell, 0 or more, of the domain's shape.  epsilon: what it cost.
     num_blocks: groups of cells that were counted together.

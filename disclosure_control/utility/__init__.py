@@ -1,4 +1,5 @@
-"""What a published table keeps of the original, and what it tells of persons."""
+"""Measures of what a published table keeps of the original, and of what it discloses about
+persons."""
 
 from disclosure_control.utility.attacks import (
     Linkage,

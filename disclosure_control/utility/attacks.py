@@ -1,4 +1,4 @@
-"""What an attacker learns from a published table."""
+"""Attacks on a published table: how much an attacker learns from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK = 256
 
 
 def origin_test(original: Table, published: Table, seed: int) -> float:
-    """The AUC at which boosted trees tell published rows from original ones; .5 = not at all.
+    """How well boosted trees tell published rows from original ones, as AUC; .5 is not at all.
 
     Out of five folds. The thesis uses a naive Bayes, which cannot see that columns were made
     independent of each other, and so reports .5 for tables that trees separate at .59 to .86.
@@ -37,7 +37,8 @@ def origin_test(original: Table, published: Table, seed: int) -> float:
 
 
 def missing_person_share(original: Table, published: Table) -> float:
-    """The share of published rows that a person could still be, to who knows all others.
+    """The share of published rows that may belong to one person, to an attacker who knows all
+    other original rows.
 
     The attacker knows the original rows but one, and strikes each off the published rows once.
     `1 - |known and published| / |published|` as multisets, averaged over the missing person. The

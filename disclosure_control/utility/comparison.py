@@ -22,7 +22,8 @@ _MOST_COLUMNS, _MOST_SETS = 6, 30  # of joint distances
 
 @dataclass(frozen=True)
 class Measure:
-    """name: what is measured. column: of one column, or "all". value. reading: what it says."""
+    """One measured figure. name: what is measured. column: of one column, or "all". value.
+    reading: what it says."""
 
     name: str
     column: str
@@ -123,7 +124,7 @@ def to_csv(measures: Sequence[Measure]) -> str:
 
 
 def to_html(measures: Sequence[Measure], title: str) -> str:
-    """The measures as a page of its own, without scripts or outside resources."""
+    """Write the measures as one HTML page, without scripts or outside resources."""
     rows = "".join(
         f"<tr><td>{html.escape(m.name)}<td>{html.escape(m.column)}"
         f'<td class="n">{m.value:.4g}<td>{html.escape(m.reading)}'

@@ -1,4 +1,4 @@
-"""Distances of distributions."""
+"""Distances between the distributions of two tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model learns from published rows, tested on real ones."""
+"""Train models on published rows and test them on real ones."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ def num_rows(table: Table) -> int:
 
 
 def encode_alike(*tables: Table) -> list[Integers]:
-    """(rows, columns) of each table: the index of a value among all values of its column, sorted.
+    """Encode tables by the same numbers: for each, (rows, columns) indices among all values of a
+    column, sorted.
 
     Raises TableError if the tables have other columns than the first, or no rows.
     """
