@@ -68,7 +68,7 @@ LINKED_SHARE = 0.02  # of the trials: devices that record two linked metrics
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """How much is tried.
+    """The size of an audit: how many devices, which parts, at which rate of false alarms.
 
     trials: of a metric's single reports; the other numbers follow from it.
     alpha: the rate of false alarms of a whole audit.  training: share of trials on which attacks
@@ -86,17 +86,17 @@ class AuditOptions:
 
     @property
     def devices(self) -> int:
-        """How many devices' derivations are compared."""
+        """Number of devices whose derivations are compared."""
         return max(FEWEST_TRIALS, min(20_000, self.trials // 60))
 
     @property
     def answering(self) -> int:
-        """How many devices answer with values and silences by lot."""
+        """Number of devices that draw values and silences by lot, in the part `answers`."""
         return max(FEWEST_ANSWERING, min(MOST_ANSWERING, self.trials // 200))
 
     @property
     def fresh(self) -> int:
-        """How many reports of one device are compared with each other."""
+        """Number of reports of one device that are compared with each other."""
         return max(FEWEST_TRIALS, min(freshness.REPORTS, 2 * self.trials))
 
     @property
@@ -106,7 +106,7 @@ class AuditOptions:
         return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * LINKED_SHARE)))
 
     def trials_of(self, scenario: Scenario) -> int:
-        """How often a scenario is lived."""
+        """Number of trials of a scenario."""
         if scenario.renewed:  # a claim of nothing at all
             return FEWEST_DEVICES
         if scenario.box == "device":
@@ -136,12 +136,13 @@ class AuditResult:
 
     @property
     def untested(self) -> tuple[Check, ...]:
-        """Claims that no outcome of this run could have broken: they did not hold, either."""
+        """Claims that this run could not have shown to be broken, whatever it saw; they do not
+        count as holding."""
         return tuple(c for c in self.checks if c.verdict(self.level) == "not tested")
 
     @property
     def verdict(self) -> str:
-        """In a sentence."""
+        """The outcome of the audit in a sentence."""
         held = len(self.checks) - len(self.broken) - len(self.untested)
         untold = f", {len(self.untested)} not tested" if self.untested else ""
         if self.broken:

@@ -1,4 +1,4 @@
-"""Whether batches of one device can be told to be its own, from their bodies alone.
+"""How well an observer can tell, from batch bodies alone, which batches come from one device.
 
 A body tells the cohort of each metric in it for certain, and some of the permanent bits through the
 noise of its reports. The adversary has all bodies of two days, no address, no time, and pairs each
@@ -25,7 +25,7 @@ MOST_GROUPS = 1 << 40  # so many fingerprints that nobody shares one
 
 @dataclass(frozen=True)
 class BatchLinkage:
-    """How often a device's batches of two days are paired rightly.
+    """How often a device's batches of two days were paired correctly.
 
     metrics: in one batch.  cohorts: of each metric.  reports: of each metric in a day's batch.
     linked: share of devices.  chance: the same by the cohorts alone.
@@ -55,7 +55,8 @@ def linkage(
     crowds: int,
     rng: np.random.Generator,
 ) -> BatchLinkage:
-    """Attack so many crowds of devices, each with a value of its own in every metric.
+    """Attack several simulated crowds of devices, each device with a value of its own in every
+    metric.
 
     params: of each metric. A batch of several metrics is one of a filter as long as all of them.
     """
@@ -72,7 +73,8 @@ def linkage(
 def linkages(
     params: RapporParams, devices: int, crowds: int, rng: np.random.Generator
 ) -> Iterator[BatchLinkage]:
-    """A batch of four metrics, and one of one metric for several numbers of cohorts and reports."""
+    """Run the attack for a batch of four metrics, and for one metric with several numbers of
+    cohorts and reports."""
     yield linkage(params, METRICS, 1, devices, crowds, rng)
     for cohorts in COHORTS:
         for reports in REPORTS:

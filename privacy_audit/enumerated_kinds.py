@@ -62,7 +62,7 @@ def enumerate_kinds() -> Iterator[Enumerated]:
 
 
 def number_metric(mode: NumberMode = "memo", symbols: int = 2) -> Metric:
-    """A metric of numbers with three cuts, or as many as symbols ask for."""
+    """Make a metric of numbers with three cuts, or with as many as the symbols need."""
     number = Number(
         unit="ms", of_period="last", edges=(10.0, 20.0, 40.0), scale="list", whole=False,
         ask="edges", none="zero", mode=mode, spread=1,

@@ -38,7 +38,8 @@ Source = Callable[[int], bytes]
 
 
 class TooManyDrawsError(AuditError):
-    """A round asks for more random bytes than its coin has digits: not all draws can be had."""
+    """A round asks for more random bytes than its coin needs, so that not all draws can be
+    enumerated."""
 
 
 class _Digest:
@@ -50,7 +51,7 @@ class _Digest:
 
 @contextmanager
 def counted_permanent_noise(source: Source) -> Iterator[None]:
-    """The permanent round draws from `source` in place of its keyed function."""
+    """Let the permanent round draw from `source` in place of its keyed function, for the block."""
     before = vars(rounds)["shake_256"]
     vars(rounds)["shake_256"] = lambda _: _Digest(source)
     try:
@@ -70,7 +71,8 @@ def _columns(num_bytes: int) -> bytes:
 
 
 def exact_chances(mechanism: TwoRoundMechanism) -> TwoRoundMechanism | tuple[int, int, int, int]:
-    """p1, q1, p2, q2 over 2**16 as the SDK's rounds toss them; a tuple where they make no pair."""
+    """Count p1, q1, p2, q2 over 2**16 as the SDK's code tosses its coins; a tuple where they
+    make no mechanism."""
     ones = (1 << COLUMNS) - 1
     second = InstantaneousRound(mechanism, COLUMNS, _columns)
     with counted_permanent_noise(_columns):
@@ -222,7 +224,8 @@ def _series_chances(
 
 
 def largest_log_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> float:
-    """Epsilon: infinite where one value can show what the other cannot."""
+    """The epsilon of pairs of probabilities: the largest log ratio, infinite where only one of a
+    pair is 0."""
     largest = Fraction(0)
     for above, below in pairs:
         if above and not below:
@@ -233,7 +236,7 @@ def largest_log_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> float:
 
 
 def sampled_mechanisms(number: int, rng: np.random.Generator) -> Iterator[TwoRoundMechanism]:
-    """Mechanisms with thresholds drawn from all there are, the extreme ones first."""
+    """Mechanisms with thresholds drawn at random, after some with extreme ones."""
     edge = PROBABILITY_SCALE - 1
     yield TwoRoundMechanism(edge, 1, edge, 1)
     yield TwoRoundMechanism(PROBABILITY_SCALE, 0, PROBABILITY_SCALE, 0)

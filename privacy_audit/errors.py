@@ -1,4 +1,4 @@
-"""What can go wrong in an audit, besides that a claim is broken."""
+"""Errors of an audit that cannot be carried out; a broken claim is no error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AuditError(RapporError):
 
 
 class AuditedClientError(AuditError):
-    """The client under audit raised an exception, or its answer cannot be read."""
+    """The audited client raised an exception, or gave an answer that cannot be read."""
 
 
 @contextmanager

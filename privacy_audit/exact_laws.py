@@ -74,7 +74,8 @@ def exact_law(
     width: int = 1,
     shown: int = 0,
 ) -> Chances:
-    """Chances of the outcomes at the bits of `shown`; draws for those of `places` are gone through.
+    """The exact probabilities of the outcomes at some bits of a coin toss, by going through all
+    its draws.
 
     A coin's words have the report's width: bit i of each is drawn for bit i alone.
     """
@@ -98,13 +99,13 @@ def exact_law(
 
 
 def subsets(places: int) -> list[int]:
-    """All words that have ones at those places alone."""
+    """All words whose ones are at some of the given bit positions."""
     own = [1 << i for i in range(places.bit_length()) if places >> i & 1]
     return [sum(bits) for n in range(len(own) + 1) for bits in itertools.combinations(own, n)]
 
 
 def series_chances(first: Chances, second: dict[int, Chances], reports: int) -> Chances:
-    """Chances of every series of reports; the key is its place among all of them."""
+    """The probability of every series of reports, indexed by the series' number."""
     outcomes = list(second)
     return {
         i: sum(
@@ -117,6 +118,6 @@ def series_chances(first: Chances, second: dict[int, Chances], reports: int) -> 
 
 
 def epsilon_of(one: Chances, other: Chances) -> float:
-    """Of two laws: the larger log ratio of both directions."""
+    """The epsilon between two distributions: the larger log ratio of both directions."""
     pairs = [(one[key], other[key]) for key in one]
     return max(largest_log_ratio(pairs), largest_log_ratio((b, a) for a, b in pairs))

@@ -1,4 +1,4 @@
-"""What was audited, where and when: name, version and digest of the code, and the machine."""
+"""Identify what was audited: name, version and digest of the code, machine and time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "rappor-telemetry"
 
 @dataclass(frozen=True)
 class AuditedCode:
-    """name, version: of the audited code.  digest: of its files.  machine: on which it ran."""
+    """The identity of audited code. digest: of its files. machine: on which it ran."""
 
     name: str
     version: str
@@ -31,7 +31,7 @@ class AuditedCode:
 
 
 def identity(command: str | None) -> AuditedCode:
-    """Of this project's SDK, or of the program behind a command."""
+    """Identify this project's SDK, or the program behind a command."""
     folders = _of_command(command) if command else _of_sdk()
     files = sorted({path for folder in folders for path in _code(folder)})
     whole = sha256()

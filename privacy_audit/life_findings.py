@@ -1,4 +1,5 @@
-"""What `rappor metrics check` says of metrics whose answers show when something changed."""
+"""Findings of `rappor metrics check` about memoised metrics: the times of changes show in their
+reports."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def life_findings(
 
 
 def life_text(metric: Metric) -> str:
-    """What the times of changes tell of a metric of places that no bound holds for, in a sentence.
+    """A sentence on how often a device can be found by the times at which its places changed; ""
+    for metrics with a bound.
 
     Nothing of another metric.
     """

@@ -1,4 +1,4 @@
-"""Whose are these linked reports, for who knows of everybody when there was data, or the life?
+"""An attack on linked reports: find a device by what is known of everybody's life or presence.
 
 Among the devices of a cohort, the adversary has every report of one, in order, and knows of each of
 them (a) in which slots and periods there was data, (b) when its last known cell changed, or (c) the
@@ -46,7 +46,8 @@ _LEFT_OUT = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class FoundByLife:
-    """How often a device is found at first guess, of `crowd`, by what is known of all of them.
+    """How often the attack finds a device at first guess among `crowd`, by each kind of
+    knowledge.
 
     periods: that were watched.  by_presence, by_changes, by_life: shares of the devices looked
     for.  bound: that no share exceeds, whatever is known, but for chance; 1 where there is none.
@@ -119,7 +120,7 @@ def _first_periods(metric: Metric, periods: int) -> Integers:
 
 
 def can_be_watched(metric: Metric) -> bool:
-    """Whether a device may send a second report, and what it sends is as drawn here."""
+    """Whether a device may report more than once and this attack can simulate its reports."""
     params = metric.params
     if metric.kind not in KINDS or params.scheme.single_bit or metric.max_reports == 1:
         return False

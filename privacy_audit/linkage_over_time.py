@@ -1,4 +1,4 @@
-"""Whether reports of single days can be gathered by device, from their bodies alone.
+"""An attack that gathers the single-day reports of each device from batch bodies alone.
 
 The adversary of `batch_linkage`, over many days: it has every report of a cohort, one a device and
 period, no address and no time, and sorts them into as many tracks as there are devices. A track
@@ -58,7 +58,7 @@ def gathered_over_time(
     rng: np.random.Generator,
     enough: int = ENOUGH_DEVICES,
 ) -> Iterator[Gathered]:
-    """Attack devices with a value of its own each, after each number of reports.
+    """Attack devices with a value of its own each, after each given number of reports.
 
     Args:
         params: of the metric.
@@ -81,7 +81,8 @@ def gathered_over_time(
 def gathering_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """What bodies alone tell of each metric after 2, 30 and 90 days.
+    """Yield, for each metric, of how many devices the reports can be gathered after 2, 30 and 90
+    days.
 
     population: devices that report, of which a cohort, with level and turn, has its share.
     """

@@ -35,11 +35,12 @@ class Lives:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Where there was data: (n, S, T)."""
+        """In which slots and periods there was data, (n, S, T)."""
         return np.asarray(self.values != NONE)
 
     def held(self, hold: int, block: int = 0) -> Integers:
-        """What is answered: the last known cell, at most `hold` periods old, or `NONE`: (n, S, T).
+        """The answer in each slot and period: the last known cell, at most `hold` periods old,
+        or `NONE`, (n, S, T).
 
         block: periods after which nothing is known of those before; 0: there are none.
         """
@@ -55,7 +56,7 @@ class Lives:
 
     @property
     def changes(self) -> NDArray[np.bool_]:
-        """Whether the last known cell changed, or became known: (n, S, T)."""
+        """In which slots and periods the last known cell changed or became known, (n, S, T)."""
         known = self.held(self.values.shape[2])
         before = np.concatenate([np.full_like(known[..., :1], NONE), known[..., :-1]], axis=2)
         return np.asarray(known != before)
@@ -69,7 +70,7 @@ def draw_lives(
     rng: np.random.Generator,
     cells: int = CELLS,
 ) -> Lives:
-    """Draw the lives of so many people, each independent of the others.
+    """Draw independent lives of people.
 
     cells: that people are in (of other metrics: values), 1 or more.
     """

@@ -100,7 +100,7 @@ def _two_places(
 
 
 def draw_permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:
-    """B' of devices whose values set these bits, (h, n): (n, k)."""
+    """Draw the permanent responses of devices, (n, k), whose values set the given bits, (h, n)."""
     keep = params.mechanism.p1 / PROBABILITY_SCALE
     lie = params.mechanism.q1 / PROBABILITY_SCALE
     n, k = bits.shape[1], params.num_bits
@@ -118,7 +118,8 @@ def draw_permanent(bits: Integers, params: RapporParams, rng: np.random.Generato
 def draw_shown(
     permanent: Integers, reports: int, params: RapporParams, rng: np.random.Generator
 ) -> Integers:
-    """How often each bit was shown in a series: (n, k)."""
+    """Draw how often each bit is set in a series of reports with the given permanent bits, (n,
+    k)."""
     show = params.mechanism.p2 / PROBABILITY_SCALE
     hide = params.mechanism.q2 / PROBABILITY_SCALE
     if params.scheme.symbols:

@@ -1,4 +1,4 @@
-"""The promises that claims belong to, and what it means for people where one is broken."""
+"""The promises to which the audit's claims belong, and what a broken one means for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from privacy_audit.black_box.checks import Check
 
 
 class PromiseGroup(NamedTuple):
-    """title: of a group of claims.  broken: what follows, in a sentence.  words: of its claims."""
+    """A promise. title: of its claims. broken: what follows where one is broken. words: that its
+    claims contain."""
 
     title: str
     broken: str

@@ -1,4 +1,4 @@
-"""What an audit found, for a file and for a reader: JSON, and a page that needs no network."""
+"""Write the result of an audit as JSON and as a page that needs no network."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def page(result: AuditResult, day: date, identity: AuditedCode) -> str:
 
 
 def bounds_of_kinds(result: AuditResult) -> list[tuple[str, float, float]]:
-    """Of each kind of metric the claim of one report and the bound reached, where one was."""
+    """For each kind of metric: its name, the claim for one report, and the lower bound that an
+    attack reached."""
     kinds = {metric.base_name: metric.kind for metric in result.metrics}
     found: dict[str, tuple[float, float]] = {}
     for check in result.checks:
@@ -110,7 +111,7 @@ def nats(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share; a dash where there is none."""
+    """Format a share as per cent; a dash where there is none."""
     return "-" if value is None else f"{value:.0%}"
 
 

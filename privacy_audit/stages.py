@@ -88,7 +88,7 @@ def _results(
 def checks_of(
     metric: Metric, scenario: Scenario, trials: Trials | AuditedClientError
 ) -> Iterator[Check]:
-    """The number of reports, and the noise of scenarios that serve for it."""
+    """Yield the checks of a scenario that count its reports and test their noise."""
     if isinstance(trials, AuditedClientError):
         what = f"{scenario.name}: {ANSWERS}"
         yield exact(metric.base_name, what, scenario.box, str(trials))
@@ -112,7 +112,8 @@ def derivation_checks(
     source: ClientSource,
     devices: int,
 ) -> list[Check]:
-    """What is derived from secrets, each question in whatever process is free.
+    """Check what is derived from secrets; questions go to any process of the pool, the first one
+    also to another process.
 
     another: a process outside the pool, in which the first question is asked again.
     """
@@ -231,7 +232,7 @@ def freshness_of(source: ClientSource, metric: Metric, reports: int) -> list[Che
 def installations_of(
     source: ClientSource, names: tuple[str, ...], processes: int, devices: int
 ) -> list[Check]:
-    """A crowd of whole installations, with all metrics of those names."""
+    """Check a crowd of whole installations that have all metrics of these names."""
     file = source.file()
     some = {name: m for name, m in file.metrics.items() if m.base_name in names}
     linked = tuple(one for one in file.associations if set(one.of) <= set(names))

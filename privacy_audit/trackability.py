@@ -1,4 +1,4 @@
-"""How far reports of one device can be told to be its own, in words: what memoisation leaves open.
+"""How well the reports of one device can be linked to each other, and sentences about it.
 
 The figures are those of `location_attacks`, run for a metric's own parameters.
 """
@@ -30,7 +30,7 @@ _MOST_BITS = 128  # more bits only make the attacks stronger, and slower to run
 
 
 def reports_in(metric: Metric, periods: int) -> int:
-    """How many reports of one slot a device sends in so many periods: 1 or more."""
+    """Number of reports of one slot that a device sends in some periods, 1 or more."""
     location = metric.location
     if location is None or location.mode == "memo":
         return periods
@@ -41,7 +41,8 @@ def reports_in(metric: Metric, periods: int) -> int:
 def attacks_on(
     metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
 ) -> list[AttackResult]:
-    """Attack devices of one cohort that report for so many periods before, and as many after."""
+    """Attack simulated devices of one cohort, which report for some periods before and as many
+    after."""
     params = _attackable(metric.params)
     groups = 1 if metric.location is None else metric.location.num_groups
     with threadpool_limits(1):
@@ -57,7 +58,7 @@ def _attackable(params: RapporParams) -> RapporParams:
 
 
 def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
-    """What the accuracy of these parameters costs: both attacks after 1, 7 and 30 periods.
+    """Sentences on how many devices both linkage attacks re-link after 1, 7 and 30 periods.
 
     crowd: devices of a cohort; more than `CROWD` are not simulated.
     """
@@ -96,7 +97,7 @@ def _told_apart(metric: Metric) -> str:
 
 @dataclass(frozen=True)
 class FileAttack:
-    """What links a device's reports of some periods to its next ones, over several metrics.
+    """How many devices an observer re-links over all metrics of a file.
 
     by_groups: share of devices re-linked by what is public alone: cohorts, levels, turns.
     relinked: by that and the permanent bits of all slots.  groups: into which devices fall.

@@ -1,4 +1,5 @@
-"""What both ends must agree on: parameters, privacy, hashing, wire format, aggregates, metrics.
+"""What devices and servers must agree on: parameters, privacy, hashing, wire format, aggregates,
+metrics.
 
 Standard library and mmh3 only. No network, no database. Names are loaded when they are first used.
 """

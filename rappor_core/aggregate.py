@@ -29,11 +29,12 @@ _FIELDS = {
 
 
 class Dated(Protocol):
-    """Counts of a metric over days: an aggregate, or what is known of one before it is read."""
+    """Counts of a metric with a first and last day: an aggregate, or its description before it
+    is read."""
 
     @property
     def metric(self) -> str:
-        """Its name."""
+        """Name of the metric."""
 
     @property
     def first_day(self) -> date | None:
@@ -41,7 +42,7 @@ class Dated(Protocol):
 
     @property
     def last_day(self) -> date | None:
-        """The last day, inclusive."""
+        """The last day of the window, inclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Aggregate:
 
     @property
     def num_reports(self) -> int:
-        """N, over all cohorts."""
+        """Number of reports in all cohorts, N."""
         return sum(self.reports_per_cohort)
 
     def merge(self, other: Aggregate) -> Aggregate:
@@ -119,7 +120,7 @@ class Aggregate:
         )
 
     def without(self, cohorts: Collection[int]) -> Aggregate:
-        """The same without the reports of some cohorts. Raises AggregateError for unknown ones."""
+        """A copy without the reports of some cohorts. Raises AggregateError for unknown ones."""
         if not cohorts:
             return self
         unknown = [cohort for cohort in cohorts if not 0 <= cohort < self.params.num_cohorts]

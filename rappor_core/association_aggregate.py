@@ -77,7 +77,7 @@ class AssociationAggregate:
 
     @property
     def num_reports(self) -> int:
-        """N, over all cohorts."""
+        """Number of linked reports in all cohorts, N."""
         return sum(self.reports_per_cohort)
 
     def to_json(self) -> str:

@@ -1,4 +1,5 @@
-"""Days since 1970-01-01, UTC or local as the caller has it, and the periods that they are in."""
+"""Days since 1970-01-01 (UTC, or local where the caller counts so), and the periods that contain
+them."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ def date_of(day: int) -> date:
 
 
 def day_of(date_: date) -> int:
-    """The inverse of `date_of`."""
+    """Number of days from 1970-01-01 to a date."""
     return date_.toordinal() - EPOCH_ORDINAL
 
 
 def period_number(period: str, day: int) -> int:
-    """Which period a day is in: days, weeks from Monday, or months, counted from a fixed start.
+    """Number of the period that contains a day: days, weeks from Monday, or months, counted from
+    a fixed start.
 
     day: since 1970-01-01, UTC, 0 or more.
     """

@@ -18,7 +18,8 @@ _SHOWN_CHARACTERS = 60
 
 
 def shown(value: object) -> str:
-    """A bad value for a message: ASCII, so that no terminal is steered by it, and cut if long."""
+    """Format a bad value for a message: ASCII, so that it cannot steer a terminal, and cut if
+    long."""
     if type(value) is int and value.bit_length() > 1_000:
         return f"an integer of {value.bit_length()} bits"
     short = Repr()
@@ -29,7 +30,8 @@ def shown(value: object) -> str:
 
 
 def meant(given: object, known: Iterable[str]) -> str:
-    """What a wrong word was probably to be, for the end of a message; "" where nothing is near."""
+    """A hint at the known word nearest to a wrong one, for the end of a message; "" where
+    nothing is near."""
     from difflib import get_close_matches  # only where something is wrong
 
     near = get_close_matches(str(given)[:_SHOWN_CHARACTERS], list(known), 1)
@@ -67,7 +69,7 @@ class RapporError(Exception):
 
 
 class ParameterError(RapporError, ValueError):
-    """A parameter is outside its range, or the set of parameters cannot work."""
+    """A parameter is outside its range, or the parameters contradict each other."""
 
 
 class InformationLostError(ParameterError):
@@ -79,7 +81,7 @@ class ValueRefusedError(RapporError, ValueError):
 
 
 class MetricsFileError(RapporError, ValueError):
-    """`metrics.toml` cannot be used as it is."""
+    """A `metrics.toml` has a mistake, or asks for something that is not possible."""
 
 
 class WireFormatError(RapporError, ValueError):

@@ -41,7 +41,7 @@ _PATH = re.compile(r"\[Errno \d+\] ([^:]*)(?:: .*)?", re.S)
 
 
 def failure_reason(error: BaseException) -> str:
-    """Why something cannot be read or written, as a clause: "it is not UTF-8".
+    """The reason why a file or text cannot be read or written, as a clause: "it is not UTF-8".
 
     Where the error is none of those that the interpreter and its libraries raise for files and
     texts, its own message, in one line of at most 200 characters.
@@ -71,7 +71,8 @@ def _in_plain_words(error: BaseException) -> str:
 
 
 def failure_sentence(error: BaseException) -> str:
-    """What went wrong, with the file's name where there is one, and what to do about it."""
+    """A sentence on what went wrong, with the file's name where there is one, and what to do
+    about it."""
     if isinstance(error, BrokenPipeError):
         return "whoever read the output has gone: it is not complete"
     names = [getattr(error, name, None) for name in ("filename", "filename2")]

@@ -39,7 +39,7 @@ class Frozen:
         """Check the fields, where a class has something to check."""
 
     def replace(self, **changes: Any) -> Self:
-        """Make a copy with some fields changed; it is checked as a new one is."""
+        """Copy the record with some fields changed; the copy is validated."""
         return type(self)(**{**self.to_fields(), **changes})
 
     def to_fields(self) -> dict[str, Any]:

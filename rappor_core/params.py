@@ -54,7 +54,7 @@ class RapporParams(Frozen):
 
     @cached_property
     def scheme(self) -> Encoding:
-        """What the encoding does: positions, checks, epsilons."""
+        """The encoding of these parameters: positions, checks, epsilons."""
         return encoding_named(self.encoding)
 
     @classmethod
@@ -70,7 +70,7 @@ class RapporParams(Frozen):
         hash: HashFamily = "mmh3",
         encoding: str = "bloom",
     ) -> RapporParams:
-        """Make them from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2)."""
+        """Make parameters from the paper's k, h, m, f, p, q (arXiv:1407.6981, section 2)."""
         mechanism = TwoRoundMechanism.rappor(prob_f, prob_p, prob_q)
         return cls(num_bits, num_hashes, num_cohorts, mechanism, encoding, hash)
 
@@ -93,12 +93,12 @@ class RapporParams(Frozen):
 
     @property
     def q_star(self) -> float:
-        """P(S=1 given B=1)."""
+        """Probability that a report bit is 1 where the Bloom bit is 1: P(S=1 given B=1)."""
         return self.mechanism.q_star
 
     @property
     def p_star(self) -> float:
-        """P(S=1 given B=0)."""
+        """Probability that a report bit is 1 where the Bloom bit is 0: P(S=1 given B=0)."""
         return self.mechanism.p_star
 
     @property
@@ -108,7 +108,7 @@ class RapporParams(Frozen):
 
     @property
     def epsilon_one(self) -> float:
-        """Nats, for one report."""
+        """Bound of one report, nats."""
         return self.epsilon_n(1)
 
     def epsilon_n(self, num_reports: int) -> float:

@@ -1,4 +1,5 @@
-"""What reports can tell of the person whose device sends them: the answer that every page gives.
+"""How much reports can tell about the person whose device sends them: one computation for every
+page.
 
 An epsilon bounds how far anybody's odds between two answers move; Bayes' rule says what that does
 to a suspicion. The dictionary, the planner, `rappor metrics check`, the audit and `inspect` take
@@ -19,7 +20,7 @@ __all__ = ["PRIOR", "THOUGHT", "Risk", "believed", "percent_up", "risk_of"]
 
 
 class Risk(NamedTuple):
-    """What a device can tell about a metric, in nats.
+    """How much a device's reports about a metric can tell, in nats.
 
     report: by one report.  life: by all that an installation ever sends, as its ledger bounds it;
     of a metric for browsers alone, by all the `lives` of a browser's storage.
@@ -45,7 +46,7 @@ class Risk(NamedTuple):
 
 
 def risk_of(*metrics: Metric) -> Risk:
-    """What the reports of some metrics tell together, which is the sum of what each tells.
+    """The risk of several metrics together: the sum of what each can tell.
 
     Of a location any slot and level stands for the whole: its parts share one line of the ledger.
     """

@@ -1,4 +1,4 @@
-"""What a whole sequence of answers tells: where, whether, when, and whether there was data.
+"""The epsilon of a whole sequence of answers: where, whether, when, and whether there was data.
 
 A budget for life is the sum of what each memoised answer costs, and compares lives whose answers
 change at the same times. Here two lives may differ in everything. One fresh report at a time is
@@ -25,7 +25,7 @@ PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 
 
 class SequenceRisk(NamedTuple):
-    """Nats between any two lives of a device, by all that it sends about one metric.
+    """The epsilon between any two lives of a device, by all reports about one metric, in nats.
 
     epsilon: the bound of a life; where there is none, what `periods` reports tell at least.
     bounded: whether it is a bound.  periods: of the lower bound, else 0.  unit: of a period.
@@ -76,7 +76,7 @@ class SequenceRisk(NamedTuple):
 
 
 def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
-    """What all reports of a metric tell of a life.
+    """Compute the epsilon of all reports of a metric between any two lives.
 
     Args:
         metric: of a location any slot and level; each slot's reports are a sequence of their own.
@@ -114,7 +114,7 @@ def _window_of(metric: Metric) -> dict[str, Any]:
 
 
 def first_guess(epsilon: float, crowd: int) -> float:
-    """The chance, at most, of finding a device among `crowd` by its answers at first guess.
+    """Largest probability of finding a device among `crowd` by its answers, at the first guess.
 
     All were as likely before; whatever else is known of each. epsilon: nats, of all the answers.
     Of a crowd of n the likeliest has e^epsilon against n - 1 times 1, at most.
@@ -123,7 +123,7 @@ def first_guess(epsilon: float, crowd: int) -> float:
 
 
 def guess_sentence(metric: Metric, crowd: int) -> str:
-    """What the whole sequence tells of whose it is, among the devices of a cohort."""
+    """A sentence on how probably the whole sequence identifies its device within a cohort."""
     risk = sequence_risk(metric)
     if not risk.bounded:
         return (
@@ -141,7 +141,7 @@ def guess_sentence(metric: Metric, crowd: int) -> str:
 
 
 def risk_text(metric: Metric, crowd: int | None = None) -> str:
-    """What an answer, a life and the whole sequence tell: the sentences of every page.
+    """Sentences on what an answer, a life and the whole sequence tell, as every page shows them.
 
     crowd: devices of a cohort, for a sentence on whose the sequence is.
     """
@@ -150,7 +150,8 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
 
 
 def memoised_nats(params: RapporParams, reports: int) -> float:
-    """Nats between two lives of so many memoised reports, at least (see the module).
+    """A lower bound, in nats, of what some memoised reports tell between two lives (see the
+    module).
 
     For j reports of the other value, 1 <= j < reports, the largest; 0 for fewer than two reports,
     infinite where the second round never lies.

@@ -1,4 +1,5 @@
-"""How far a suspicion can rise by what was seen, for every text about an epsilon.
+"""How far a suspicion can rise by what was seen: the words and figures of every text about an
+epsilon.
 
 Apart from `risk`, because a device says it, too, and needs nothing else of that module.
 """
@@ -22,7 +23,7 @@ def believed(epsilon: float, prior: float = PRIOR) -> float:
 
 
 def percent_up(share: float) -> str:
-    """A share in per cent, rounded up: it is said to be a bound."""
+    """A share in per cent, rounded up, since it is stated as a bound."""
     digits = 2 if share < 0.1 else 1
     factor = 10**digits
     return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"

@@ -13,7 +13,8 @@ _STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{_FORMULA}])")
 
 
 def visible(text: str) -> str:
-    """The text with escapes for what could steer a terminal, turn its writing, or hide.
+    """The text with escapes for characters that could steer a terminal, turn the writing
+    direction, or hide.
 
     Control, format (the bidirectional marks among them), surrogate and unassigned characters,
     but the two that join letters and emoji.

@@ -1,4 +1,5 @@
-"""Files that get their name when they are whole: a full disk or a kill leaves what was there."""
+"""Write files that appear under their name only when complete; a full disk or a kill leaves the
+old file."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from secrets import token_hex
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file beside `path` to fill, which takes its name when the block ends well.
+    """Yield a temporary file beside `path`; it replaces `path` when the block ends without an
+    error.
 
     A symbolic link is followed; what is no file, such as a pipe, is given as it is.
 
@@ -35,6 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text as UTF-8, or leave what is there. Raises OSError that names `path`."""
+    """Write a text as UTF-8 to a file, completely or not at all. Raises OSError that names
+    `path`."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Populations, fleets of clients and experiments, on top of the other packages."""
+"""Simulated populations, fleets of clients, and experiments with them."""

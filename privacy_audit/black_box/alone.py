@@ -21,7 +21,8 @@ _Told = TypeVar("_Told")
 
 
 def each_alone(do: Callable[[_Asked], _Told], tasks: list[_Asked], processes: int) -> list[_Told]:
-    """Each task in a process that has done nothing yet, so many at a time, in order.
+    """Run each task in a fresh process, several at a time; results are in the order of the
+    tasks.
 
     do: a function of a module.  processes: at least one works.  Raises what `do` raised, and
     AuditError where a process ended without an answer.
@@ -46,7 +47,8 @@ def _alone(do: Callable[[_Asked], _Told], task: _Asked) -> _Told:
 
 
 def main() -> None:
-    """Read a function and what it is asked, call it, and write what it returns or raises."""
+    """The entry point of a fresh process: read a function and its argument, call it, write its
+    result or its error."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a client prints is no answer
     do, task = pickle.load(sys.stdin.buffer)  # noqa: S301 (of `_alone`, above)

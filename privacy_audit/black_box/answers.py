@@ -1,4 +1,5 @@
-"""The law of a device's answers, given its true values and their history: two-sided.
+"""Compare a device's answers with those that its metric's declaration demands, given its values
+and history.
 
 Devices draw values, silences and places by lot, over some periods. Each life is lived twice. With
 next to no noise a report is its answer: each must be the one that the declaration asks for, and
@@ -56,7 +57,7 @@ ODD_VALUES = ("", "x" * 400, "\u96ea \u2603")
 
 
 class Lived(NamedTuple):
-    """Reports of devices against what they must send.
+    """Counts of reports of devices that drew their values by lot, beside what they had to send.
 
     another, missing, extra: numbers of reports.  total: expected.  kinds: by kind of answer the
     last report of each device and B of its answer.
@@ -79,7 +80,8 @@ class Lived(NamedTuple):
 
 
 def live(source: ClientSource, name: str, devices: int, *, clear: bool, upkeep: bool) -> Lived:
-    """So many devices of a declared metric. Raises AuditedClientError.
+    """Let devices record one metric, and compare each report with what is demanded. Raises
+    AuditedClientError.
 
     clear: with next to no noise.  upkeep: silent periods are filled by the client.
     """
@@ -106,7 +108,7 @@ def _as_declared(metric: Metric) -> Metric:
 
 
 def left_out(metric: Metric, *, upkeep: bool) -> str:
-    """Why the answers of a metric are not looked at; "" where they are."""
+    """The reason why a metric's answers are not tested; "" if they are."""
     if metric.location is not None and not upkeep:
         return "the protocol of --command has no places"
     if metric.rules.collected and not upkeep:

@@ -36,7 +36,7 @@ FEWEST = 20  # right guesses of the training part: a rarer event is noise
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack as it was chosen.
+    """An attack that was chosen on the training trials.
 
     name: one of ATTACKS.  side: which world is ever guessed.  threshold: of the score's size.
     """
@@ -48,7 +48,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What an attack reached on the trials on which it is judged.
+    """The outcome of an attack on the trials on which it is judged.
 
     trials: their number.  guesses, right: of them.  bound: lower, nats.  reached: point estimate.
     p_value: of the claim.  needed: the epsilon that as many guesses would have told from the claim

@@ -1,4 +1,4 @@
-"""From guesses to epsilon: exact binomial bounds, and what they could have caught.
+"""Bounds of epsilon from numbers of right guesses, by exact binomial laws, and their power.
 
 An attack names a world or abstains. Where the worlds are drawn by a fair coin and the reports are
 epsilon-indistinguishable, a guess that is made is right with probability e^epsilon / (1 +
@@ -27,7 +27,7 @@ def lower_bound(right: int, guesses: int, level: float) -> float:
 
 
 def claim_p_value(right: int, guesses: int, claim: float) -> float:
-    """The chance of so many right guesses, or more, if the claim held."""
+    """The probability of at least this many right guesses if the claimed epsilon holds."""
     if guesses == 0:
         return 1.0
     return float(stats.binom.sf(right - 1, guesses, _chance(claim)))
@@ -41,7 +41,7 @@ def point_estimate(right: int, guesses: int) -> float:
 
 
 def detectable(guesses: int, claim: float, level: float) -> float:
-    """The epsilon that so many guesses, all as good as it allows, tell from the claim; nats.
+    """The smallest epsilon that this many guesses would distinguish from the claim, in nats.
 
     With probability `POWER`, at this level. `inf` where there are too few guesses.
     """
@@ -68,7 +68,7 @@ def two_sided(count: np.ndarray, total: np.ndarray, chance: np.ndarray | float) 
 
 
 def normal_p_value(z: float) -> float:
-    """Two-sided."""
+    """Two-sided p-value of a standard normal score."""
     return float(2 * stats.norm.sf(abs(z)))
 
 
@@ -84,7 +84,8 @@ def bennett_p_value(z: float, variance: float, largest: float) -> float:
 
 
 def student_p_value(t: float, devices: int) -> float:
-    """Two-sided, of a mean over so many devices in units of its estimated standard error.
+    """Two-sided p-value of the mean over some devices, given in units of its estimated standard
+    error.
 
     A crowd of installations may be a dozen: the normal law would call them wrong too often.
     """

@@ -1,4 +1,5 @@
-"""What a device spends, over metrics, slots, levels and versions, stays within every bound.
+"""Check that what a device spends, over metrics, slots, levels and versions, stays within every
+budget.
 
 Devices record whatever they can of all metrics. Reports without a second round are the permanent
 responses themselves, so that each distinct one that leaves is counted, at its price. Bounds are
@@ -56,9 +57,8 @@ NAMES = {
 
 
 class Spent(NamedTuple):
-    """Of one device. nats: at least what its reports cost.  budget: that holds.  wrong: other
-    bounds that it broke, in words.
-    """
+    """What one device spent. nats: at least what its reports cost. budget: that it had. wrong:
+    other bounds that it broke, in words."""
 
     nats: float
     budget: float
@@ -66,7 +66,7 @@ class Spent(NamedTuple):
 
 
 def budget_checks(source: ClientSource, names: tuple[str, ...], *, upkeep: bool) -> Iterator[Check]:
-    """All bounds, of the metrics of those names together. Raises AuditedClientError."""
+    """Check all budgets, with the metrics of these names together. Raises AuditedClientError."""
     file = source.file()
     own = [
         m for m in file.metrics.values() if m.base_name in names and _recordable(m, upkeep=upkeep)

@@ -41,7 +41,7 @@ CALENDARS = ("years of silence", "a year of daily use or silence", "values that 
 
 
 def left_out(metric: Metric, *, upkeep: bool) -> str:
-    """Why a metric's responses are not followed through a calendar; "" where they are."""
+    """The reason why a metric's responses are not followed through a calendar; "" if they are."""
     if not metric.params.mechanism.has_permanent_round:
         return "it has no permanent response"
     if metric.max_reports is not None and metric.kind == "discover":

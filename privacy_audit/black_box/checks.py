@@ -58,7 +58,7 @@ class Check:
         return self.attack.bound / self.claim if self.attack and self.claim else None
 
     def to_dict(self, level: float) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The check as plain values, for JSON."""
         fields = {name: value for name, value in asdict(self).items() if name != "smallest"}
         return {
             **fields, "share_of_claim": self.share, "broken": self.broken(level),
@@ -67,7 +67,7 @@ class Check:
 
 
 def exact(metric: str, what: str, box: str, wrong: str, smallest: Smallest | None = None) -> Check:
-    """A claim without chance in it. wrong: what contradicts it, or ""."""
+    """Make a check that involves no chance. wrong: what contradicts the claim, or ""."""
     p_value = 0.0 if wrong else 1.0
     return Check(metric, what, box, "exact", p_value, wrong or "as promised", smallest)
 

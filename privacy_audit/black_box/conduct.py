@@ -1,4 +1,5 @@
-"""What a client does beside sending its reports: other requests, other hosts, files, output.
+"""Check what else a client does besides sending reports: other requests, other hosts, files,
+output.
 
 As the collector sees it, and as Python's audit events tell it (`environment.Acts`): what a library
 written in C does by itself raises none.
@@ -18,7 +19,7 @@ BOX: Final = "installations"
 
 
 def conduct_checks(crowd: Crowd) -> Iterator[Check]:
-    """All of them, of all devices of a crowd."""
+    """Yield all checks of conduct, over all devices of a crowd."""
     devices = [device for one in crowd for device in one.devices]
     strange = [line for device in devices for line in device.strange]
     silent = sum(max(device.silent, 0) for device in devices)

@@ -32,7 +32,8 @@ HERE, THERE = Machine("audit-host-one", "first", 0.0), Machine("audit-host-two",
 
 
 def crowd_file(file: MetricsFile) -> MetricsFile:
-    """The metrics, and one more with several reports a day, where a kind allows it.
+    """The metrics file of a crowd: the given metrics, and one more with several reports a day
+    where a kind allows it.
 
     One fix of a sitting speaks for its hour alone, so that it is in one slot.
     """
@@ -58,7 +59,8 @@ def _by_the_hour(metric: Metric) -> Metric:
 
 
 def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
-    """A life A, a life B with other values, and one whose values change whenever they can."""
+    """The lives of a crowd: A, B with other values than A, and one whose values change whenever
+    possible."""
     declared = [metric for metric in file.declared if _pool(metric)]
     start = min(day_of(metric.expires) for metric in declared) - 120
     unit = max(PERIOD_DAYS[metric.period] for metric in declared)
@@ -69,7 +71,8 @@ def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
 
 
 def withdrawn_lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
-    """A life with a no and a new yes in an open client, and one with them in two.
+    """Two lives in which consent is withdrawn and given again: in an open client, and across two
+    clients.
 
     One sitting is sent before it, one waits; the same values are recorded in all.
     """
@@ -160,7 +163,7 @@ def run_crowd(
     file: MetricsFile,
     devices: int,
 ) -> Crowd:
-    """All conditions, of so many devices each.
+    """Run devices under every condition and collect what was observed.
 
     metrics: compiled.  run: does each task in a process of its own.
     """

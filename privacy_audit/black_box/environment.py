@@ -46,7 +46,8 @@ STARTED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spa
 
 @dataclass(frozen=True)
 class Machine:
-    """What a process is told of where it runs. seconds: by which its clocks are ahead."""
+    """The machine that a process is made to see: host, user, path, clock. seconds: by which its
+    clocks are ahead."""
 
     host: str
     user: str
@@ -54,7 +55,8 @@ class Machine:
 
 
 class Stream:
-    """Bytes of a seed, in place of the system's: by device, sitting and what asks, in order.
+    """Pseudo-random bytes from a seed, which take the place of the system's; a stream for each
+    device, sitting and calling line.
 
     Each line that asks has its own, so that the order in which threads run changes nothing.
     """
@@ -68,7 +70,7 @@ class Stream:
         self.drawn = 0
 
     def at(self, place: str) -> None:
-        """From now on bytes are those of a device and sitting."""
+        """Switch to the bytes of another device and sitting."""
         self._where = place.encode()
 
     def __call__(self, num_bytes: int) -> bytes:
@@ -98,7 +100,8 @@ _READ: list[str] = []
 
 
 def control(seed: bytes, machine: Machine) -> Stream:
-    """Exchange what the system tells this process for what the audit tells it.
+    """Replace the system's randomness, clocks and machine names in this process by those that
+    the audit chose.
 
     Once for each process, which does nothing else afterwards.
     """
@@ -129,19 +132,20 @@ def control(seed: bytes, machine: Machine) -> Stream:
 
 
 def stream() -> Stream:
-    """Of this process, once it is controlled."""
+    """The pseudo-random bytes of this process, after `control`."""
     return _STREAM[0]
 
 
 def files_read() -> list[str]:
-    """Files of the system that were opened since the last call and tell of the machine."""
+    """Files of the system opened since the last call that identify the machine."""
     found, _READ[:] = sorted(set(_READ)), []
     return found
 
 
 @dataclass
 class Acts:
-    """What a device does beside computing, as Python's audit events tell it.
+    """What Python's audit events show of a device: connections, programs it started, files it
+    wrote.
 
     directory: its own.  collector: host and port.  spoken: with whom else, or programs that it
     started.  written: files elsewhere.  connections: to the collector.
@@ -191,7 +195,7 @@ _ACTS: list[Acts] = []
 
 
 def watch(directory: str, collector: tuple[str, int]) -> Acts:
-    """From now on keep what a device does that has its state there; see `Acts`."""
+    """Record the acts of the device whose state is in this directory, from now on."""
     _ACTS[:] = [Acts(directory, collector, [], [])]
     return _ACTS[0]
 

@@ -1,4 +1,5 @@
-"""What a device must answer, from the declaration alone: B of each report of one metric.
+"""Compute the answers that a device must give, from the declaration alone: B of each report of
+one metric.
 
 Written from `docs/protocol.md` and `docs/client.md`, not from the client: which value is answered,
 what is sent past the cap, in a silent period and outside a grid, and that nothing else is sent.

@@ -1,4 +1,5 @@
-"""The second round is fresh, and has all its entropy: how often reports of one device are equal.
+"""Check that the second round is fresh and has its full entropy: how often reports of one device
+are equal.
 
 Reports of one value of one device differ by fresh noise alone. Two of them, or two pieces of them,
 are equal by chance as often as the declared law says; noise from a generator with s possible seeds
@@ -36,7 +37,7 @@ FOUND = 3.0  # equal pairs expected of a fault that is found with probability .9
 
 
 def left_out(metric: Metric) -> str:
-    """Why a metric's reports are not compared; "" where they are."""
+    """The reason why a metric's reports are not compared with each other; "" if they are."""
     m = metric.params.mechanism
     if metric.params.scheme.symbols or metric.params.num_bits < LEAST:
         return f"its reports have fewer than {LEAST:g} bits of noise, and are equal in any case"
@@ -97,7 +98,8 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
 
 
 def at_least(found: int, number: int, alike: float, triples: float) -> float:
-    """P(so many equal pairs, or more) among so many reports, by a negative binomial law.
+    """The probability of at least this many equal pairs among some reports, by a negative
+    binomial law.
 
     It has the exact mean and variance: where some reports are likelier than others the pairs of
     one report depend on each other, and a Poisson law calls honest clients broken.
@@ -114,7 +116,8 @@ def at_least(found: int, number: int, alike: float, triples: float) -> float:
 
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
-    """That bits `start` to `end` of so many reports are equal, given their permanent response."""
+    """The probability that bits `start` to `end` of all these reports are equal, given their
+    permanent response."""
     m, times = metric.params.mechanism, reports
     p2, q2 = m.p2 / PROBABILITY_SCALE, m.q2 / PROBABILITY_SCALE
     places = range(start, min(end, metric.params.num_bits))
@@ -124,7 +127,7 @@ def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: 
 
 
 def equal_pairs(table: NDArray[np.uint8]) -> int:
-    """Pairs of equal rows."""
+    """Number of pairs of equal rows."""
     rows = np.ascontiguousarray(table).view(np.dtype((np.void, table.shape[1]))).ravel()
     _, counts = np.unique(rows, return_counts=True)
     return int((counts * (counts - 1) // 2).sum())

@@ -47,7 +47,7 @@ BOX: Final = "installations"
 
 
 class ObservedCrowd(NamedTuple):
-    """What all processes of a crowd saw. clear: lives with next to no noise.
+    """All observations of a crowd's processes. clear: lives with next to no noise.
 
     again: metrics of `consented`, the lives in which consent is withdrawn and given again.
     """

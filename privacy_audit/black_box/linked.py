@@ -37,7 +37,7 @@ DEVICES_A_TASK = 500
 
 
 class Watched(NamedTuple):
-    """What is watched of one association.
+    """An association under audit, and how devices live with it.
 
     scenarios: of each side, whose two values a device draws from.  days: on which both record.
     """
@@ -70,7 +70,8 @@ def watched(association: Association) -> Watched:
 
 
 def live(metrics: str, name: str, number: int) -> Lived:
-    """So many devices of that association. metrics: compiled. Raises AuditedClientError."""
+    """Let devices record both metrics of an association. metrics: compiled. Raises
+    AuditedClientError."""
     file = read_compiled(metrics)
     association = next(one for one in file.associations if one.name == name)
     plan = watched(association)
@@ -102,13 +103,13 @@ def _apart(association: Association, reports: list[Linked]) -> bool:
 
 
 def tasks(devices: int) -> list[int]:
-    """Sizes of tasks."""
+    """Split a number of devices into tasks; return their sizes."""
     whole, rest = divmod(devices, DEVICES_A_TASK)
     return [DEVICES_A_TASK] * whole + [rest] * (rest > 0)
 
 
 def joined(parts: list[Lived]) -> Lived:
-    """All devices."""
+    """Join the devices of all tasks."""
     sides = [_all([part.sides[side] for part in parts]) for side in (0, 1)]
     worlds = np.concatenate([part.worlds for part in parts], axis=1)
     return Lived(worlds, (sides[0], sides[1]), sum(part.apart for part in parts))
@@ -130,7 +131,8 @@ def _all(parts: list[Observations]) -> Observations:
 
 
 def attacked(association: Association, lived: Lived) -> Iterator[tuple[Scenario, Trials]]:
-    """Both values from all reports; and each value from the reports of the other metric."""
+    """Yield the attacks on linked reports: on both values from all reports, and on each value
+    from the other metric's reports."""
     plan = watched(association)
     periods = len(plan.days)
     tables = [

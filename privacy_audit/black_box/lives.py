@@ -1,4 +1,5 @@
-"""What an audited device lives through, and what it is seen to send."""
+"""The life of an audited device (values, days, looks at the clock), and the reports that it
+sends."""
 
 from __future__ import annotations
 
@@ -47,14 +48,14 @@ class Event(NamedTuple):
 
 
 class WholeLife(NamedTuple):
-    """One device with all its metrics. secret: 32 bytes.  events: in order."""
+    """The life of one device with all its metrics. secret: 32 bytes. events: in order."""
 
     secret: bytes
     events: tuple[Event, ...]
 
 
 class SeenReport(NamedTuple):
-    """One report as it was read from wire bytes. day: since 1970-01-01, UTC."""
+    """A report as decoded from wire bytes. day: since 1970-01-01, UTC."""
 
     metric: str
     cohort: int
@@ -90,7 +91,8 @@ class AuditedClient(Protocol):
         """
 
     def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[SeenReport]]:
-        """The device with its ledger: all reports that it queued, in order.
+        """Run devices with their ledgers through their lives; return all reports that each
+        queued, in order.
 
         renewed: the step from which on the app declares other chances; 0: it never does.
         """
@@ -107,4 +109,4 @@ class AuditedClient(Protocol):
         """Cohort, Bloom bits and permanent response for secrets and values."""
 
     def close(self) -> None:
-        """End what was started."""
+        """Stop whatever the client started."""

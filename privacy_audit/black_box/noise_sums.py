@@ -33,7 +33,8 @@ class NoiseSums:
 
 
 def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
-    """What one chunk of trials adds: of single reports, or of series of one device."""
+    """The sums that one chunk of trials adds to the noise tests: of single reports, or of series
+    of one device."""
     held = np.where(seen.world[:, None] == 0, seen.masks[0], seen.masks[1])
     reports = seen.reports.shape[1]
     if reports > 1:
@@ -85,7 +86,7 @@ def _squared(table: Floats) -> Floats:
 def residuals(
     params: RapporParams, shown: Masks, held: Masks, *, permanent: bool
 ) -> tuple[Floats, Floats]:
-    """What was shown minus its chance, and the variance of each, both (n, k).
+    """Shown bits minus their expected values, and the variance of each, both (n, k).
 
     permanent: `shown` is a permanent response; otherwise a report.
     """
@@ -134,7 +135,7 @@ def largest_product(params: RapporParams, *, permanent: bool) -> float:
 
 
 def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
-    """Of the sum of products of independent residuals, of which the variances are given.
+    """Variance of the sum of products of independent residuals, given the variances of both.
 
     The symbols of one report depend on each other: the covariance is diag(e) - e e', with the
     chances e of the symbols, and the variance of a product is the sum of the products of the two
@@ -154,7 +155,7 @@ def product_variance(params: RapporParams, one: Floats, other: Floats) -> float:
 
 
 def offsets(shown: Masks, held: Masks) -> Floats:
-    """How often each distance (modulo g) from the own symbol was shown, (g,)."""
+    """Number of reports at each distance (modulo g) from the device's own symbol, (g,)."""
     k = shown.shape[1]
     alone = shown.sum(axis=1) == 1
     distance = (shown[alone].argmax(axis=1) - held[alone].argmax(axis=1)) % k
@@ -209,5 +210,5 @@ def permanent_table(bits: list[int], num_bits: int) -> Masks:
 
 
 def cohort_counts(cohorts: list[int], num_cohorts: int) -> Integers:
-    """How many devices are in each cohort."""
+    """Number of devices in each cohort, (num_cohorts,)."""
     return np.bincount(np.array(cohorts), minlength=num_cohorts)

@@ -1,4 +1,5 @@
-"""What a device of numbers keeps over periods: when it gives its one answer, and its moved cut.
+"""Check what a device of numbers keeps over periods: when it gives its one answer, and its moved
+cut.
 
 Mode `once` answers in a period drawn uniformly, by no value. With `ask = "mean"` the cut is the
 same in every period, or a number that never changes would be told of more than once.
@@ -44,7 +45,7 @@ def kept_over_periods(source: ClientSource, metric: Metric) -> Iterator[Check]:
 
 
 def asked_when(source: ClientSource, metric: Metric) -> list[tuple[int, ...]]:
-    """Of each device under two numbers, in which periods modulo `spread` it reported.
+    """For each device and two numbers, the periods (modulo `spread`) in which it reported.
 
     Devices are in memory; the same secrets answer for the lowest and for the highest number.
     Raises AuditedClientError.
@@ -89,7 +90,8 @@ def _recorded(source: ClientSource, metric: Metric, lives: list[Life]) -> list[l
 
 
 def cut_check(metric: Metric, told: list[tuple[bytes, bytes]]) -> Check:
-    """Two answers to one question share a permanent response. told: as of `first_and_last`."""
+    """Check that two answers to one question have the same permanent response. told: as of
+    `first_and_last`."""
     mechanism, others = metric.params.mechanism, metric.params.num_bits - 1
     expected = (mechanism.p2**2 + others * mechanism.q2**2) / PROBABILITY_SCALE**2
     same = sum(first == last for first, last in told)
@@ -103,7 +105,8 @@ def cut_check(metric: Metric, told: list[tuple[bytes, bytes]]) -> Check:
 
 
 def period_checks(metric: Metric, told: list[tuple[int, ...]]) -> Iterator[Check]:
-    """told: as of `asked_when`."""
+    """Check that the period of a device's one answer is uniform and does not depend on its
+    number. told: as of `asked_when`."""
     moved = sum(len(periods) != 2 or len(set(periods)) > 1 for periods in told)
     yield exact(
         metric.name, "the period of the one answer does not depend on the number", BOX,

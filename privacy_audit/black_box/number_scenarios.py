@@ -1,4 +1,5 @@
-"""Lives with numbers: reported once a period, when it is over; no data is an answer, too."""
+"""Scenarios for metrics of numbers, which are reported once a period after its end; no data is
+an answer, too."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def numbers_of(metric: Metric) -> tuple[Value, ...]:
 
 
 def within_a_stratum(metric: Metric) -> tuple[int, tuple[Value, Value], tuple[float, float]] | None:
-    """Of a metric whose cuts devices move: two numbers that only the moved cut tells apart.
+    """For a metric whose devices move their cuts: two numbers that only the moved cut
+    distinguishes.
 
     The index of their cut in `asked`, the numbers, and where in the stratum they are, from 0 to 1
     on its scale. None where the metric has none.
@@ -75,7 +77,7 @@ def number_scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
 
 
 def left_out_of_devices(metric: Metric) -> str:
-    """Why lives with the ledger are not tried; "" where they are."""
+    """The reason why scenarios with the ledger are not tried; "" if they are."""
     number: Number = metric.details
     if number.spread > MOST_SPREAD:
         return f"devices were not audited: they report once in {number.spread} periods"

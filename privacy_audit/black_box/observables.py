@@ -1,4 +1,5 @@
-"""Everything but the bits of reports: what a device sends, when, in which order, and what it keeps.
+"""Check everything besides report bits: what a device sends, when, in which order, and what it
+stores.
 
 Whole clients run in processes whose randomness is the audit's (`environment`). With the same
 randomness two lives must show the same but for the bits of their reports, and one life the same on
@@ -35,7 +36,7 @@ FEWEST_BITS = 32.0  # of a report's noise, from which on single bits of randomne
 
 
 class Crowd(NamedTuple):
-    """The same devices under several conditions.
+    """The same devices under several conditions of randomness, machine and values.
 
     usual: lives A, machine a.  elsewhere: lives A with the same randomness, machine b.
     others: lives B with the same randomness, machine a.  changing: lives whose values change, with
@@ -51,7 +52,7 @@ class Crowd(NamedTuple):
 
 
 def observable_checks(crowd: Crowd, mean_delay: float, pad_to: int) -> Iterator[Check]:
-    """All of them. mean_delay, pad_to: of the delivery."""
+    """Yield all checks of observables. mean_delay, pad_to: of the delivery."""
     yield _of_sending([device for one in crowd for device in one.devices])
     yield from _of_the_machine(crowd)
     yield from _of_the_values(crowd)
@@ -223,7 +224,8 @@ def _ids_of_one_device(table: np.ndarray, owners: np.ndarray) -> Check:
 
 
 def secret_check(metric: str, secrets: Sequence[bytes]) -> Check:
-    """Bytes of one secret, and those at one place of all secrets, are of many kinds.
+    """Check that the bytes within a secret, and those at one place of all secrets, have as many
+    distinct values as random ones.
 
     A bound, for any number of installations: n random bytes are of d kinds or fewer with
     probability C(256, d) (d / 256)^n at most.
@@ -249,7 +251,7 @@ def secret_check(metric: str, secrets: Sequence[bytes]) -> Check:
 
 
 def influence_checks(found: list[Influence]) -> Iterator[Check]:
-    """Secrets and reports take, and use, as much randomness as they have to have."""
+    """Check that secrets and reports draw and use as much randomness as their law needs."""
     for one in found:
         if one.what.startswith("secret"):
             wrong = "" if one.what == "secret" else "the same randomness gave two secrets"
@@ -332,7 +334,7 @@ def _in_order(batch: GroupedBatch) -> bool:
 
 
 def holds_reports_alone(body: bytes) -> bool:
-    """Whether a gzipped body has a header that says nothing, zeros to fill it up, and one stream.
+    """Whether a gzipped body consists of a bare header, padding zeros and one stream of reports.
 
     What the stream holds is read by the wire's own rules, which refuse anything beside reports.
     """

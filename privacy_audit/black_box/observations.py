@@ -112,7 +112,8 @@ def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
 
 
 def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
-    """What attacks look at, (n, number of features); see `LIKELIHOOD` and `AVERAGE`.
+    """The numbers that attacks use for each device, (n, number of features); see `LIKELIHOOD`
+    and `AVERAGE`.
 
     The others are for the classifier: they also hold what a client that does not do what it
     declares may show (reports left out, bare values, equal reports, a first or last report that
@@ -151,7 +152,7 @@ def _untrained(params: RapporParams, seen: Observations) -> list[Floats]:
 
 
 def shown_counts(reports: Bits) -> Integers:
-    """How often each bit was shown, (n, k), of reports (n, t, k)."""
+    """Count how often each bit was set over a series: (n, t, k) reports to (n, k)."""
     small = np.uint8 if reports.shape[1] < 256 else np.int64
     return np.asarray(reports.sum(axis=1, dtype=small))
 

@@ -1,4 +1,5 @@
-"""Lives at places: an hourly fix at one of two, far apart, in every period, or in some alone."""
+"""Scenarios for metrics of places: an hourly fix at one of two distant places, in all or in some
+periods."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def place_scenarios(metric: Metric) -> Iterator[Scenario]:
 
 
 def a_life(metric: Metric, periods: int) -> tuple[Step, ...]:
-    """An hourly fix at one place in so many periods, whole blocks of fresh turns."""
+    """A life with an hourly fix at one place, over whole blocks of fresh turns."""
     return _at_place(_all_days(metric, periods), _two_places(metric)[0])
 
 

@@ -24,7 +24,8 @@ BLOCKS = 2
 
 
 def turn_checks(source: ClientSource, metric: Metric) -> Iterator[Check]:
-    """Whether a turn tells a device's next one. Raises AuditedClientError."""
+    """Check that a device's turn in one block says nothing about its turn in the next. Raises
+    AuditedClientError."""
     place = metric.location
     if place is None or place.turn != "fresh" or why_not(metric, upkeep=source.command is None):
         return

@@ -1,4 +1,5 @@
-"""The smallest fault that a check of this size finds with probability `POWER`: stated beside it.
+"""The smallest fault that a check of a given size finds with probability `POWER`, printed beside
+the check.
 
 A claim that held says nothing without it. `level` is that of each test, known once an audit has
 all its tests.
@@ -17,7 +18,8 @@ POWER = 0.95
 
 @dataclass(frozen=True)
 class Smallest:
-    """What a check finds: a share of `number` observations, or a shift of a mean.
+    """The smallest fault that a check finds: a share of faulty observations, or a shift of a
+    mean.
 
     what: the observations, or what is shifted.  number: of independent observations; 0: the
         check has none.  chance: of what a fault shows in an honest client.  spread: standard error
@@ -31,7 +33,7 @@ class Smallest:
     among: int = 1
 
     def text(self, level: float) -> str:
-        """In words. level: of a two-sided test."""
+        """The smallest fault in words. level: of a two-sided test."""
         level /= self.among
         if self.spread is not None:
             return f"{shift(self.spread, level):.2g} {self.what}"
@@ -44,12 +46,13 @@ class Smallest:
 
 
 def all_of(what: str) -> Smallest:
-    """A check that goes through everything there is: any fault in it is found."""
+    """The power of a check that goes through all cases: it finds any fault."""
     return Smallest(what)
 
 
 def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
-    """A check that counts faulty ones among so many; of none, it finds nothing."""
+    """The power of a check that counts faulty ones among `number` observations; with 0 it finds
+    nothing."""
     return Smallest(what, number, chance) if number >= 1 else Smallest("")
 
 
@@ -59,14 +62,14 @@ def shifted(spread: float, what: str, among: int = 1) -> Smallest:
 
 
 def chance_off(chance: float, number: float, what: str = "of a chance", among: int = 1) -> Smallest:
-    """A test of a chance over so many observations; of none, it finds nothing."""
+    """The power of a test of a probability over `number` observations; with 0 it finds nothing."""
     if number < 1:
         return Smallest("")
     return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
 
 
 def correlated(number: float, among: int = 1) -> Smallest:
-    """A test of a correlation over so many pairs; of none, it finds nothing."""
+    """The power of a test of a correlation over `number` pairs; with 0 it finds nothing."""
     return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else Smallest("")
 
 
@@ -76,7 +79,8 @@ def shift(spread: float, level: float) -> float:
 
 
 def share(number: int, chance: float, level: float) -> float:
-    """Which share of so many must show a fault that an honest client shows by `chance`; 1: none."""
+    """The share of observations that must be faulty for a test to find it, when honest ones look
+    faulty with probability `chance`; 1: none would do."""
     if number < 1:
         return 1.0
     needed = 1 if not chance else int(stats.binom.isf(level / 2, number, chance)) + 1

@@ -39,7 +39,7 @@ Answer = dict[str, Any]
 
 
 class ProgramClient:
-    """Devices of a program of its own, started at once and ended by `close`."""
+    """An audited client that runs as a program of its own, from its construction to `close`."""
 
     def __init__(self, file: MetricsFile, command: str) -> None:
         """Start the program and give it the compiled metrics. Raises AuditError."""
@@ -82,7 +82,8 @@ class ProgramClient:
         return found
 
     def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[SeenReport]]:
-        """See `AuditedClient`. Reports go through `batch`: they are read from wire bytes.
+        """Run devices through their lives in the program; reports go through `batch` and are
+        read from wire bytes.
 
         Raises AuditError for `renewed`: the protocol has no versions of an app.
         """
@@ -124,7 +125,7 @@ class ProgramClient:
         return [[next(seen) for _ in some] for some in reports]
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
-        """See `AuditedClient`."""
+        """Ask the program for derivations of devices of one metric."""
         answers = self._ask([_encode(metric, secret, value, 1) for secret, value in asked])
         return [
             Derived(a["cohort"], _whole(a["bloom_bits"]), _whole(a["permanent_bits"]))

@@ -18,7 +18,7 @@ TOGETHER = 5  # reports of a long life between two openings: opening is what cos
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two worlds of one metric, and what they may differ by.
+    """Two possible lives (worlds) with one metric, and how far an attacker may tell them apart.
 
     worlds: what is recorded on which day.  by_cohort: the two values of each cohort in place of
         those in `worlds`, for pairs whose bits collide in every cohort.
@@ -50,13 +50,14 @@ class Scenario:
 
 
 def start_days(metric: Metric, periods: int) -> list[int]:
-    """The last day of so many periods, all of them over before the metric expires."""
+    """The last day of each of some periods, all over before the metric expires."""
     last = period_number(metric.period, day_of(metric.expires)) - 1
     return [last_day(metric.period, last - back) for back in reversed(range(periods))]
 
 
 def spaced_days(metric: Metric, periods: int, box: Box) -> list[int]:
-    """As `start_days`, but far apart: what changes with the month or the year shows.
+    """Days as of `start_days`, but far apart, so that a response which changes with the month or
+    year shows.
 
     Without gaps where a device sends something for the periods between.
     """

@@ -1,4 +1,5 @@
-"""Pairs of lives that an attacker must not tell apart better than a claim allows.
+"""Make the scenarios of a metric: pairs of lives that an attacker must not tell apart better
+than claimed.
 
 Each scenario is two worlds, 0 and 1: the same days, other values. Watched are the reports of the
 last days; the attack looks at the bits of `values`.
@@ -46,7 +47,7 @@ LONG = 100  # characters that two strings begin with: more than a code's bits
 
 
 def why_not(metric: Metric, *, upkeep: bool) -> str:
-    """Why no attack here fits the metric; "" where some do. upkeep: as in `scenarios`."""
+    """The reason why no scenario fits the metric; "" if some do. upkeep: as in `scenarios`."""
     if metric.kind not in KINDS:
         return f"there are no attacks on kind {metric.kind!r}"
     if metric.location is None:
@@ -221,7 +222,8 @@ def fillers(metric: Metric, pool: tuple[Value, ...], kept: int) -> list[Value] |
 
 
 def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> tuple[Value, ...]:
-    """Values of a pool that have no place once `recorded` have theirs: not even by like bits."""
+    """Values of a pool that find no place in the cap once `recorded` have theirs, not even by
+    equal bits."""
     always = [value for value in (metric.fallback, metric.no_data) if value is not None]
     cohorts = range(metric.params.num_cohorts)
     taken = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]

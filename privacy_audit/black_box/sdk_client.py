@@ -74,7 +74,8 @@ class SdkClient:
         return found
 
     def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[SeenReport]]:
-        """See `AuditedClient`."""
+        """Run devices with this SDK's recorder through their lives; return all reports that each
+        queued, in order."""
         reports: list[Report] = []
         counts = []
         later = SdkClient(next_version(self._file, metric)) if renewed else self
@@ -90,7 +91,8 @@ class SdkClient:
     def live(
         self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
     ) -> list[list[SeenReport]]:
-        """See `AuditedClient`."""
+        """Run devices of several metrics and app versions through their lives; return their
+        reports, in order."""
         clients = [self, *(SdkClient(file, self._level) for file in versions)]
         reports: list[Report] = []
         counts = []
@@ -157,11 +159,11 @@ class SdkClient:
                 recorder.record(metric, value, now)
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
-        """See `AuditedClient`."""
+        """Derive cohort and responses of devices for one metric with this SDK."""
         return [derived(self._file, metric, secret, value) for secret, value in asked]
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: this client starts no process."""
 
 
 def next_version(file: MetricsFile, metric: str) -> MetricsFile:
@@ -179,7 +181,7 @@ def next_version(file: MetricsFile, metric: str) -> MetricsFile:
 
 
 def derived(file: MetricsFile, metric: str, secret: bytes, value: Value) -> Derived:
-    """What a device of this SDK, opened for this question alone, derives."""
+    """Derive cohort and responses for one value, with a device that is opened for this alone."""
     device = Encoder(file.metrics, secret).metric(metric)
     bits = device.value_bits(value)
     return Derived(device.cohort, bits, device.permanent_bits(bits))
@@ -195,7 +197,7 @@ def _stay(
 
 
 def over_the_wire(reports: list[Report]) -> list[SeenReport]:
-    """The reports, in order, as a collector reads them from the bytes of binary batches."""
+    """Encode reports as binary batches and read them back as a collector does, in order."""
     seen: list[SeenReport] = []
     for start in range(0, len(reports), MAX_REPORTS):
         body = encode_binary(make_batch(os.urandom(16), reports[start : start + MAX_REPORTS]))
@@ -227,7 +229,8 @@ def _alone(report: Report) -> SeenReport:
 
 
 def linked_over_the_wire(pairs: list[tuple[Report, Report]]) -> list[Linked]:
-    """Linked reports, in order, as a collector reads them from batches of version 2."""
+    """Encode linked reports as batches of version 2 and read them back as a collector does, in
+    order."""
     seen: list[Linked] = []
     most = MAX_REPORTS // 2
     for start in range(0, len(pairs), most):

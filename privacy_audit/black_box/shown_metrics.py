@@ -17,7 +17,7 @@ from rappor_core.metrics.metric import Metric
 
 
 def without_second_round(metric: Metric) -> Metric:
-    """Reports are permanent responses: the first round is as declared, if there is one."""
+    """The metric without its second round: reports are then the permanent responses."""
     if not metric.params.mechanism.has_permanent_round:
         return metric
     return _last_round_silent(metric)
@@ -39,7 +39,8 @@ def nearly_clear(metric: Metric) -> Metric:
 
 
 def chance_of_another(metric: Metric) -> float:
-    """That a report of `nearly_clear` differs from its answer in so much that it looks another."""
+    """The probability that a report of a `nearly_clear` metric looks as if it were of another
+    answer."""
     k = metric.params.num_bits
     if metric.params.scheme.symbols:
         return (k - 1) / PROBABILITY_SCALE
@@ -47,7 +48,8 @@ def chance_of_another(metric: Metric) -> float:
 
 
 def looks_another(metric: Metric, shown: bytes, answer: int) -> bool:
-    """Whether a report of `nearly_clear` is not of that answer. answer: B."""
+    """Whether a report of a `nearly_clear` metric looks as if it were of another answer. answer:
+    B."""
     off = (int.from_bytes(shown, "little") ^ answer).bit_count()
     return off > (0 if metric.params.num_bits == 1 or metric.params.scheme.symbols else 1)
 
@@ -55,7 +57,8 @@ def looks_another(metric: Metric, shown: bytes, answer: int) -> bool:
 def exchanged(
     file: MetricsFile, how: Callable[[Metric], Metric], *, budget: float | None = None
 ) -> MetricsFile:
-    """All metrics with less noise, and without associations. how: one of the above."""
+    """A metrics file with the mechanisms of all metrics replaced by less noisy ones, without
+    associations. how: one of the functions above."""
     alone = {name: metric.replace(cohort_with=None) for name, metric in file.metrics.items()}
     return MetricsFile({name: how(metric) for name, metric in alone.items()}, budget)
 

@@ -1,4 +1,5 @@
-"""No byte of a device's files tells its values: by what files of devices with one value share.
+"""Check that no bytes in a device's files reveal its values: byte runs that devices with one
+value share.
 
 Devices of two kinds differ in their values alone, and each has a secret of its own. What files hold
 of a value must go through that secret, so nothing can stand in the files of all devices with one
@@ -23,7 +24,8 @@ LENGTHS = (3, 6)
 
 
 def file_checks(one: Sequence[bytes], other: Sequence[bytes]) -> Iterator[Check]:
-    """one, other: all bytes of the files of each device, under two kinds of values."""
+    """Check that files of devices with two different values cannot be told apart. one, other:
+    all bytes of each device's files."""
     for length in LENGTHS:
         p_value, found = most_telling(one, other, length)
         yield test(
@@ -34,7 +36,8 @@ def file_checks(one: Sequence[bytes], other: Sequence[bytes]) -> Iterator[Check]
 
 
 def most_telling(one: Sequence[bytes], other: Sequence[bytes], length: int) -> tuple[float, str]:
-    """The run of bytes that tells both kinds of devices best: corrected p-value, and where.
+    """The run of bytes that best distinguishes two groups of devices: corrected p-value, and
+    where it is.
 
     By the hypergeometric law of which devices' files hold it, over all runs that are in as many
     files as could tell anything.

@@ -27,7 +27,7 @@ REPORTS_A_CHUNK = 20_000
 
 @dataclass(frozen=True)
 class ClientSource:
-    """Which client is audited; it can be sent to another process.
+    """The client to audit, in a form that can be sent to another process.
 
     metrics: the compiled metrics as text.  command: of a program; None: this project's SDK.
     """
@@ -36,11 +36,11 @@ class ClientSource:
     command: str | None = None
 
     def file(self) -> MetricsFile:
-        """The metrics."""
+        """Read the compiled metrics."""
         return read_compiled(self.metrics)
 
     def open(self) -> AuditedClient:
-        """Start it. Raises AuditError."""
+        """Start the client. Raises AuditError."""
         file = self.file()
         return SdkClient(file) if self.command is None else ProgramClient(file, self.command)
 
@@ -57,7 +57,7 @@ class Trials(NamedTuple):
 
 
 def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
-    """So many trials. Random throughout: no seed. Raises AuditedClientError."""
+    """Run some trials of a scenario with fresh randomness. Raises AuditedClientError."""
     client = source.open()
     try:
         with client_errors():

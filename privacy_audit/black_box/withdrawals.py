@@ -29,7 +29,8 @@ TIMES = 4  # as many values as declared: those of before the withdrawal count on
 
 
 def answered_again(file: MetricsFile) -> MetricsFile:
-    """Metrics that show permanent responses and, where it can be, have room for two lives."""
+    """The metrics whose reports show permanent responses, with room for the values of two lives
+    where the kind allows it."""
     some = {name: _roomy(metric) for name, metric in file.metrics.items()}
     return exchanged(MetricsFile(some), without_second_round)
 
@@ -42,7 +43,7 @@ def _roomy(metric: Metric) -> Metric:
 
 
 def withdrawal_checks(file: MetricsFile, devices: list[WitnessedDevice]) -> Iterator[Check]:
-    """file: of `answered_again`.  devices: that lived `withdrawn_lives` of it."""
+    """Check what devices send and keep around a withdrawal of consent and a new consent."""
     devices = [one for one in devices if not one.stuck]
     n = len(devices)
     life = withdrawn_lives(file)[0]

@@ -1,4 +1,5 @@
-"""What a controlled process is asked, and what it saw: plain values, which import no client."""
+"""Messages to and from a controlled process: what it is asked to do, and what was observed.
+Plain values."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class WitnessTask:
 
 
 class WitnessedRequest(NamedTuple):
-    """One request, as bytes on the wire say. connection: its number."""
+    """One HTTP request as its bytes on the wire show it. connection: its number."""
 
     connection: int
     line: str
@@ -55,7 +56,7 @@ class WitnessedRequest(NamedTuple):
 
 @dataclass
 class WitnessedDevice:
-    """What was seen of one device.
+    """All observations of one device.
 
     requests: of each time that the app asked to send.  early: requests before that.  delays:
     planned seconds.  files: by sitting that was looked at, all bytes of the state.  secret:
@@ -90,14 +91,16 @@ class WitnessedDevice:
 
 @dataclass
 class Witnessed:
-    """devices: in order.  read: files of the system that tell of the machine.  drawn: bytes."""
+    """The observations of a controlled process. devices: in order. read: files of the system
+    that identify the machine. drawn: bytes."""
 
     devices: list[WitnessedDevice]
     read: list[str]
 
 
 class Influence(NamedTuple):
-    """What of the randomness shows in something that is drawn. entropy: bits that its law has.
+    """How many of the random bytes that were drawn change a value (a secret, a report). entropy:
+    bits that its law has.
 
     drawn: bytes that were asked of the system.  bits: of those, how many change it.
     """
@@ -110,7 +113,8 @@ class Influence(NamedTuple):
 
 
 def witness(asked: WitnessTask) -> Witnessed:
-    """Run the devices, in a process of its own. Raises AuditedClientError."""
+    """Run devices in a controlled process of its own, and observe them. Raises
+    AuditedClientError."""
     environment.control(asked.seed, asked.machine)
     runner = import_module("privacy_audit.black_box.witnessed_client")  # after the exchange
     found: Witnessed = runner.run(asked)
@@ -118,7 +122,8 @@ def witness(asked: WitnessTask) -> Witnessed:
 
 
 def influences(asked: WitnessTask) -> list[Influence]:
-    """What of the system's randomness shows in secrets and reports. Raises AuditedClientError."""
+    """Measure how much of the system's randomness changes secrets and reports. Raises
+    AuditedClientError."""
     environment.control(asked.seed, asked.machine)
     runner = import_module("privacy_audit.black_box.witnessed_client")
     found: list[Influence] = runner.influences(asked)

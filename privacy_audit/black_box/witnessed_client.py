@@ -1,4 +1,5 @@
-"""Whole clients in a controlled process: `Client`, its files, and a collector that keeps all bytes.
+"""Run whole clients in a controlled process: `Client`, its files, and a collector that records
+all bytes.
 
 Imported once the process is controlled; see `environment`.
 """
@@ -53,7 +54,7 @@ CERTAIN_BITS = 128  # more than a generator of this strength has need not show
 
 
 class WatchingCollector(MemoryCollector):
-    """A collector that keeps each request as it came, with its connection.
+    """A collector that records each request as it came, with its connection.
 
     troubles: what the next requests are answered with in place of an answer: a status, or 0 for
     the end of the connection.  strange: other requests than for reports.
@@ -103,12 +104,12 @@ class WatchingCollector(MemoryCollector):
 
     @property
     def watched(self) -> list[WitnessedRequest]:
-        """All requests so far that were answered, in the order in which they came."""
+        """All answered requests so far, in the order of arrival."""
         return _in_order(self._kept)
 
     @property
     def refused(self) -> list[WitnessedRequest]:
-        """All that were not."""
+        """All requests so far that were refused or cut off."""
         return _in_order(self._refused)
 
 
@@ -133,7 +134,7 @@ class _Kept:
 
 
 class Said(Handler):
-    """Keeps what is logged, at all levels, and what is printed, in Python or below it."""
+    """A logging handler that also captures printed output, of Python or of C code."""
 
     def __enter__(self) -> Said:
         self._lines: list[str] = []
@@ -154,7 +155,7 @@ class Said(Handler):
         self._file.close()
 
     def emit(self, record: LogRecord) -> None:
-        """Of `logging`."""
+        """Keep a log record, as `logging.Handler` asks."""
         self._lines += self.format(record).splitlines()
 
     def take(self, names: dict[str, str]) -> list[str]:
@@ -190,7 +191,7 @@ def _notice_waiting() -> None:
 
 
 def run(asked: WitnessTask) -> Witnessed:
-    """All devices, one after the other. Raises AuditedClientError."""
+    """Run all devices, one after the other. Raises AuditedClientError."""
     _notice_waiting()
     file = read_compiled(asked.metrics)
     found: list[WitnessedDevice] = []

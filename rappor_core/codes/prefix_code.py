@@ -32,7 +32,8 @@ _Word = tuple[int, int]  # value and length of a code word
 
 
 class Decoded(NamedTuple):
-    """What code bits say: the bytes, and whether END came, at which bit after the last one read.
+    """The bytes that some code bits stand for, and whether the code ends (END), at which bit
+    after the last one read.
 
     ended: END was read, and only zeros follow it.  valid: some string has these first bits.
     """
@@ -43,7 +44,8 @@ class Decoded(NamedTuple):
 
 
 class PrefixCode(Frozen):
-    """A code table. Public.
+    """A code table: a variable-length code for strings in which frequent strings are short.
+    Public.
 
     order: how many bytes before it choose the code of a byte.
     lower_case: A to Z are coded as a to z.
@@ -96,7 +98,7 @@ class PrefixCode(Frozen):
         return bits >> (length - num_bits) if length > num_bits else bits << (num_bits - length)
 
     def size(self, data: bytes) -> int:
-        """How many bits the whole code of a string has."""
+        """Number of bits of a string's whole code."""
         size, history = 0, bytes(self.order)
         for byte in self.folded(data):
             words, place = self._words(history), self._places.get(byte)
@@ -131,7 +133,7 @@ class PrefixCode(Frozen):
             history = (history + bytes([byte]))[1:] if self.order else b""
 
     def folded(self, data: bytes) -> bytes:
-        """The bytes that are coded: with A to Z as a to z, where the table says so."""
+        """The bytes as they are coded: A to Z in lower case, where the table says so."""
         return data.lower() if self.lower_case else data
 
     def _next(self, tree: Mapping[_Word, int], bits: int, left: int) -> tuple[int | None, int]:
@@ -197,7 +199,7 @@ class PrefixCode(Frozen):
 
 
 def read_code(text: str) -> PrefixCode:
-    """Read a table from its JSON. Raises ParameterError that says what is wrong."""
+    """Read a code table from its JSON. Raises ParameterError that says what is wrong."""
     if len(text) > MAX_TABLE_CHARACTERS:
         raise ParameterError(f"a code table of {len(text):,} characters; {MAX_TABLE_CHARACTERS:,}")
     try:

@@ -1,4 +1,5 @@
-"""Which bits of a code each cohort hashes: groups of cohorts, one for each length of prefix."""
+"""Groups of cohorts of a `discover` metric: each group hashes a prefix of the code of another
+length."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ class PrefixGroups(Frozen):
         return cohort * self.num_groups // num_cohorts
 
     def prefix_bits(self, group: int) -> int:
-        """How many bits of the code a group hashes."""
+        """Number of bits of the code that a group hashes."""
         return self.bits_per_level * min(group + 1, self.num_levels)
 
     def prefix(self, data: bytes, group: int) -> int:
@@ -74,7 +75,8 @@ class PrefixGroups(Frozen):
         return (prefix << (8 * num_bytes - num_bits)).to_bytes(num_bytes, "big")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the table itself only where it does not come with the package."""
+        """The groups as plain values; the code table itself only where it does not come with the
+        package."""
         return {
             "code": self.code.name,
             "code_sha256": self.code.digest,
@@ -85,7 +87,7 @@ class PrefixGroups(Frozen):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> PrefixGroups:
-        """Read `to_dict`'s form.
+        """Read the plain values that `to_dict` makes.
 
         Raises ParameterError, also for a table that is not the one of the definition.
         """

@@ -8,7 +8,7 @@ from rappor_core.params import RapporParams
 
 
 class Boolean(Encoding):
-    """One bit; the first value (true) sets it, the second sets none."""
+    """The encoding of a truth value in one bit: true sets it, false sets none."""
 
     name = "boolean"
     own_bits = True
@@ -27,7 +27,7 @@ class Boolean(Encoding):
         return (0,) if index == 0 else ()
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:  # noqa: ARG002
-        """Two values. Raises ParameterError."""
+        """Require two values. Raises ParameterError."""
         if num_values != 2:
             raise ParameterError(f"{num_values} candidates for a boolean, which has two values")
 

@@ -1,4 +1,4 @@
-"""What an encoding tells every part, and the register of encodings.
+"""The interface of an encoding, and the register of encodings.
 
 A new encoding is a module with a subclass of `Encoding`, its instance `ENCODING`, and a line in
 `_HOMES`. A module is loaded when parameters first name it, so that a device loads those it uses.
@@ -30,7 +30,7 @@ _LOADED: dict[str, Encoding] = {}
 
 
 class Encoding:
-    """How a value becomes bits of B. Public, and without a state of its own.
+    """How a value becomes set bits of B. Public, and without state.
 
     name: as in `metrics.toml`, in the parameters, and in `params_id`.
     hashed: positions are hashes of the value, by cohort (`rappor_core.hashing.bloom_positions`);
@@ -52,7 +52,7 @@ class Encoding:
     fewest_set = 1
 
     def check(self, params: RapporParams) -> None:
-        """Check what the encoding asks of its parameters. Raises ParameterError.
+        """Check that the parameters suit the encoding. Raises ParameterError.
 
         Each parameter is in its own range already. Here: one hash.
         """
@@ -78,7 +78,7 @@ class Encoding:
         )
 
     def epsilon_per_report(self, params: RapporParams, num_reports: int) -> float:
-        """Nats, for each of `num_reports` reports of a life, whatever values they are of."""
+        """Nats that each of `num_reports` reports of a life counts, whatever their values."""
         return privacy.epsilon_per_report(
             params.mechanism,
             params.num_hashes,
@@ -88,7 +88,7 @@ class Encoding:
         )
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:  # noqa: ARG002
-        """How many permanent responses a device with `max_values` values can come to hold."""
+        """Number of permanent responses that a device with `max_values` values can come to hold."""
         return max_values
 
     def set_bits(self, params: RapporParams) -> tuple[int, int]:
@@ -101,7 +101,8 @@ class Encoding:
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:  # noqa: ARG002
-        """As `value_bits`, of a kind that is `jittered`. jitter: the device's, in [0, 1)."""
+        """The bits of a value as of `value_bits`, for a `jittered` kind. jitter: the device's
+        secret constant in [0, 1)."""
         return self.value_bits(metric, value, cohort)
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
@@ -109,7 +110,7 @@ class Encoding:
         raise NotImplementedError(f"encoding {self.name!r} has no list of values")
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Check that so many listed values fit the bits. Raises ParameterError.
+        """Check that the bits suffice for this number of listed values. Raises ParameterError.
 
         Nothing to check where positions are hashed.
         """
@@ -120,7 +121,8 @@ class Encoding:
 
 
 def check_symbols(params: RapporParams) -> None:
-    """A round lies with the same chance to each other symbol: p + (g-1) q = 1.
+    """Check that a round replaces a symbol by each other one with the same probability: p +
+    (g-1) q = 1.
 
     Raises ParameterError.
     """
@@ -151,7 +153,7 @@ def encoding_names() -> tuple[str, ...]:
 
 
 def encoding_named(name: str) -> Encoding:
-    """The encoding of a name, loaded at its first use. Raises ParameterError for an unknown one."""
+    """Load the encoding of a name. Raises ParameterError for an unknown one."""
     encoding = _LOADED.get(name) if isinstance(name, str) else None
     if encoding is None:
         if not isinstance(name, str) or name not in _HOMES:
@@ -161,7 +163,7 @@ def encoding_named(name: str) -> Encoding:
 
 
 def register_encoding(encoding: Encoding) -> None:
-    """Add an encoding of an app's own, in every process that reads its parameters.
+    """Register an encoding of an app's own; do so in every process that reads its parameters.
 
     Raises ParameterError for a name that is taken.
     """

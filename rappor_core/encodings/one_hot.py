@@ -16,11 +16,11 @@ class OneHot(Encoding):
     own_bits = True
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:  # noqa: ARG002
-        """The index itself."""
+        """The one bit position of a value: its index in the list of values."""
         return (index,)
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """As many values as bits. Raises ParameterError."""
+        """Require as many values as bits. Raises ParameterError."""
         if num_values != params.num_bits:
             raise ParameterError(
                 f"{num_values} candidates for num_bits = {params.num_bits}: encoding "
@@ -28,7 +28,7 @@ class OneHot(Encoding):
             )
 
     def names_of_bits(self, params: RapporParams) -> Sequence[str]:
-        """Name each value by the bit that it sets."""
+        """Names for values whose definition is unknown: by the bit that each sets."""
         return [f"bit {bit}" for bit in range(params.num_bits)]
 
 

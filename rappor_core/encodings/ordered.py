@@ -31,7 +31,8 @@ class Ordered(Encoding):
         return self.jittered_bits(metric, value, cohort, 0.0)
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:
-        """The same, with cuts that the device has moved by a constant of its own."""
+        """The bit of a number's symbol, with cuts that the device has moved by its secret
+        constant."""
         number, symbols = metric.rules.number(metric, value), metric.params.num_bits
         symbol: int = metric.details.symbol(number, cohort, symbols, jitter)
         return 1 << symbol

@@ -8,13 +8,15 @@ from rappor_core.params import RapporParams
 
 
 class Symbol(HashedEncoding):
-    """One of k symbols, by the cohort's hash; the rounds exchange it for another one."""
+    """The encoding of a value as one of k symbols, by the cohort's hash; both rounds exchange
+    symbols."""
 
     name = "symbol"
     symbols = True
 
     def check(self, params: RapporParams) -> None:
-        """A round lies with the same chance to each of the others: p + (g-1) q = 1.
+        """Check that a round replaces a symbol by each other one with the same probability: p +
+        (g-1) q = 1.
 
         Raises ParameterError.
         """

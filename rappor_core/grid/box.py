@@ -15,7 +15,7 @@ Point = tuple[float, float]  # latitude, longitude
 
 
 class Box(Frozen):
-    """A box of degrees, its edges included; `west` above `east` crosses the antimeridian.
+    """A rectangle of degrees, edges included; `west` above `east` crosses the antimeridian.
 
     Raises ParameterError for anything that is not a box on the globe.
     """
@@ -54,11 +54,11 @@ class Box(Frozen):
 
 
 class CellSystem(Protocol):
-    """How points become cells. A cell is an integer that means something at its level only."""
+    """How points become cells of a grid. A cell is an integer that is unique within its level."""
 
     @property
     def levels(self) -> range:
-        """The levels there are, coarse to fine."""
+        """The levels of the grid, coarse to fine."""
         ...
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
@@ -66,19 +66,19 @@ class CellSystem(Protocol):
         ...
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Find the cell of level `coarser` <= `level` that holds it."""
+        """The cell of level `coarser` <= `level` that contains a cell."""
         ...
 
     def name(self, cell: int, level: int) -> str:
-        """Write it as the text that devices encode and maps show."""
+        """The text of a cell, as devices encode it and maps show it."""
         ...
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read `name`'s form: the cell and its level. Raises ValueRefusedError."""
+        """Read the text of a cell into the cell and its level. Raises ValueRefusedError."""
         ...
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """List its corners, counter-clockwise, the first not repeated."""
+        """The corners of a cell, counter-clockwise, the first not repeated."""
         ...
 
     def count_in_box(self, box: Box, level: int) -> int:
@@ -91,7 +91,7 @@ class CellSystem(Protocol):
 
 
 def spans(west: int, east: int, columns: int, box: Box) -> list[range]:
-    """Columns of a box, in two runs where it crosses the antimeridian."""
+    """The columns that a box covers, in two runs where it crosses the antimeridian."""
     if box.west <= box.east:
         return [range(west, east + 1)]
     if east >= west:  # both edges in one column, and the box goes all the way around

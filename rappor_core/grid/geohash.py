@@ -1,4 +1,4 @@
-"""Geohashes as a system of cells. They nest exactly."""
+"""Geohashes as a grid of cells, which nest exactly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Geohash:
         return self._join(x, y, level)
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Drop the last characters."""
+        """The containing cell of a coarser level: the geohash without its last characters."""
         return cell >> 5 * (level - coarser)
 
     def name(self, cell: int, level: int) -> str:
@@ -30,7 +30,7 @@ class Geohash:
         return "".join(GEOHASH_ALPHABET[cell >> 5 * i & 31] for i in range(level - 1, -1, -1))
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read the characters."""
+        """Read the characters of a geohash into the cell and its level."""
         if not 1 <= len(name) <= 12 or set(name) - set(GEOHASH_ALPHABET):
             raise ValueRefusedError(f"{name[:40]!r} is not a geohash")
         cell = 0
@@ -39,7 +39,7 @@ class Geohash:
         return cell, len(name)
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Corners of the rectangle."""
+        """The four corners of the cell's rectangle."""
         low, high = separate(cell)
         x, y = (low, high) if level % 2 else (high, low)
         columns, rows = self._shape(level)
@@ -47,12 +47,12 @@ class Geohash:
         return rectangle(south, 360 * x / columns - 180, north, 360 * (x + 1) / columns - 180)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Rows by columns."""
+        """Number of cells that share a point with the box: rows times columns."""
         rows, spans = self._ranges(box, level)
         return len(rows) * sum(map(len, spans))
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Row by row."""
+        """Yield the cells that share a point with the box, row by row."""
         rows, spans = self._ranges(box, level)
         return (self._join(x, y, level) for y in rows for span in spans for x in span)
 

@@ -1,4 +1,4 @@
-"""H3 cells: the adapter to the `h3` library, an extra, and the only module that may import it.
+"""H3 cells as a grid, through the optional `h3` library; no other module may import it.
 
 H3 does not nest: the parent of a fine cell differs from indexing the point directly near the
 parent's edge. So one fine cell is computed, and every coarser one is derived from it.
@@ -21,7 +21,7 @@ class H3:
     levels = range(16)
 
     def cell(self, latitude: float, longitude: float, level: int) -> int:
-        """Index a point."""
+        """The H3 cell that contains a point."""
         return int(h3.latlng_to_cell(latitude, longitude, level))
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
@@ -29,7 +29,7 @@ class H3:
         return int(h3.cell_to_parent(cell, coarser)) if coarser < level else cell
 
     def name(self, cell: int, level: int) -> str:
-        """Hexadecimal digits; they hold the level."""
+        """The hexadecimal digits of a cell, which contain its level."""
         del level
         return str(int_to_str(cell))
 
@@ -44,7 +44,7 @@ class H3:
         return cell, int(h3.get_resolution(cell))
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Corners of the hexagon; longitudes pass 180 where it crosses the antimeridian."""
+        """The corners of the hexagon; longitudes pass 180 where it crosses the antimeridian."""
         del level
         corners = [(float(lat), float(lon)) for lat, lon in h3.cell_to_boundary(cell)]
         if max(lon for _, lon in corners) - min(lon for _, lon in corners) > 180:
@@ -58,7 +58,8 @@ class H3:
         return int(3 * area / cell_area) + 100
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """List cells that share a point with the box; in two halves where it is very wide."""
+        """Yield the cells that share a point with the box; it is split in halves where it is
+        very wide."""
         shape = [(box.south, box.west), (box.south, box.east), (box.north, box.east),
                  (box.north, box.west)]  # fmt: skip
         if box.width >= 180:

@@ -1,4 +1,4 @@
-"""Quadkeys: the tiles of Web Mercator as a system of cells. They nest exactly."""
+"""Quadkeys (the tiles of Web Mercator) as a grid of cells, which nest exactly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Quadkey:
         return interleave(x, y)
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Drop the last digits."""
+        """The containing tile of a coarser level: the quadkey without its last digits."""
         return cell >> 2 * (level - coarser)
 
     def name(self, cell: int, level: int) -> str:
@@ -33,13 +33,13 @@ class Quadkey:
         return "".join(str(cell >> 2 * i & 3) for i in range(level - 1, -1, -1))
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read the digits."""
+        """Read the digits of a quadkey into the tile and its level."""
         if not 1 <= len(name) <= 28 or set(name) - set("0123"):
             raise ValueRefusedError(f"{name[:40]!r} is not a quadkey")
         return int(name, 4), len(name)
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Corners of the tile."""
+        """The four corners of the tile."""
         x, y = separate(cell)
         size = 1 << level
         south, north = (math.degrees(math.atan(math.sinh(math.pi * (1 - 2 * row / size))))
@@ -47,12 +47,12 @@ class Quadkey:
         return rectangle(south, x / size * 360 - 180, north, (x + 1) / size * 360 - 180)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Rows by columns."""
+        """Number of tiles that share a point with the box: rows times columns."""
         rows, spans = self._ranges(box, level)
         return len(rows) * sum(map(len, spans))
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Row by row."""
+        """Yield the tiles that share a point with the box, row by row."""
         rows, spans = self._ranges(box, level)
         return (interleave(x, y) for y in rows for span in spans for x in span)
 

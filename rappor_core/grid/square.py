@@ -32,7 +32,7 @@ class Square:
         return y * (self._columns << level) + x
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Halve row and column."""
+        """The containing cell of a coarser level: row and column halved for each level between."""
         y, x = divmod(cell, self._columns << level)
         step = level - coarser
         return (y >> step) * (self._columns << coarser) + (x >> step)
@@ -43,7 +43,7 @@ class Square:
         return f"{level}-{y}-{x}"
 
     def parse(self, name: str) -> tuple[int, int]:
-        """Read the three numbers."""
+        """Read `level-row-column` into the cell and its level."""
         parts = name.split("-")
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
             raise ValueRefusedError(f"{name[:40]!r} is not a square level-row-column")
@@ -53,7 +53,8 @@ class Square:
         return y * (self._columns << level) + x, level
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """Corners of the rectangle; longitudes may pass 180 where the box crosses it."""
+        """The four corners of the cell's rectangle; longitudes may pass 180 where the box
+        crosses it."""
         y, x = divmod(cell, self._columns << level)
         box, rows, columns = self._box, self._rows << level, self._columns << level
         south, north = (box.south + (box.north - box.south) * row / rows for row in (y, y + 1))
@@ -61,12 +62,13 @@ class Square:
         return rectangle(south, west, north, east)
 
     def count_in_box(self, box: Box, level: int) -> int:
-        """Rows by columns."""
+        """Number of cells that share a point with the box: rows times columns."""
         rows, columns = self._ranges(box, level)
         return len(rows) * len(columns)
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Row by row; a box that is not within the grid's own is cut to it."""
+        """Yield the cells that share a point with the box, row by row; the box is cut to the
+        grid's own."""
         rows, columns = self._ranges(box, level)
         return (y * (self._columns << level) + x for y in rows for x in columns)
 

@@ -67,17 +67,17 @@ class Association(Frozen):
 
     @property
     def metrics(self) -> tuple[Metric, Metric]:
-        """Both, in their order."""
+        """The two metrics, in the order of the association."""
         return self.first, self.second
 
     @property
     def of(self) -> tuple[str, str]:
-        """The names of both."""
+        """Names of the two metrics."""
         return self.first.name, self.second.name
 
     @property
     def key(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """What tells which reports it links: (name, params_id) of both."""
+        """The identity of the reports that it links: (name, params_id) of each metric."""
         return (
             (self.first.name, self.first.params_id),
             (self.second.name, self.second.params_id),
@@ -85,32 +85,36 @@ class Association(Frozen):
 
     @property
     def num_cohorts(self) -> int:
-        """Cohorts that the two share; a metric with one cohort has it in each of them."""
+        """Number of cohorts that the two metrics share; a metric with one cohort is counted in
+        each of them."""
         return max(metric.params.num_cohorts for metric in self.metrics)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Bits of each."""
+        """Number of bits of each metric."""
         return self.first.params.num_bits, self.second.params.num_bits
 
     @property
     def min_reports(self) -> int:
-        """Linked reports that a block of closed days holds before it is served."""
+        """Least number of linked reports in a block of closed days that is served."""
         return max(metric.min_reports for metric in self.metrics)
 
     @property
     def cohort_floor(self) -> int:
-        """The same of each cohort that is not empty, and of what is left of each metric."""
+        """Least number of linked reports in each non-empty cohort of a served block, and of each
+        metric's remaining reports."""
         return max(metric.cohort_floor for metric in self.metrics)
 
     @property
     def accept_days(self) -> int:
-        """How long a day takes linked reports: as long as both metrics take theirs."""
+        """How many days after it a day takes linked reports: as long as both metrics take
+        theirs."""
         return min(metric.accept_days for metric in self.metrics)
 
     @cached_property
     def params_id(self) -> str:
-        """32 hexadecimal digits: the first half of SHA-256 over its meaning as canonical JSON."""
+        """Digest of the association's meaning: 32 hexadecimal digits of SHA-256 over canonical
+        JSON."""
         meaning = {"meaning_version": MEANING_VERSION, "association": self.key}
         canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode("ascii")).hexdigest()[:32]
@@ -191,7 +195,8 @@ class Association(Frozen):
 
     @property
     def cohort_of_second(self) -> str | None:
-        """Whose cohort the second metric takes; None where it has one cohort, or its own do."""
+        """Name of the metric whose cohort the second metric takes over; None where it keeps its
+        own."""
         hashed = all(metric.params.num_cohorts > 1 for metric in self.metrics)
         return self.first.name if hashed else None
 
@@ -267,7 +272,8 @@ def check_associations(found: Sequence[Association], metrics: Mapping[str, Metri
 
 
 def with_compiled(file: MetricsFile, rows: object) -> MetricsFile:
-    """Read those of a compiled file; rows: () where it has none. Raises MetricsFileError."""
+    """Add the associations of a compiled file to its metrics; rows: () where it has none. Raises
+    MetricsFileError."""
     if not isinstance(rows, list | tuple) or rows == []:
         raise MetricsFileError("associations is not a list of one or more")
     by_version = {(metric.name, metric.params_id): metric for metric in file.metrics.values()}
@@ -286,7 +292,7 @@ def with_compiled(file: MetricsFile, rows: object) -> MetricsFile:
 
 
 def compiled_rows(associations: Iterable[Association]) -> list[dict[str, Any]]:
-    """The inverse of `with_compiled`."""
+    """The associations as plain values for the compiled file, as `with_compiled` reads them."""
     return [{"params_id": one.params_id, "definition": one.to_dict()} for one in associations]
 
 

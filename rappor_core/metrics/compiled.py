@@ -22,7 +22,7 @@ __all__ = ["compiled", "compiled_text", "digest_of", "read_compiled"]
 
 
 def compiled(file: MetricsFile) -> dict[str, Any]:
-    """The compiled form, in plain values: `read_compiled` of its JSON is the inverse."""
+    """The compiled form of a metrics file as plain values; `read_compiled` reads its JSON."""
     rows = [
         {"params_id": metric.params_id, "definition": metric.to_dict()}
         for metric in file.metrics.values()

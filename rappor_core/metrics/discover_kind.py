@@ -21,7 +21,8 @@ _SHAPE = ("num_hashes", "hash")
 
 
 class Discover(Kind):
-    """Any string, of which a device's cohort says how many bits of its code are hashed."""
+    """The kind of metric that finds strings without a list: a cohort says how many bits of a
+    string's code are hashed."""
 
     name = "discover"
     encodings = ("coded_prefix",)
@@ -43,7 +44,8 @@ class Discover(Kind):
     def mechanism(
         self, name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """From `epsilon_infinity` alone: a permanent response that is sent as it is, once.
+        """Make the mechanism; from `epsilon_infinity` alone, a permanent response that is sent
+        as it is, once.
 
         It keeps a 1 with 1/2 and lies with 1 / (e^epsilon + 1), rounded towards privacy (OUE; Wang
         et al. 2017).
@@ -57,7 +59,7 @@ class Discover(Kind):
         return TwoRoundMechanism(p1=once.p2, q1=once.q2, p2=PROBABILITY_SCALE, q2=0)
 
     def read_details(self, name: str, table: Mapping[str, Any]) -> PrefixGroups:  # noqa: ARG002
-        """The code by its name, or its table; and the parts into which it is cut."""
+        """Read the code table, by its name or its text, and the lengths of the prefixes."""
         text, code = table.get("code_table"), table.get("code", DEFAULT_CODE)
         if text is not None and not isinstance(text, str):
             raise ParameterError(
@@ -70,11 +72,11 @@ class Discover(Kind):
         return PrefixGroups(table_code, packaged=text is None, **parts)
 
     def details_from_dict(self, fields: Mapping[str, Any]) -> PrefixGroups:
-        """As it stands in a definition."""
+        """Read the groups of prefixes from a metric's definition."""
         return PrefixGroups.from_dict(fields)
 
     def cohort_step(self, metric: Metric) -> int:
-        """As many as there are groups."""
+        """Number that `num_cohorts` must be a multiple of: the number of groups."""
         return int(metric.details.num_groups)
 
     def fewer_cohorts(self, metric: Metric) -> str:
@@ -82,7 +84,8 @@ class Discover(Kind):
         return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
 
     def check(self, metric: Metric) -> None:
-        """Equal groups of cohorts; one report where it would repeat itself bit by bit."""
+        """Require equal groups of cohorts, and one report only where a second one would repeat
+        its bits."""
         if not isinstance(metric.details, PrefixGroups):
             raise MetricsFileError(f"metric {metric.name!r}: details is missing")
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts

@@ -1,4 +1,5 @@
-"""Reading a `[metrics.NAME]` table of kind `location` into its sub-metrics."""
+"""Read a `[metrics.NAME]` table of kind `location` into its sub-metrics, one for each slot and
+level."""
 
 from __future__ import annotations
 

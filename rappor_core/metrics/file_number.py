@@ -34,7 +34,8 @@ SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # of mode `once`: up t
 
 
 def number_metric(name: str, table: Mapping[str, Any]) -> Metric:
-    """Make the metric. Raises MetricsFileError that names the metric, the key and the value."""
+    """Make a metric of kind `number` from its `[metrics.NAME]` table. Raises MetricsFileError
+    that names the metric, the key and the value."""
     refuse_unknown(f"metric {name!r}", table, _KEYS)
     common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
     common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()}

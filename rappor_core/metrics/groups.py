@@ -1,4 +1,5 @@
-"""What is public of a device's reports (cohort, level, turn), and how many devices share it."""
+"""Groups of devices by what their reports show for certain (cohort, level, turn), and the size
+of these groups."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ CROWD = 1_000  # devices that should share what is public of each
 
 
 def public_groups(metric: Metric) -> int:
-    """How many groups a declared metric divides devices into by what its reports show for certain.
+    """Number of groups into which a metric divides devices by what its reports show for certain.
 
     A device that reports once for life shows its cohort once, which nothing later is compared with.
     """
@@ -23,7 +24,7 @@ def public_groups(metric: Metric) -> int:
 
 
 def groups_together(metrics: Sequence[Metric]) -> int:
-    """How many groups the metrics of one device make together: those of all that show any."""
+    """Number of groups into which all metrics of a device together divide the devices."""
     return math.prod(map(public_groups, metrics))
 
 

@@ -1,4 +1,5 @@
-"""Kinds of metric: which values there are, which keys they need, how they are checked.
+"""Kinds of metric: their values, their keys of `metrics.toml`, their checks, and the register of
+kinds.
 
 A new kind is a subclass of `Kind`, its instance, and a line in `_HOMES` (a module and the name of
 the instance in it), beside its encoding in `rappor_core.encodings`. The kinds that need only the
@@ -32,7 +33,7 @@ _LOADED: dict[str, Kind] = {}
 
 
 class Kind:
-    """What the metrics of one kind have in common. Public, and without a state of its own.
+    """The rules of all metrics of one kind. Public, and without state.
 
     name: as in `metrics.toml`.  encodings: those that go with it, the usual one first.
     keys: of `metrics.toml`, beside those that all metrics may have.
@@ -62,11 +63,12 @@ class Kind:
         return 1
 
     def fewer_cohorts(self, metric: Metric) -> str:  # noqa: ARG002
-        """What to do where a metric should have fewer cohorts than `cohort_step`."""
+        """Advice on how a metric can have fewer cohorts than `cohort_step` allows."""
         return "fewer cohorts"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:  # noqa: ARG002
-        """Read a whole table of `metrics.toml`; None: the common way reads it.
+        """Read a whole table of `metrics.toml` into metrics; None where the common reader
+        serves.
 
         Raises MetricsFileError.
         """
@@ -78,11 +80,12 @@ class Kind:
         table: Mapping[str, Any],
         tables: Mapping[str, Any],  # noqa: ARG002
     ) -> Mapping[str, Any]:
-        """The table with what it takes from other tables of the file. Raises MetricsFileError."""
+        """Fill in a table with what it takes from other tables of the file. Raises
+        MetricsFileError."""
         return table
 
     def encoding(self, table: Mapping[str, Any]) -> str:  # noqa: ARG002
-        """Which of `encodings` a table of `metrics.toml` asks for."""
+        """The encoding, one of `encodings`, that a table of `metrics.toml` asks for."""
         return self.encodings[0]
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +101,7 @@ class Kind:
         return read_mechanism(name, table, num_hashes, single_bit=single_bit)
 
     def read_details(self, name: str, table: Mapping[str, Any]) -> Frozen | None:  # noqa: ARG002
-        """Read `Metric.details`, the public tables of a kind, from its own keys.
+        """Read `Metric.details`, the public tables of a kind, from the kind's own keys.
 
         What it returns has `to_dict()`, of plain values; it is part of the metric's meaning.
         """
@@ -109,7 +112,7 @@ class Kind:
         raise ParameterError(f"kind {self.name!r} has no details: {shown(fields)}")
 
     def check(self, metric: Metric) -> None:
-        """Check what the kind alone asks for. Raises MetricsFileError."""
+        """Check the rules that this kind alone has. Raises MetricsFileError."""
 
     def check_fallback(self, metric: Metric) -> None:
         """Check a declared fallback. Raises MetricsFileError."""
@@ -121,11 +124,11 @@ class Kind:
         """Check a declared `no_data`, of a kind that takes one. Raises MetricsFileError."""
 
     def jittered(self, metric: Metric) -> bool:  # noqa: ARG002
-        """Whether a device draws a secret constant in [0, 1) that goes into its values' bits."""
+        """Whether devices draw a secret constant in [0, 1) that enters the bits of their values."""
         return False
 
     def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
-        """How many values a metric can take; None where there is no list of them."""
+        """Number of values that a metric can take; None where there is no list of them."""
         return None
 
     def number(self, metric: Metric, value: object) -> float | None:
@@ -133,7 +136,7 @@ class Kind:
         raise wrong_type(metric, value, "no numbers")
 
     def text(self, metric: Metric, value: object) -> str:
-        """The string that stands for a value where it is hashed. Raises ValueRefusedError."""
+        """The string that is hashed for a value. Raises ValueRefusedError."""
         if not isinstance(value, str):
             raise wrong_type(metric, value, "a string")
         return value
@@ -147,7 +150,8 @@ class Kind:
         return metric.categories
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Names of the values by index, from `Metric.to_dict`; none where they are not listed."""
+        """Names of the values by index, from a definition made by `Metric.to_dict`; none where
+        they are not listed."""
         return list(definition.get("categories", ()))
 
 
@@ -159,7 +163,8 @@ class String(Kind):
     takes_no_data = True
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        """All of it is declared; `hash` is mmh3 unless said otherwise."""
+        """Read the shape of the Bloom filter, which must be declared; `hash` is mmh3 unless it
+        is."""
         from rappor_core.metrics.tables import needed  # only where a file is read
 
         shape = {key: needed(name, table, key) for key in ("num_bits", "num_hashes", "num_cohorts")}
@@ -168,7 +173,7 @@ class String(Kind):
 
 
 class Category(Kind):
-    """One of `categories`, each with a bit of its own."""
+    """The kind of metric whose value is one of `categories`, each with a bit of its own."""
 
     name = "category"
     encodings = ("one_hot",)
@@ -190,11 +195,11 @@ class Category(Kind):
             refuse_field(metric, "categories", why)
 
     def check_fallback(self, metric: Metric) -> None:
-        """One of the categories."""
+        """Require the fallback to be one of the categories."""
         self._check_listed(metric, "fallback")
 
     def check_no_data(self, metric: Metric) -> None:
-        """One of the categories."""
+        """Require the value for no data to be one of the categories."""
         self._check_listed(metric, "no_data")
 
     def _check_listed(self, metric: Metric, key: str) -> None:
@@ -202,7 +207,7 @@ class Category(Kind):
             refuse_field(metric, key, "is not one of the categories")
 
     def num_values(self, metric: Metric) -> int | None:
-        """As many as categories."""
+        """Number of categories."""
         return len(metric.categories)
 
     def index(self, metric: Metric, value: object) -> int:
@@ -224,33 +229,33 @@ class Boolean(Kind):
     default_cap = 2
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        """One bit."""
+        """The shape of a report: one bit."""
         from rappor_core.metrics.tables import listed_shape  # only where a file is read
 
         return listed_shape(name, table, 1)
 
     def check_fallback(self, metric: Metric) -> None:
-        """Refuse it: it would never be sent."""
+        """Refuse a fallback, which would never be sent."""
         why = "has no use: a boolean has two values, both may be memoised"
         refuse_field(metric, "fallback", why)
 
     def check_cap(self, metric: Metric) -> None:
-        """Both values are memoised."""
+        """Require room for both values in the cap."""
         if metric.max_memoized_values != 2:
             refuse_field(metric, "max_memoized_values", "must be 2 for a boolean")
 
     def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
-        """Two."""
+        """Number of values: 2."""
         return 2
 
     def index(self, metric: Metric, value: object) -> int:
-        """0 for true, 1 for false, as `Encoding.value_names` has them."""
+        """Index of a truth value: 0 for true, 1 for false, as `Encoding.value_names` lists them."""
         if type(value) is not bool:
             raise wrong_type(metric, value, "True or False")
         return 1 - value
 
     def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
-        """Both."""
+        """The values True and False."""
         return (False, True)
 
 
@@ -263,7 +268,7 @@ def kind_names() -> tuple[str, ...]:
 
 
 def kind_named(name: object) -> Kind:
-    """The kind of a name, loaded at its first use.
+    """Load the kind of a name.
 
     Raises ParameterError for one that is unknown, or whose modules are not installed.
     """
@@ -285,7 +290,7 @@ def kind_named(name: object) -> Kind:
 
 
 def register_kind(kind: Kind) -> None:
-    """Add a kind of an app's own, in every process that reads its metrics.
+    """Register a kind of an app's own; do so in every process that reads its metrics.
 
     Raises ParameterError for a name that is taken.
     """
@@ -295,7 +300,8 @@ def register_kind(kind: Kind) -> None:
 
 
 def wrong_type(metric: Metric, value: object, wanted: str) -> ValueRefusedError:
-    """The error for a value of a type that the metric does not take; it never holds the value."""
+    """The error for a value whose type the metric does not take; the message never holds the
+    value."""
     hint = ""
     if isinstance(value, Set | list | tuple):
         hint = "; record its elements as metrics of their own, each charged"

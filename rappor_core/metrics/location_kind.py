@@ -49,18 +49,18 @@ class LocationKind(Kind):
             )
 
     def check_no_data(self, metric: Metric) -> None:
-        """The one name that it has."""
+        """Require the name `no_data`, the only one that this kind has."""
         if metric.no_data != NO_DATA:
             refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
 
     def num_values(self, metric: Metric) -> int | None:
-        """Cells and reserved values, where each has a bit of its own."""
+        """Number of cells and reserved values, where each has a bit of its own; else None."""
         if metric.location is None or not metric.params.scheme.own_bits:
             return None
         return len(metric.location.domain_with(metric.no_data))
 
     def index(self, metric: Metric, value: object) -> int:
-        """The bit of a cell; of `other` for what is none of the grid's."""
+        """The bit of a cell; the bit of `other` for anything that is no cell of the grid."""
         name = self.text(metric, value)
         assert metric.location is not None  # noqa: S101 (`check_definition` has seen to it)
         domain = metric.location.domain_with(metric.no_data)

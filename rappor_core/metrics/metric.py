@@ -35,7 +35,7 @@ _OPTIONAL = {
 
 
 class Metric(Frozen):
-    """A declared metric.
+    """A declared metric: what is collected, its parameters, and its limits.
 
     kind: a name of `rappor_core.metrics.kinds`: `string` (Bloom filter), `category` (one bit each
         of `categories`), `boolean` (one bit) or
@@ -101,22 +101,24 @@ class Metric(Frozen):
 
     @cached_property
     def rules(self) -> Kind:
-        """What its kind asks for: the values there are, their text and index."""
+        """The rules of the metric's kind."""
         return kind_named(self.kind)
 
     @property
     def num_values(self) -> int | None:
-        """How many values it can take; None where there is no list of them."""
+        """Number of values that the metric can take; None where there is no list of them."""
         return self.rules.num_values(self)
 
     @property
     def base_name(self) -> str:
-        """The declared name: of the ledger, the cohort and the permanent response of its parts."""
+        """The declared name (up to the first `/`), which ledger, cohort and permanent response
+        of all sub-metrics share."""
         return self.name.partition("/")[0]
 
     @property
     def max_permanent_responses(self) -> int:
-        """How many permanent responses a device can come to hold: with g symbols, at most g."""
+        """Number of permanent responses that a device can come to hold: at most g with g
+        symbols."""
         return self.params.scheme.max_permanent_responses(self.params, self.max_memoized_values)
 
     @property
@@ -135,14 +137,14 @@ class Metric(Frozen):
 
     @property
     def cohort_floor(self) -> int:
-        """Reports that each cohort of what is served holds, unless it holds none."""
+        """Least number of reports in each non-empty cohort of a served block."""
         if self.min_reports_per_cohort is None:
             return min(DEFAULT_MIN_REPORTS_PER_COHORT, self.min_reports)
         return self.min_reports_per_cohort
 
     @property
     def epsilon_one(self) -> float:
-        """Nats, for one report."""
+        """Bound of one report, nats."""
         return self.params.epsilon_one
 
     @property

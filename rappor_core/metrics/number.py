@@ -1,4 +1,4 @@
-"""`Number`: what a metric of kind `number` asks for. Public, frozen.
+"""`Number`: the declared settings of a metric of kind `number`. Public, frozen.
 
 A cohort is a public cut of the number line: its devices say on which side of the cut, or between
 which of a few cuts, the number of their period lies.
@@ -28,7 +28,7 @@ NO_CUT = -math.inf  # the question "is there any data?", below every number
 
 
 class Number(Frozen):
-    """How numbers become symbols.
+    """The settings by which a number becomes one of g symbols.
 
     unit: for people.  of_period: the one number that a device makes of what it recorded in it.
     edges: rising, whole where numbers are; of `ask = "mean"` the ends of the strata.
@@ -97,7 +97,7 @@ class Number(Frozen):
 
     @property
     def negative(self) -> bool:
-        """Whether numbers below 0 are declared: where an edge is."""
+        """Whether numbers below 0 are allowed, which is so if an edge is below 0."""
         return self.edges[0] < 0
 
     @property
@@ -121,11 +121,12 @@ class Number(Frozen):
         return questions
 
     def stride(self, num_symbols: int) -> int:
-        """How many different sets of cuts cohorts have: cohort c has set c modulo this."""
+        """Number of different sets of cuts: cohort c has the set c modulo this number."""
         return -(-len(self.asked) // (num_symbols - 1))
 
     def cuts(self, cohort: int, num_symbols: int) -> range:
-        """Which of `asked` a cohort compares with, rising; g - 1 of them, or one less.
+        """Indices of the questions in `asked` that a cohort answers, rising; g - 1 of them, or
+        one less.
 
         Every question is asked of as many cohorts as any other.
         """
@@ -133,7 +134,8 @@ class Number(Frozen):
         return range(cohort % stride, len(self.asked), stride)
 
     def thresholds(self, cohort: int, num_symbols: int, jitter: float = 0.0) -> list[float]:
-        """What a device of a cohort compares its number with, rising. Private where jittered."""
+        """The cuts with which a device of a cohort compares its number, rising. Private where
+        jittered."""
         asked = self.asked
         cuts = [asked[question] for question in self.cuts(cohort, num_symbols)]
         return cuts if self.ask == "edges" else [self._jittered(cut, jitter) for cut in cuts]
@@ -151,7 +153,8 @@ class Number(Frozen):
     def symbol(
         self, number: float | None, cohort: int, num_symbols: int, jitter: float = 0.0
     ) -> int:
-        """How many of a device's cuts are at or below its number; None: no data."""
+        """The symbol of a number: how many of the device's cuts are at or below it. None: no
+        data."""
         if number is None:
             if self.none == "apart":
                 return 0
@@ -214,5 +217,5 @@ def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float,
 
 
 def whole_edges(edges: Sequence[float]) -> tuple[float, ...]:
-    """Edges for whole numbers: rounded up, which asks the same, each once."""
+    """Edges for whole numbers: rounded up, without doubles, which asks the same questions."""
     return tuple(dict.fromkeys(float(math.ceil(edge)) for edge in edges))

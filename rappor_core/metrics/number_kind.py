@@ -28,13 +28,14 @@ class NumberKind(Kind):
     review = "review_number"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
-        """Read the whole table: the edges decide on the shape."""
+        """Read a whole `[metrics.NAME]` table, since the shape of reports follows from the
+        edges."""
         from rappor_core.metrics.file_number import number_metric  # only for a file
 
         return (number_metric(name, table),)
 
     def details_from_dict(self, fields: Mapping[str, Any]) -> Frozen:
-        """Read `Number`."""
+        """Read the `Number` of a metric's definition."""
         return Number.from_dict(fields)
 
     def check(self, metric: Metric) -> None:
@@ -69,30 +70,30 @@ class NumberKind(Kind):
             refuse_field(metric, "params", why)
 
     def cohort_step(self, metric: Metric) -> int:
-        """As many as there are sets of questions."""
+        """Number that `num_cohorts` must be a multiple of: the number of sets of questions."""
         return int(metric.details.stride(metric.params.num_bits))
 
     def fewer_cohorts(self, metric: Metric) -> str:
-        """Fewer questions, for which there are as many sets of cohorts."""
+        """Advice to declare fewer edges, since cohorts are a multiple of the sets of questions."""
         what = "bins" if metric.details.scale != "list" else "edges"
         asked, cohorts = len(metric.details.asked), self.cohort_step(metric)
         return f"fewer {what} (its {asked} questions take {cohorts} cohorts)"
 
     def check_cap(self, metric: Metric) -> None:
-        """All answers are memoised."""
+        """Require room for all answers in the cap."""
         if metric.max_memoized_values != metric.params.num_bits:
             refuse_field(metric, "max_memoized_values", "is not the number of symbols")
 
     def jittered(self, metric: Metric) -> bool:
-        """Where a mean is asked."""
+        """Whether devices move their cuts by a secret constant: with `ask = "mean"`."""
         return bool(metric.details.ask == "mean")
 
     def num_values(self, metric: Metric) -> int | None:
-        """As many as symbols: what a device can come to say."""
+        """Number of symbols, which are all that a device can come to say."""
         return metric.params.num_bits
 
     def all_values(self, metric: Metric) -> Sequence[object]:
-        """Numbers that between them have every answer of any cohort; None is no data.
+        """Numbers that together give every answer of every cohort; None is no data.
 
         None of mode `once`, which memoises nothing.
         """

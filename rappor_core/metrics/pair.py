@@ -1,4 +1,4 @@
-"""The two lists of a pair metric, and the one list of pairs that they make."""
+"""The two lists of values of a pair metric, and the list of all pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = tuple[str | bool, ...]
 
 
 class Pair(Frozen):
-    """What the two sides of a pair are called, and the values of each. Public.
+    """The names of the two sides of a pair metric, and the values of each side. Public.
 
     of: the two names, in the order of the values of a pair.
     values: two lists, each of text (in NFC, without `|`) or of false and true, two or more.
@@ -47,16 +47,16 @@ class Pair(Frozen):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many values each side has: rows and columns of the table."""
+        """Number of values of each side: rows and columns of the table."""
         return len(self.values[0]), len(self.values[1])
 
     @property
     def num_pairs(self) -> int:
-        """How many cells the table has."""
+        """Number of cells of the table."""
         return len(self.values[0]) * len(self.values[1])
 
     def side_index(self, side: int, value: object) -> int | None:
-        """Place of a value in the list of a side (0 or 1); None if it is not there. Private."""
+        """Index of a value in the list of a side (0 or 1); None if it is not there. Private."""
         if isinstance(value, str):
             value = canonical(value) if len(value) <= LONGEST else None
         for place, listed in enumerate(self.values[side]):
@@ -73,7 +73,7 @@ class Pair(Frozen):
         return [first + SEPARATOR + second for first in self.labels(0) for second in self.labels(1)]
 
     def split(self, text: str) -> tuple[int, int] | None:
-        """Both places of a pair given as text; None if it is none of the pairs."""
+        """Indices of both values of a pair given as text; None if it is none of the pairs."""
         if len(text) > 2 * LONGEST:
             return None
         first, found, second = canonical(text).partition(SEPARATOR)

@@ -17,7 +17,8 @@ _ONE_HOT, _BLOOM = "one_hot", "bloom"
 
 
 class PairKind(Kind):
-    """Two values, each of its list; the pair has one place in the ledger and one response."""
+    """The kind of metric whose value is a pair, one value from each of two lists, encoded as
+    one."""
 
     name = "pair"
     encodings = (_ONE_HOT, _BLOOM)
@@ -40,7 +41,7 @@ class PairKind(Kind):
         return {**table, "values": {k: v for k, v in found.items() if v is not None} | lists}
 
     def read_details(self, name: str, table: Mapping[str, Any]) -> Pair:  # noqa: ARG002
-        """Both lists, in the order of `of`."""
+        """Read the lists of both sides, in the order of `of`."""
         names, lists = table.get("of"), table.get("values")
         if not isinstance(names, list) or len(names) != 2:
             raise ParameterError(f"of = {shown(names)} is not a list of two names")
@@ -58,7 +59,7 @@ class PairKind(Kind):
         return Pair((names[0], names[1]), (lists[names[0]], lists[names[1]]))
 
     def details_from_dict(self, fields: Mapping[str, Any]) -> Pair:
-        """As it stands in a definition."""
+        """Read the `Pair` of a metric's definition."""
         return Pair.from_dict(fields)
 
     def encoding(self, table: Mapping[str, Any]) -> str:
@@ -87,7 +88,7 @@ class PairKind(Kind):
         return {"num_bits": table["num_bits"], "num_hashes": 1, "num_cohorts": cohorts}
 
     def check(self, metric: Metric) -> None:
-        """Two lists, and as many bits as pairs where each has its own."""
+        """Require two lists, and as many bits as pairs where each pair has a bit of its own."""
         if not isinstance(metric.details, Pair):
             refuse_field(metric, "details", "are not those of a pair")
         params, pairs = metric.params, metric.details.num_pairs
@@ -97,11 +98,11 @@ class PairKind(Kind):
             refuse_field(metric, "params", "need one hash, of family mmh3")
 
     def check_fallback(self, metric: Metric) -> None:
-        """One of the pairs."""
+        """Require the fallback to be one of the pairs."""
         self._check_listed(metric, "fallback")
 
     def check_no_data(self, metric: Metric) -> None:
-        """One of the pairs."""
+        """Require the value for no data to be one of the pairs."""
         self._check_listed(metric, "no_data")
 
     def _check_listed(self, metric: Metric, key: str) -> None:
@@ -110,7 +111,7 @@ class PairKind(Kind):
             refuse_field(metric, key, f"is not one of the pairs, written as {example!r}")
 
     def num_values(self, metric: Metric) -> int | None:
-        """As many as pairs."""
+        """Number of pairs."""
         return int(metric.details.num_pairs)
 
     def text(self, metric: Metric, value: object) -> str:

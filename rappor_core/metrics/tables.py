@@ -17,7 +17,7 @@ _MECHANISMS = ("rappor", "l-sue", "l-osue")
 def read_mechanism(
     name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
 ) -> TwoRoundMechanism:
-    """From probabilities, or solved from two epsilons; one or the other, never both."""
+    """Read the mechanism from three probabilities, or solve it from two epsilons; never both."""
     epsilons = {key: table[key] for key in ("epsilon_infinity", "epsilon_one") if key in table}
     probabilities = {key for key in ("prob_f", "prob_p", "prob_q") if key in table}
     choice = table.get("mechanism", "rappor")
@@ -56,14 +56,14 @@ def positive(name: str, table: Mapping[str, Any], key: str) -> float:
 
 
 def needed(name: str, table: Mapping[str, Any], key: str) -> Any:
-    """Read a key that must be there."""
+    """Read a required key of a table. Raises MetricsFileError where it is missing."""
     if key not in table:
         raise MetricsFileError(f"metric {name!r}: {key} is missing")
     return table[key]
 
 
 def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> None:
-    """Refuse the first key that is not known, with its value."""
+    """Raise MetricsFileError for the first key that is not known, with its value."""
     for key in sorted(table.keys() - known):
         value, name = table[key], shown(key)[1:-1]
         what = f"key {name} = {shown(value)}"

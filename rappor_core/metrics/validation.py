@@ -1,4 +1,4 @@
-"""What a declared metric must hold to; each check names the metric, the key and the value."""
+"""Checks of a declared metric; each message names the metric, the key and the value."""
 
 from __future__ import annotations
 

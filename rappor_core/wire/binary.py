@@ -106,7 +106,7 @@ def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
 
 
 def byte_at(body: bytes, offset: int) -> int:
-    """One byte, likewise."""
+    """The byte of a body at an offset. Raises WireFormatError beyond its end."""
     if offset >= len(body):
         raise WireFormatError(f"the body ends early, at byte {len(body)}")
     return body[offset]

@@ -43,7 +43,7 @@ def encode_json(batch: Batch) -> bytes:
 
 
 def report_fields(report: Report) -> dict[str, Any]:
-    """A report as it stands in a batch."""
+    """The JSON object of a report in a batch."""
     return {
         "metric": report.metric,
         "params_id": report.params_id,
@@ -62,13 +62,14 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
 
 
 def parse_body(body: bytes) -> Any:
-    """The JSON of a batch. Raises WireFormatError, also where it has more values than any has."""
+    """Parse the JSON of a batch. Raises WireFormatError, also where it has more values than any
+    batch has."""
     _check_values(body)
     return parse_strict_json(body)
 
 
 def read_json(document: Any, max_reports: int) -> GroupedBatch:
-    """As `decode_json`, of what was parsed."""
+    """Read a batch from its parsed JSON, as `decode_json` does from its bytes."""
     check_fields("the batch", document, _BATCH_FIELDS)
     check_version(document["version"])
     batch_id = check_hex_128("batch_id", document["batch_id"])
@@ -131,7 +132,8 @@ def bits_from_text(index: int, text: Any) -> bytes:
 
 
 def day_from_text(where: str, text: Any) -> date:
-    """A date from 1970 on. where: for the message. Raises WireFormatError."""
+    """Parse an ISO date from 1970 on. where: name of the field for the message. Raises
+    WireFormatError."""
     try:
         if type(text) is not str or not _DAY.fullmatch(text):
             raise ValueError
@@ -146,7 +148,7 @@ def day_from_text(where: str, text: Any) -> date:
 
 
 def check_fields(where: str, fields: Any, expected: set[str]) -> None:
-    """Raises WireFormatError for anything but an object of exactly these fields."""
+    """Raise WireFormatError unless a value is an object with exactly these fields."""
     if type(fields) is not dict:
         raise WireFormatError(f"{where} is not a JSON object")
     if fields.keys() != expected:
@@ -155,7 +157,8 @@ def check_fields(where: str, fields: Any, expected: set[str]) -> None:
 
 
 def check_hex_128(what: str, text: Any) -> str:
-    """32 hexadecimal digits, if they are. what: for the message. Raises WireFormatError."""
+    """Check that a text is 32 hexadecimal digits, and return it. what: name of the field for the
+    message. Raises WireFormatError."""
     if type(text) is not str or not _HEX_128.fullmatch(text):
         raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
     return text

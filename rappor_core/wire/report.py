@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
 
 class ReportGroup(NamedTuple):
-    """A run of reports alike in all but cohort and bits, as a collector counts them.
+    """Consecutive reports that differ in cohort and bits alone, as a collector counts them.
 
     num_bytes: length of the bits of each.  rows: (cohort, bits), in the order of the batch.
     linked: its one row is of the device that the one row of the group before it is of.
@@ -62,7 +62,7 @@ class ReportGroup(NamedTuple):
 
 
 class GroupedBatch(NamedTuple):
-    """A batch as it is read: in groups, without an object for each report.
+    """A decoded batch in groups of reports, without an object for each report.
 
     num_reports: over all groups, 1 or more.
     """
@@ -72,7 +72,7 @@ class GroupedBatch(NamedTuple):
     num_reports: int
 
     def ungrouped(self) -> Batch:
-        """The same batch, report by report."""
+        """The same batch as single reports."""
         return Batch(
             self.batch_id,
             tuple(
@@ -91,7 +91,7 @@ def make_batch(batch_id: bytes, reports: Iterable[Report]) -> Batch:
 
 
 def check_metric(name: Any) -> str:
-    """The name of a metric, if it can be one. Raises WireFormatError."""
+    """Check the form of a metric's name, and return it. Raises WireFormatError."""
     if type(name) is not str or not name or len(name.encode()) > MAX_METRIC_BYTES:
         raise WireFormatError(
             f"metric {shown(name)} is not a name of 1 to {MAX_METRIC_BYTES} bytes"
@@ -106,6 +106,6 @@ def check_version(version: Any) -> None:
 
 
 def check_count(count: int, max_reports: int) -> None:
-    """Raises WireFormatError for an empty batch, and for one of more than `max_reports`."""
+    """Raise WireFormatError for an empty batch, and for one of more than `max_reports` reports."""
     if not 1 <= count <= max_reports:
         raise WireFormatError(f"{count} reports in a batch; between 1 and {max_reports} are taken")

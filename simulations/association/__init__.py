@@ -1,1 +1,1 @@
-"""How two values go together: pairs against linked reports."""
+"""Simulations of joint tables: pair metrics against linked reports."""

@@ -1,4 +1,5 @@
-"""How near any unbiased table of two linked one-hot metrics can come: the bound of Cramér and Rao.
+"""The least error of any unbiased table of two linked one-hot metrics: the bound of Cramér and
+Rao.
 
 A report holds all bits of both metrics. The Fisher information of the shares of all pairs of values
 is a sum over all pairs of bit strings; its inverse, for shares that sum to 1, bounds the covariance
@@ -28,12 +29,13 @@ class Normal(NamedTuple):
     weights: Floats
 
     def unbiased_distance(self) -> float:
-        """Mean total variation between the table and its estimate, cell by cell."""
+        """Mean total variation between the true table and its unbiased estimate."""
         errors = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         return float(errors.sum() / np.sqrt(2 * np.pi))
 
     def fitted_distance(self, truth: Floats, rng: np.random.Generator) -> float:
-        """Total variation of one draw, after its fit to the tables without negative shares."""
+        """Total variation between the truth and one drawn estimate, fitted to tables without
+        negative shares."""
         drawn = rng.multivariate_normal(truth.ravel(), self.covariance, method="eigh")
         fitted = nearest_table(drawn.reshape(truth.shape), self.weights, steps=2_000)
         return float(np.abs(fitted - truth).sum() / 2)
@@ -57,7 +59,8 @@ def efficient(truth: Floats, reports: int, first: Side, second: Side) -> Normal:
 
 
 def by_moments(truth: Floats, reports: int, first: Side, second: Side) -> Normal:
-    """What the decoder's moments give for the same table. One cohort."""
+    """The estimate's normal law that the decoder's moments give for the same table, with one
+    cohort."""
     sides = first, second
     means = [np.vstack([np.ones((1, side.designs.shape[2])),
                         side.noise.p_star + side.noise.gap * side.designs[0]])

@@ -1,4 +1,5 @@
-"""The rival: the joint table as google/rappor estimates it, made again from the paper.
+"""The rival method: google/rappor's estimate of the joint table by EM, re-implemented from the
+paper.
 
 Fanti, Pihur, Erlingsson 2016 (arXiv:1503.01214), section 3: EM over the candidates of both
 variables from the even table, with the likelihood of each report given each pair; the covariance is
@@ -44,7 +45,7 @@ class PublishedEm:
         self.columns = _given_values(reports.second, reports.cohorts, second)
 
     def fit(self, most: int = MOST_STEPS, least_change: float = LEAST_CHANGE) -> PublishedTable:
-        """EM from the even table until its stop."""
+        """Run EM from the even table until its stopping rule."""
         wide = self.rows.shape[1] > self.columns.shape[1]  # the long side in the inner loop
         sides = (self.columns, self.rows) if wide else (self.rows, self.columns)
         shape = sides[0].shape[1], sides[1].shape[1]
@@ -70,14 +71,14 @@ class PublishedEm:
 
 @dataclass(frozen=True)
 class PublishedInference:
-    """What the paper says of a table: standard errors and a test.  information: as observed."""
+    """Standard errors and test of a table as the paper defines them. information: as observed."""
 
     shares: Floats
     information: Floats
 
     @cached_property
     def std_errors(self) -> Floats:
-        """Of each share, (M1, M2); NaN where the information has no inverse."""
+        """Standard error of each share, (M1, M2); NaN where the information has no inverse."""
         with one_thread():
             try:
                 inverse = np.linalg.inv(self.information)
@@ -92,7 +93,7 @@ class PublishedInference:
         return float((np.abs(self.shares - truth) <= reach).mean())
 
     def p_value(self) -> float:
-        """Of independence: chi-squared with (M1 - 1)(M2 - 1) degrees of freedom."""
+        """P-value of independence: chi-squared with (M1 - 1)(M2 - 1) degrees of freedom."""
         product = np.outer(self.shares.sum(axis=1), self.shares.sum(axis=0))
         departure = (self.shares - product).ravel()
         freedom = (self.shares.shape[0] - 1) * (self.shares.shape[1] - 1)

@@ -17,7 +17,7 @@ HASHES = 2
 
 
 class Shape(NamedTuple):
-    """How many values each metric has, and how the first is encoded.
+    """The sizes of both metrics, and how the first is encoded.
 
     bits: of the Bloom filter of two hashes of the first, or 0 for a bit each; the second has a bit
     for each value.  cohorts: that both share.
@@ -29,7 +29,7 @@ class Shape(NamedTuple):
     cohorts: int = 1
 
     def sides(self, f: float, p: float) -> tuple[Side, Side]:
-        """Both metrics at one noise."""
+        """Both metrics with the same noise."""
         second = one_hot_side("b", self.columns, f, p, PROB_Q, self.cohorts)
         if not self.bits:
             return one_hot_side("a", self.rows, f, p, PROB_Q, self.cohorts), second

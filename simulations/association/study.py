@@ -41,14 +41,14 @@ class Measured:
 
     @classmethod
     def of(cls, values: list[float]) -> Measured:
-        """From independent runs."""
+        """The mean of independent runs, with its standard error."""
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
         return cls(float(np.mean(values)), spread / len(values) ** 0.5)
 
 
 @dataclass(frozen=True)
 class StudyRow:
-    """One setting and method.
+    """A figure of the study, for one setting and method.
 
     quantity: total_variation, coverage, level, power or seconds, of the processor, for table,
     intervals and test; limit: total_variation of normal estimates, from theory for the unbiased
@@ -65,7 +65,7 @@ class StudyRow:
 
 
 class StudySize(NamedTuple):
-    """How many tables.  runs: for pairs and moments.  rivals: of these, those for both EMs.
+    """The number of tables to draw for each part of the study.
 
     tests: independent tables for the level; the rival has the first `rivals` of them.
     """

@@ -61,7 +61,7 @@ def _draw_epsilon(panel: Axes, rows: list[longitudinal.Row], line: Any) -> None:
 
 
 def draw_poisoning(rows: list[poisoning.Row], path: Path) -> None:
-    """Left: what forged reports add to an estimate; right: who sees it."""
+    """Draw two panels: how far forged reports move an estimate, and which warnings show them."""
     figure = new_figure(
         "Forged reports: how far they move an estimate, and what detects them",
         "A value that nobody holds, on the paper's exponential population (k = 128, h = 2, m = 16, "

@@ -1,4 +1,4 @@
-"""Does the decoder keep its promises? Populations with a known truth, decoded by every rule.
+"""Calibration of the decoder: error rates and coverage on populations with a known truth.
 
 The settings are those of google/rappor's published regression simulations in spirit: k = 8, h = 2,
 m = 128 cohorts of equal size, five distributions over n values, and lists of candidates that lack a
@@ -54,7 +54,7 @@ class CalibrationRun:
 
 @dataclass(frozen=True)
 class Sample:
-    """What is seen with its truth: shares of the listed candidates, 0 for wrong strings, (M,)."""
+    """A drawn sample and its truth: shares of the listed candidates, 0 for wrong strings, (M,)."""
 
     observed: Observed
     true_shares: Floats
@@ -62,7 +62,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class RuleScore:
-    """Of one rule in one run: recall, false discovery proportion, any false, interval coverage.
+    """The score of one rule in one run: recall, false discovery proportion, any false, interval
+    coverage.
 
     detected, covered: found values, and their intervals that hold the truth; right,
     right_covered: the same of those that somebody holds.
@@ -79,7 +80,8 @@ class RuleScore:
 
 @dataclass(frozen=True)
 class RunScore:
-    """One run: by rule; all candidates' coverage; z of wrong strings; the ranking and its truth.
+    """The scores of one run: by rule, coverage of all candidates, z of wrong strings, the
+    ranking and its truth.
 
     heaviest: part of the intervals of the heaviest values listed that hold their truth, as printed
     by `fdr`; NaN where none is held.  settled: the fit had come to rest.  refused: the method gave
@@ -225,7 +227,7 @@ def told_support(sample: Sample) -> float:
 
 
 def told_shares(sample: Sample) -> float:
-    """Expected recall with Bonferroni where every other share is known, listed or not.
+    """Expected recall with Bonferroni of a test that knows every other share, listed or not.
 
     No test that is right for wrong strings and unbiased finds more. NaN where nothing is held.
     """

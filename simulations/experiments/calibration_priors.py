@@ -15,7 +15,7 @@ ROUGHLY = 0.5  # standard deviation of the log of a share that is known from els
 
 
 class PriorName(StrEnum):
-    """What the weights of a run know."""
+    """The kinds of weights with which a run decodes: right, wrong or none."""
 
     NONE = "none"
     LIKELY = "likely"

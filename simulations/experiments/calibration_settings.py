@@ -15,7 +15,7 @@ Missing = Literal["none", "every tenth", "heaviest", "all"]  # values that a lis
 
 
 class Configuration(NamedTuple):
-    """f, p, q of the reports; values missing from the list; wrong strings on it per value."""
+    """Noise (f, p, q), values missing from the list, and wrong strings on it per value."""
 
     prob_f: float
     prob_p: float
@@ -25,7 +25,8 @@ class Configuration(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Reports, values held, k and m; the lists and the distributions that are run with them."""
+    """Reports, held values, k and m of a setting, and the lists and distributions to run with
+    them."""
 
     reports: int
     values: int
@@ -124,7 +125,7 @@ SIZES: Mapping[str, Size] = {
 
 
 def shares_of(distribution: str, n: int) -> Floats:
-    """Shares of n values, (n,), by the name of their distribution; they sum to 1.
+    """Shares of n values from the named distribution, (n,), sum 1.
 
     "one .9": the first holds .9, the others share the rest equally.
     """
@@ -143,7 +144,7 @@ def shares_of(distribution: str, n: int) -> Floats:
 
 
 def kept_of(missing: Missing, n: int) -> NDArray[np.bool_]:
-    """Which of the n values, heaviest first where their shares differ, are on the list, (n,)."""
+    """Which of n values, in falling order of their shares, are on the candidate list, (n,)."""
     number = np.arange(1, n + 1)
     kept = {"none": number > 0, "every tenth": number % 10 != 9, "heaviest": number > 1}
     return np.asarray(kept.get(missing, number < 0))

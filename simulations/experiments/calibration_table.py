@@ -31,7 +31,7 @@ _GROUPS = 10  # of runs, for the jackknife
 
 @dataclass(frozen=True)
 class MeanOfRuns:
-    """A mean over runs and its standard error, NaN where it is not defined or not known."""
+    """A mean over runs and its standard error; NaN where undefined or unknown."""
 
     value: float
     error: float
@@ -117,7 +117,7 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
 
 
 def mean_over_runs(values: Sequence[float], distributions: Sequence[str]) -> MeanOfRuns:
-    """Mean, and the error that the draws give it: the distributions are as many in every table.
+    """Mean over runs, and its standard error over draws; the number of distributions is fixed.
 
     NaN as the error where a distribution was run once. Runs in which it is not defined (nothing is
     held, or the method refused) are left out.

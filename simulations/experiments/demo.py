@@ -1,4 +1,4 @@
-"""What the demo asks a fleet, and what is true: metrics, readings, candidates, known shares."""
+"""The metrics, readings, candidates and true shares of the demo."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ min_reports = {min_reports}
 
 @dataclass(frozen=True, slots=True)
 class DemoMetric:
-    """One metric of the demo, with its truth.
+    """A metric of the demo, with its true shares.
 
     candidates: what to look for; None takes the metric's own categories.
     true_shares: value -> share among the readings.  repeats: rho of `repetition`.
@@ -76,7 +76,7 @@ class DemoMetric:
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """Everything that the demo needs to know before it starts.
+    """All data of the demo, prepared before it starts.
 
     readings: sorted by client.  cost: what the caps cost a device, in words.
     """

@@ -1,4 +1,4 @@
-"""What the demo's service decodes: a start page by day, and usual places by week."""
+"""The data of the demo's decoder service: a start page by day, and usual places by week."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def metrics_text(today: date) -> str:
 
 
 def candidates() -> list[str]:
-    """The pages that are looked for; some that nobody opens are among them."""
+    """The pages on the demo's candidate list; some of them nobody opens."""
     return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
 
 

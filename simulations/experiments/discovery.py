@@ -1,4 +1,5 @@
-"""How many frequent strings are found without a list, beside other ways to find them.
+"""An experiment: how many frequent strings are found without a list, by our method and by
+published ones.
 
 Strings in random order with Zipf's shares; one report a device; fresh draws. A string counts as
 found where it, or the prefix as far as its code goes, is accepted; an accepted string that nobody
@@ -87,7 +88,7 @@ def discover_metric(
 
 
 def drawn_strings(number: int, rng: np.random.Generator) -> list[str]:
-    """Strings such as the code of the package expects: random bits, read as a code."""
+    """Draw strings that are likely under the package's code table: random bits, read as a code."""
     code, strings = packaged_code("domains"), dict[str, None]()
     while len(strings) < number:
         bits = int.from_bytes(rng.bytes(32), "big")

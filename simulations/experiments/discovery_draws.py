@@ -1,4 +1,5 @@
-"""What groups of devices report to the rivals of our search, and which strings a group shows.
+"""Draw what groups of devices report to the rival search methods, and test which strings a group
+holds.
 
 Each device is in one group and reports one value with the whole epsilon, hashed into k buckets with
 its cohort's hash, as in ours (OUE): every method has the same epsilon and the same reports.
@@ -28,7 +29,8 @@ Draw = Callable[[Prefixes], GroupShares]
 def drawer(
     shares: Floats, num_reports: int, num_groups: int, noise: BitNoise, rng: np.random.Generator
 ) -> Draw:
-    """What a group of cohorts reports, given the key of each string; exact binomial counts."""
+    """Make the function that draws a group's counts, given the key of each string; exact
+    binomial counts."""
     cohorts = np.arange(SEEDS)
 
     def draw(keys: Prefixes) -> GroupShares:
@@ -48,7 +50,8 @@ def drawer(
 
 
 def significant(group: GroupShares, keys: Prefixes) -> Flags:
-    """Which of distinct keys a group that had no part in choosing them shows (Bonferroni), (P,)."""
+    """Which of some keys differ significantly from zero (Bonferroni) in a group that had no part
+    in choosing them, (P,)."""
     if not len(keys):
         return np.zeros(0, dtype=bool)
     if len(keys) > FITTED:

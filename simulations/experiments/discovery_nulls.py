@@ -1,4 +1,5 @@
-"""How often a search names a string that nobody holds, where no string is frequent.
+"""An experiment: how often a search names a string that nobody holds, where no string is
+frequent.
 
 Populations of several kinds, none of whose strings is frequent enough to be found (or whose only
 frequent one is the fallback). Counts are drawn from their distribution, without devices; each
@@ -49,7 +50,7 @@ class NullPopulation:
     most_reports: int | None = None
 
     def holds(self, found: FoundString) -> bool:
-        """Whether a device holds what was named."""
+        """Whether a device holds the named string."""
         lower = (string.lower() for string in self.strings)
         if found.whole:
             return found.string in lower
@@ -77,7 +78,7 @@ class NullRow:
 
 
 def null_population(kind: str, metric: Metric, rng: np.random.Generator) -> NullPopulation:
-    """One of `KINDS`: its strings are drawn, and nothing else. Raises ValueError of another."""
+    """Draw the strings of one population of `KINDS`. Raises ValueError for another name."""
     equal = np.full(NUM_STRINGS, 1 / NUM_STRINGS)
     if kind == "the fallback alone":
         return NullPopulation(kind, (str(metric.fallback),), np.ones(1))
@@ -112,7 +113,7 @@ def null_study(
     kinds: Sequence[str] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[NullRow]:
-    """Search populations in which there is nothing to find.
+    """Search populations in which no string is frequent, and count the wrong names.
 
     Args:
         settings: epsilon and number of reports.

@@ -1,4 +1,4 @@
-"""Other ways to find strings without a list, re-implemented from their papers on one oracle.
+"""Published methods that find strings without a list, re-implemented on the same reports.
 
 Each device is in one of several groups and reports one value with the whole epsilon, hashed into k
 buckets with its cohort's hash, as in ours (OUE). All take our clipped scores, pursuit and fits,
@@ -203,7 +203,7 @@ def _edges(
 
 
 def accepted(strings: Sequence[str], texts: Sequence[str], draw: Draw) -> list[str]:
-    """Of the strings that were put together, those that a last group shows (Bonferroni)."""
+    """The assembled strings that a last group of devices confirms (Bonferroni)."""
     texts = list(dict.fromkeys(texts))
     whole = [key(f"whole/{''.join(blocks_of(string)).rstrip(' ')}", 0) for string in strings]
     group = draw(np.array(whole, dtype=np.uint64))

@@ -22,7 +22,7 @@ HATCHES = ("", "//", "..", "xx")
 
 
 def new_figure(title: str, subtitle: str, size: tuple[float, float]) -> Figure:
-    """A figure with its title, in words, over all panels. size: inches."""
+    """Make a figure with title and subtitle above all panels. size: inches."""
     figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(f"{title}\n", x=0.01, ha="left", fontsize=15, fontweight="bold", color=INK)
     figure.text(0.01, 0.945, subtitle, ha="left", va="top", fontsize=10.5, color=FAINT)
@@ -40,5 +40,5 @@ def style(panel: Axes, title: str, across: str, up: str) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the picture."""
+    """Write the figure to a file."""
     figure.savefig(path, dpi=130)

@@ -71,7 +71,8 @@ def _draw(panel: Axes, experiment: Experiment) -> None:
 
 
 def shown_candidates(true_shares: NDArray[np.float64], found: NDArray[np.bool_]) -> int:
-    """How many candidates a panel shows: up to the last that is held or found, all if near it.
+    """Number of candidates to plot: up to the last one that is held or found, all if that is
+    near the end.
 
     Args:
         true_shares: (n,).

@@ -161,7 +161,7 @@ def _draw_detection(panel: Axes, result: Homepages) -> None:
 
 
 def binom_interval(hits: int, total: int) -> tuple[float, float]:
-    """Wilson's interval of a share, 95 %; it holds the share, which rounding could leave out."""
+    """Wilson's 95 % interval of a share, which always contains the share itself."""
     z, share = 1.96, hits / total
     middle = (hits + z**2 / 2) / (total + z**2)
     reach = z / (total + z**2) * (hits * (total - hits) / total + z**2 / 4) ** 0.5
@@ -200,7 +200,7 @@ def _draw_numbers(panel: Axes, result: Homepages) -> None:
 
 
 def draw_parameters(rows: list[ParameterRow], path: Path) -> None:
-    """A panel for each parameter, one of false discoveries, one against epsilon."""
+    """Draw a panel for each parameter, one of false discoveries, and one against epsilon."""
     figure = new_figure(
         "What each parameter buys: values found of 100, and what they cost",
         f"The paper's exponential population, {rows[0].runs} runs a setting, Bonferroni at 5 %; "

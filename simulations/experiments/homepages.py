@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Homepages:
-    """All rows; and by rule, of single reports: the users of each held page, and if it was found.
+    """The result: all rows, and by rule the users of each held page and whether it was found.
 
     devices: who report.
     """
@@ -91,7 +91,7 @@ def shares_of(distribution: str) -> Floats:
 
 
 def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
-    """What the theory is told: level and number of tests of a rule."""
+    """The setting for the theory of detection: level and number of tests of a rule."""
     if rule == RULES[2]:
         return PlanSetting(PARAMS, devices, reports_each, 1, alpha=0.02275)  # P(score above 2)
     return PlanSetting(PARAMS, devices, reports_each, CANDIDATES, ALPHA)

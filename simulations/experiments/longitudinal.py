@@ -1,4 +1,5 @@
-"""What all reports of one device tell over time, by mode, against what is declared.
+"""An experiment: what all reports of one device reveal over time, by mode, against the declared
+epsilon.
 
 An adversary holds every report of a device over T periods, knows its cohort and the parameters, and
 asks which of two values it has: likelihood ratios of the declared mechanism, the best there is. All
@@ -48,7 +49,7 @@ class AnswerMode:
     lasting: bool = True
 
     def reports(self, periods: int) -> int:
-        """How many reports a device has sent after so many periods."""
+        """Number of reports that a device has sent after some periods."""
         return 1 if self.every == 0 else math.ceil(periods / self.every)
 
     @property
@@ -61,7 +62,7 @@ class AnswerMode:
 
 @dataclass(frozen=True)
 class Row:
-    """One mode after so many periods.
+    """The result for one mode after some periods.
 
     declared: epsilon of the reports sent, nats; life: of all that are ever sent.  bound: lower
     bound of epsilon that the attack proves (95 % for all rows together); reached: its estimate.

@@ -26,7 +26,7 @@ EXPONENTIAL_VALUES, EXPONENTIAL_CANDIDATES, EXPONENTIAL_RATE = 100, 200, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One decoding with its truth.
+    """A decoding together with the true shares.
 
     values: what was listed, (M,).  true_shares: realised shares among the reports, (M,); 0 for
     values that nobody holds.

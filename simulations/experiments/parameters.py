@@ -1,4 +1,4 @@
-"""What each parameter does to detection: the paper's exponential population, one change at a time.
+"""An experiment: how each parameter changes detection in the paper's exponential population.
 
 k, h, m, f, p and q are varied around k = 128, h = 2, m = 16, f = .5, p = .5, q = .75, each with the
 prediction of `rappor plan`; h also with the noise that keeps both epsilons. Against f: how many of
@@ -51,7 +51,7 @@ RULES = ("bonferroni", "bh", "two errors")
 
 @dataclass(frozen=True)
 class Row:
-    """One setting, over runs.
+    """The result for one setting, over runs.
 
     found, error: of 100 held values by Bonferroni, mean and its standard error; predicted: by
     `rappor plan`.  false_*: of 100 wrong candidates, mean by rule; proportion_*: mean part of what
@@ -75,7 +75,7 @@ class Row:
 
 
 def settings() -> Iterator[tuple[str, float, RapporParams]]:
-    """Name of the parameter, its value, and the parameters of each run."""
+    """Yield for each run the name of the changed parameter, its value, and all parameters."""
     for name, values in SWEEPS.items():
         for value in values:
             yield name, value, RapporParams.rappor(**{**BASE, name: value})  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def parameters(
 
 
 def held_shares() -> Floats:
-    """Of the candidates, (200,): the held ones first."""
+    """True shares of the candidates, (200,), the held ones first."""
     shares = np.zeros(EXPONENTIAL_CANDIDATES)
     shares[:EXPONENTIAL_VALUES] = exponential_shares(EXPONENTIAL_VALUES, EXPONENTIAL_RATE)
     return shares

@@ -39,7 +39,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """Of one case: predicted and simulated detection of the placed values; numbers found.
+    """Predicted and simulated detection of the placed values in one case, and the numbers found.
 
     share: of each placed value.  draws: placed values over all runs.  inside: share of runs whose
     number found is in the 95 % range that is predicted.
@@ -56,7 +56,7 @@ class PlanCheck:
 
     @property
     def error(self) -> float:
-        """Simulated less predicted."""
+        """Simulated minus predicted detection."""
         return self.simulated - self.predicted
 
     @property
@@ -211,7 +211,8 @@ def runs_for(case: Case, error: float) -> int:
 
 
 def summary(checks: Sequence[PlanCheck]) -> dict[str, float]:
-    """Of all cases: absolute differences, how many are within .03, and coverage of the numbers."""
+    """Sum up all cases: absolute differences, how many are within .03, coverage of the numbers
+    found."""
     errors = np.array([abs(one.error) for one in checks])
     noise = np.array([one.noise for one in checks])
     draws = [one.draws for one in checks]
@@ -229,7 +230,7 @@ def summary(checks: Sequence[PlanCheck]) -> dict[str, float]:
 
 
 def window(case: Case, shares: Floats, rng: np.random.Generator) -> Floats:
-    """Which values of one window were found, as 0 and 1, (n,)."""
+    """Draw and decode one window; which placed values were found, as 0 and 1, (n,)."""
     setting, rest = case.setting, max(0.0, 1 - float(shares.sum()))
     params, number = setting.params, len(shares)
     tag = str(rng.integers(1 << 40)) if params.scheme.hashed else ""

@@ -18,7 +18,8 @@ SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What was found. rows: value, true share, estimate, low, high, largest estimate first.
+    """The result of the decoded preview. rows: value, true share, estimate, low, high, largest
+    estimate first.
 
     missed: the largest value that was not found, and its true share; None if all were.
     """
@@ -36,7 +37,7 @@ def preview(
     rng: np.random.Generator,
     progress: Progress = silent,
 ) -> Preview:
-    """Draw one window and decode it.
+    """Draw one window of the planned metric and decode it.
 
     Args:
         plan: whose metric, devices, periods and candidates are taken.

@@ -1,4 +1,5 @@
-"""Forged reports: how far they move an estimate, and whether the decoder shows them.
+"""An experiment: how far forged reports move an estimate, and whether the decoder's warnings
+show them.
 
 The paper's exponential population, in which some devices send what they like in order to make one
 value appear that nobody holds. Five ways to forge, from a lie within the protocol to the reports
@@ -56,7 +57,8 @@ WARNINGS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One decoding. explained: `forged` of the value, NaN where it is not found."""
+    """One decoding with forged reports. explained: `forged` of the value, NaN where it is not
+    found."""
 
     shift: float
     found: bool
@@ -167,7 +169,7 @@ def _refused(chance: Floats, each: Counts, rng: np.random.Generator) -> float:
 
 
 def joined(honest: Aggregate, reports: Counts, counts: Counts) -> Aggregate:
-    """Both kinds of reports, as a collector that cannot tell them adds them up."""
+    """The counts of honest and forged reports together, as a collector adds them up."""
     total = np.array(honest.reports_per_cohort) + reports
     bits = np.array(honest.bit_counts) + counts
     return replace(

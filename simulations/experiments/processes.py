@@ -39,7 +39,7 @@ _FLAT = 50  # of the tail's weights 1 / (i + _FLAT)
 
 @dataclass(frozen=True)
 class DecodedRun:
-    """One decoding: mean squares of the ten's errors, as stated and as they are; what was found.
+    """One decoding: mean squared errors of the ten values, stated and true, and what was found.
 
     estimate: of the marked name.  covered, found: of the ten.  false: names that nobody runs.
     used: rho of the decoder.
@@ -134,12 +134,12 @@ def _holders(devices: int, draw: Callable[[int, int], Counts]) -> Holders:
 
 
 def each_once(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
-    """Every machine reports each of its running processes once."""
+    """Holders where every machine reports each of its running processes once."""
     return _holders(devices, lambda each, number: _running(each, number, shares, rng))
 
 
 def at_random(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
-    """Every report names one of the machine's processes, drawn anew: some come again."""
+    """Holders where every report names a random process of its machine, so that values repeat."""
 
     def draw(each: int, number: int) -> Counts:
         own = _running(each, number, shares, rng)
@@ -149,7 +149,7 @@ def at_random(devices: int, shares: Floats, rng: np.random.Generator) -> Holders
 
 
 def always_one(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
-    """Every machine has one process and reports it again and again."""
+    """Holders where every machine has one process and reports it again and again."""
 
     def draw(each: int, number: int) -> Counts:
         return np.repeat(rng.choice(len(shares), size=(number, 1), p=shares), each, axis=1)

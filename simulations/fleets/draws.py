@@ -67,7 +67,8 @@ class Fleet:
 
 @dataclass(frozen=True, eq=False)
 class FleetTask:
-    """Some cohorts of a fleet, each with a random stream of its own. Small: it travels.
+    """The work of drawing some cohorts of a fleet, with a random stream for each, small enough
+    to send to a worker.
 
     first: of its cohorts.  positions: as of Fleet, of these cohorts.  sizes: devices that came in
     period a and left before period b, (T, T + 1, cohorts).
@@ -91,7 +92,7 @@ class FleetCounts:
     holders: Counts
 
     def plus(self, other: FleetCounts) -> FleetCounts:
-        """The reduce step: addition."""
+        """Add the counts of two tasks, for the reduce step."""
         return FleetCounts(
             self.reports + other.reports,
             self.bit_counts + other.bit_counts,
@@ -100,7 +101,7 @@ class FleetCounts:
 
 
 def draw_classes(fleet: Fleet, seed: int) -> Counts:
-    """How many devices came in period a and left before b, by cohort, (T, T + 1, m)."""
+    """Draw how many devices came in period a and left before period b, by cohort, (T, T + 1, m)."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_CLASSES,)))
     periods, cohorts = fleet.periods, fleet.params.num_cohorts
     sizes = np.zeros((periods, periods + 1, cohorts), dtype=np.int64)
@@ -134,7 +135,7 @@ def tasks_of(fleet: Fleet, sizes: Counts, seed: int, cohorts_each: int = 1) -> I
 
 
 def draw_cohorts(task: FleetTask) -> FleetCounts:
-    """The counts of a task's cohorts; those of the others are 0."""
+    """Draw the counts of a task's cohorts; all other cohorts are 0."""
     periods, _, cohorts = task.sizes.shape
     counts = no_counts(task.params, periods, len(task.shares))
     for column in range(cohorts):
@@ -143,7 +144,7 @@ def draw_cohorts(task: FleetTask) -> FleetCounts:
 
 
 def no_counts(params: RapporParams, periods: int, num_values: int) -> FleetCounts:
-    """Nothing, of a shape."""
+    """Counts of zero, of a given shape."""
     shape = (periods, params.num_cohorts)
     return FleetCounts(
         np.zeros(shape, dtype=np.int64),

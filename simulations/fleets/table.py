@@ -1,4 +1,4 @@
-"""What a fleet shows after 1, 2, 4, ... periods: its counts through the real decoder."""
+"""Decode the first 1, 2, 4, ... periods of a simulated fleet by the real decoder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _silent(_cohorts: int) -> None:
 
 @dataclass(frozen=True)
 class FleetMetric:
-    """What the fleet reports: parameters, and the metric that declares them if one does."""
+    """The parameters of the fleet's metric, and the metric that declares them, if one does."""
 
     params: RapporParams
     metric: Metric | None = None
@@ -46,14 +46,15 @@ class FleetMetric:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A fleet's counts, and the classes of devices that they were drawn for."""
+    """The drawn counts of a fleet, and the classes of devices behind them."""
 
     fleet: Fleet
     sizes: Counts
     counts: FleetCounts
 
     def aggregate(self, first: int, last: int, declared: FleetMetric, start: date) -> Aggregate:
-        """The counts of weeks `first` to `last`, not included, as a collector would serve them."""
+        """The aggregate of weeks `first` up to but without `last`, as a collector would serve
+        it."""
         weeks, metric = slice(first, last), declared.metric
         return Aggregate(
             metric="simulated" if metric is None else metric.name,
@@ -92,7 +93,8 @@ class Row:
 def draw_fleet(
     fleet: Fleet, seed: int, run: Run, cohorts_each: int = 1, advance: Advance = _silent
 ) -> Drawn:
-    """Draw the counts by a pool's `run`. Each part counts once, however often it was tried."""
+    """Draw the counts of a fleet in tasks that a pool's `run` carries out; each task counts
+    once."""
     sizes = draw_classes(fleet, seed)
     total = no_counts(fleet.params, fleet.periods, len(fleet.shares))
     waiting = set(range(0, fleet.params.num_cohorts, cohorts_each))
@@ -107,12 +109,12 @@ def draw_fleet(
 
 
 def serial(tasks: Iterator[FleetTask]) -> Iterator[tuple[FleetTask, FleetCounts]]:
-    """Draw here, one part after the other."""
+    """Carry out tasks in this process, one after the other."""
     return ((task, draw_cohorts(task)) for task in tasks)
 
 
 def horizons(periods: int) -> list[int]:
-    """1, 2, 4, ... and all of them."""
+    """The numbers of periods to decode: 1, 2, 4, ... and all of them."""
     doubled = (1 << power for power in range(periods.bit_length()))
     return sorted({*(number for number in doubled if number <= periods), periods})
 

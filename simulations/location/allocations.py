@@ -1,4 +1,4 @@
-"""What is declared: of riders, for each way to spend one lifetime budget; of a square grid."""
+"""Metrics for experiments with places: ways to spend one lifetime budget, and square grids."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ levels = [0]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to spend a lifetime budget (nats): what is declared for it."""
+    """A way to spend a lifetime budget (nats), as a declared metric."""
 
     name: str
     keys: str
@@ -51,13 +51,14 @@ class Way:
         return _DECLARATION.format(level=level, period=period) + self.keys
 
     def metric(self, level: int, period: str) -> Metric:
-        """The one sub-metric that it declares."""
+        """The location metric that this way declares, for one level."""
         (metric,) = self.metrics(level, period).declared
         return metric
 
 
 def ways(budget: float, num_periods: int) -> list[Way]:
-    """Ways to spend a budget (nats) for life, over so many periods. A cap counts `other`."""
+    """All compared ways to spend a lifetime budget (nats) over some periods. A cap counts
+    `other`."""
     return [
         _filters("l-osue", 2, budget),
         _filters("l-osue", 3, budget),
@@ -70,7 +71,8 @@ def ways(budget: float, num_periods: int) -> list[Way]:
 
 
 def splitting(budget: float, num_periods: int) -> Way:
-    """A fresh report every period, each with its part of the budget: what memoisation replaces.
+    """The way that splits the budget over fresh reports in every period, which memoisation
+    replaces.
 
     Declared as `once`, for its one-shot mechanism; devices report every period all the same.
     """
@@ -78,7 +80,7 @@ def splitting(budget: float, num_periods: int) -> Way:
 
 
 def square_metric(side: int, keys: str) -> Metric:
-    """A location metric of side * side cells; `keys` declare how its places are answered."""
+    """A location metric of side * side cells; `keys`: further keys of its declaration."""
     (metric,) = parse_metrics(_SQUARE.format(side=side) + keys).parts("places")
     return metric
 

@@ -53,14 +53,14 @@ class Errors:
 
     @classmethod
     def mean(cls, several: Sequence[Errors]) -> Errors:
-        """Of days."""
+        """The mean of errors over days."""
         table = np.array([astuple(one) for one in several])
         return cls(*map(float, table.mean(axis=0)))
 
 
 @dataclass(frozen=True)
 class BudgetResult:
-    """What one way made of a budget, and what it leaves to an observer.
+    """The errors and privacy of one way to spend a budget.
 
     lifetime: nats; for planar Laplace, of two people who are `radius` metres apart all the time.
     spread: least and most of `errors.cells` over the crowds, where the errors are medians.
@@ -79,19 +79,19 @@ class BudgetResult:
 
 @dataclass(frozen=True)
 class LocatedPeople:
-    """People and where they are. values: (n, T), indices into the places' finest level."""
+    """People and their places over time. values: (n, T), indices into the places' finest level."""
 
     values: Integers
     places: Places
 
     @property
     def judged(self) -> list[int]:
-        """The days of which maps are made."""
+        """The days whose maps are compared with the truth."""
         last = self.values.shape[1] - 1
         return [int(day) for day in np.unique(np.linspace(0, last, _JUDGED_DAYS).astype(int))]
 
     def shares(self, values: Integers, day: int) -> Floats:
-        """Of the cells on a day, as `values` have it: (M,)."""
+        """True shares of the cells on a day, (M,)."""
         return np.bincount(values[:, day], minlength=len(self.places.finest)) / len(values)
 
     def errors(self, shares: Floats, sent: Integers, day: int) -> Errors:
@@ -114,7 +114,7 @@ def compare_budgets(
     level: int,
     rng: np.random.Generator,
 ) -> list[BudgetResult]:
-    """Draw one crowd, and let it report in every way; then what ours are compared with."""
+    """Draw one crowd and map it by every way to spend the budget, and by published rivals."""
     choices = [way for way in ways(budget, num_days) if way.name != "once"]  # it has no days
     choices.append(splitting(budget, num_days))
     location = choices[0].metric(level, "day").location
@@ -145,7 +145,7 @@ def with_attacks(
 
 
 def median(several: Sequence[BudgetResult]) -> BudgetResult:
-    """Of crowds drawn alike: the errors are medians, each for itself."""
+    """The median of each error over crowds that were drawn alike."""
     table = np.array([astuple(one.errors) for one in several])
     spread = float(table[:, 0].min()), float(table[:, 0].max())
     errors = Errors(*map(float, np.median(table, axis=0)))

@@ -92,7 +92,7 @@ def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats
 
 
 def has_map(metric: Metric) -> bool:
-    """Whether a metric is of places; trips are of pairs of them, and have no map."""
+    """Whether a metric's values are places; those of trips are pairs of places and have no map."""
     return metric.location is not None and not metric.location.pairs
 
 
@@ -142,7 +142,8 @@ def map_coverage(
 
 
 def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
-    """Part of the cells that are held, its Monte-Carlo error, and that of the worst map.
+    """The share of true values that intervals contain, its Monte-Carlo error, and the share in
+    the worst map.
 
     held, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
     (Cochran 1977, section 6.3): cells of one map are not independent. None where nothing tells it.
@@ -187,7 +188,8 @@ def _drawn(
 def held_answers(
     location: Location, shares: Floats, devices: int, rng: np.random.Generator
 ) -> Integers:
-    """What each device answers at its turn in one block: indices into the shares, (devices,).
+    """Draw the answer of each device at its turn in one block: indices into the shares,
+    (devices,).
 
     The turn looks back over `hold` periods, none of them before a block of fresh turns. A device
     has data in some of those periods, at its usual place or, as often, elsewhere, and answers with

@@ -32,7 +32,7 @@ _WEEKS_ON = 5
 
 @dataclass(frozen=True)
 class Fix:
-    """Where a person was, and when. at: with a time zone."""
+    """A position of a person at a time. at: with a time zone."""
 
     at: datetime
     latitude: float
@@ -65,7 +65,7 @@ class LocationCounts:
         self.last = max(self.last or report.day, report.day)
 
     def aggregate(self) -> Aggregate:
-        """As a collector would serve it."""
+        """The aggregate of these counts, as a collector would serve it."""
         return Aggregate(
             metric=self.metric.name,
             params=self.metric.params,
@@ -80,7 +80,7 @@ class LocationCounts:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """What a collector holds, and what each device has spent (nats, in order of the devices).
+    """The collector's counts, and what each device has spent (nats, in order of the devices).
 
     repetition: rho = sum r^2 / sum r over the devices, which a collector cannot know.
     """
@@ -93,7 +93,7 @@ class FleetResult:
 
 
 def looks(fixes: Iterable[Fix], until: datetime) -> Iterator[tuple[datetime, Fix | None]]:
-    """Fixes in order, and when a device looks at the clock without one: it is on for five weeks.
+    """Yield fixes in order, and times without a fix at which the device looks at its clock.
 
     Every week after a fix, until the next one, and at the end: soon enough for a collector.
     """
@@ -128,7 +128,7 @@ class LocationDevice:
         return self._state.take_reports()
 
     def account(self) -> tuple[float, int]:
-        """Nats that its reports have cost, and how many answers it has memoised."""
+        """Nats that the device's reports have cost, and number of its memoised answers."""
         lines = self._state.lines()
         entries = [(line, self._state.entries(line.name)) for line in lines]
         return sum(spent(*pair) for pair in entries), sum(len(found) for _, found in entries)

@@ -55,16 +55,16 @@ class Setting:
 
     @property
     def periods(self) -> int:
-        """How often a device may answer in the year."""
+        """Number of periods in the simulated year."""
         return MONTHS * (WEEKS_A_MONTH if self.world == "weeks" else 1)
 
     @property
     def hold(self) -> int:
-        """Look-back, in periods."""
+        """The metric's `hold`, in periods."""
         return HOLD if self.mode in ("window", "memo, hold") else 0
 
     def metric(self) -> Metric:
-        """What is declared."""
+        """The location metric of this setting."""
         held = f"hold = {self.hold}\n" if self.hold else ""
         period = f'period = "{"week" if self.world == "weeks" else "month"}"\n'
         keys = f"{period}num_cohorts = {COHORTS}\n"
@@ -160,7 +160,8 @@ def years(
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """One row a setting: means over so many years, and the least and the most that one was off."""
+    """For each setting, the mean error of maps over simulated years, with the least and the
+    largest."""
     rows = []
     for setting, several in repeated(settings, draws, partial(one_year, rng=rng), advance):
         found = list(map(asdict, several))
@@ -180,7 +181,7 @@ def settings_of(
     epsilons: Sequence[float],
     devices: int,
 ) -> list[Setting]:
-    """Every combination but those that say nothing: without gaps no answer is held."""
+    """All combinations of the options, without those where `hold` cannot matter."""
     return [
         Setting(world, mode, side, devices, epsilon)
         for world, side, epsilon, mode in product(worlds, sides, epsilons, modes)

@@ -53,13 +53,14 @@ class Setting:
     budget: float = 4.0
 
     def metric(self) -> Metric:
-        """What is declared."""
+        """The location metric of this setting."""
         return square_metric(self.side, _KEYS.format(budget=self.budget, cohorts=self.cohorts))
 
 
 @dataclass(frozen=True)
 class Found:
-    """Total variation over cells of the last week's map, by way; rejected: by its own reports.
+    """Total variation of the last week's map by each way to make it; rejected: by its own
+    reports.
 
     shown: of the map that is shown.  source: how it was made.  seconds: of processor time, for all
     weeks.
@@ -73,7 +74,8 @@ class Found:
 
     @property
     def over_best(self) -> float | None:
-        """What is shown, less the least of the ways that the week's own reports do not reject.
+        """How much worse the shown map is than the best one that the week's own reports do not
+        reject.
 
         None where they reject every way.
         """
@@ -82,7 +84,7 @@ class Found:
 
 
 def world_shares(setting: Setting, rng: np.random.Generator) -> Floats:
-    """Where people live, (side^2,), sum 1."""
+    """Shares of the population in each cell, (side^2,), sum 1."""
     side = setting.side
     if setting.world == "uniform":
         return np.full(side**2, 1 / side**2)
@@ -102,7 +104,7 @@ def world_shares(setting: Setting, rng: np.random.Generator) -> Floats:
 
 
 def draw_people(setting: Setting, rng: np.random.Generator) -> Integers:
-    """Cells of the people, or `other`, in each week: (devices, 4), indices."""
+    """Draw each person's cell, or `other`, in each week: (devices, 4), indices."""
     side, devices, shares = setting.side, setting.devices, world_shares(setting, rng)
     size = side**2
     values = np.repeat(rng.choice(size, devices, p=shares)[:, None], WEEKS, axis=1)
@@ -123,7 +125,7 @@ def draw_people(setting: Setting, rng: np.random.Generator) -> Integers:
 
 
 def one_world(setting: Setting, rng: np.random.Generator) -> Found:
-    """Draw and map one world, and its last week in every way."""
+    """Draw one world, and map its last week in every way."""
     metric = setting.metric()
     assert metric.location is not None  # noqa: S101 (`square_metric`)
     places, values = places_of([metric.location]), draw_people(setting, rng)

@@ -50,9 +50,8 @@ MODES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """One world. side: cells of a side.  moved: share of the people.  budget: epsilon of a week in
-    mode `window`, for life in the others.
-    """
+    """A simulated world. side: cells of a side. moved: share of people who move. budget: epsilon
+    of a week in mode `window`, for life in the others."""
 
     mode: str
     side: int
@@ -62,7 +61,7 @@ class Setting:
     budget: float = 4.0
 
     def metric(self) -> Metric:
-        """What is declared."""
+        """The location metric of this setting."""
         each = self.budget / 2
         keys = MODES[self.mode].format(budget=self.budget, each=each, one=SECOND_DIAL * each)
         return square_metric(self.side, 'period = "week"\nnum_cohorts = 64\n' + keys)
@@ -70,7 +69,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Found:
-    """Of one drawn series.
+    """What the maps of one drawn series show of its changes.
 
     covered: part of the 20 most changed cells whose interval of 95 % holds the change, in the last
     week (of a festival, its own); covered_all: of all cells.  told, wrong: cells and weeks with a
@@ -93,7 +92,7 @@ class Found:
 
 
 def draw_moves(setting: Setting, rng: np.random.Generator) -> Integers:
-    """Cells of the people, or `other`, in each week: (devices, 6), indices."""
+    """Draw each person's cell, or `other`, in each week: (devices, 6), indices."""
     side, devices = setting.side, setting.devices
     size, shares = side * side, city(side, rng)
     home = rng.choice(size, devices, p=shares)
@@ -195,7 +194,7 @@ def rivals(setting: Setting, true: Floats, rng: np.random.Generator) -> dict[str
 
 
 def summary(setting: Setting, series: Sequence[Found]) -> dict[str, Any]:
-    """Means over series, with those of the worst; counts are sums."""
+    """Means over series, and the worst of them; counts are sums."""
     covered = [one.covered for one in series]
     return {
         "mode": setting.mode,
@@ -237,7 +236,7 @@ def moving_worlds(
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """One row a setting, of so many series each."""
+    """For each setting, the summary over several drawn series."""
     every = repeated(settings, series, partial(one_series, rng=rng), advance)
     return [summary(setting, found) for setting, found in every]
 
@@ -248,7 +247,8 @@ def repeated(
     run: Callable[[Given], Result],
     advance: Callable[[int], None],
 ) -> Iterator[tuple[Given, list[Result]]]:
-    """Each setting with what `number` runs of it found; `advance` is told of each."""
+    """Run each setting several times and yield it with its results; `advance` is called after
+    each run."""
     for setting in settings:
         found = []
         for _ in range(number):

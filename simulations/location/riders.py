@@ -29,7 +29,7 @@ BUSIEST = 10
 
 @dataclass(frozen=True)
 class RealResult:
-    """What one way made of the real riders; the maps know how often devices reported.
+    """The errors of maps of the real riders for one way to spend the budget.
 
     tv: total variation distance to the true density.  tv_cells: of the cells, without `other`.
     busiest_found: of the ten busiest cells.  coverage: of the intervals of all cells, of those
@@ -55,7 +55,7 @@ class RealResult:
 def real_riders(
     people: Trips, way: Way, level: int, advance: Callable[[int], None] = lambda _: None
 ) -> RealResult:
-    """Let every rider's device live through its trips; compare the map with the truth.
+    """Run a device for every rider through its trips, and compare the map with the truth.
 
     Raises ParameterError where no report was due.
     """
@@ -128,5 +128,5 @@ def total_variation(one: Floats, other: Floats) -> float:
 
 
 def over_cells(shares: Floats) -> Floats:
-    """Shares of the cells among those who are in one: without `other`, the last, of sum 1."""
+    """Shares among those who are in a cell, without the last value, `other`; sum 1."""
     return np.asarray(shares[:-1] / shares[:-1].sum())

@@ -1,4 +1,5 @@
-"""A series of months of a crowd: windows alone, all of them as one map, and pooled in a field.
+"""Maps of a simulated series of months: each window alone, all as one map, or pooled as a
+series.
 
 People are resampled from riders' active days; the share of `other` moves from .2 to .95. Then the
 delay: 5 % of the devices are in a cell that was empty, from some window on, and the series is
@@ -83,7 +84,8 @@ def series_of_riders(
 def one_series(
     name: str, metric: Metric, places: Places, values: Integers, rng: np.random.Generator
 ) -> SeriesResult:
-    """values: (people, T), indices into the places' finest level, before `other` moves."""
+    """Draw a series of windows and map it in all ways. values: (people, T), indices into the
+    places' finest level."""
     size, number = len(places.finest), values.shape[1]
     outside = rng.random(values.shape) < np.linspace(*OTHERS, number)
     moved = np.where(outside, size - 1, values)
@@ -117,7 +119,7 @@ def one_series(
 def draw_windows(
     metric: Metric, places: Places, values: Integers, rng: np.random.Generator
 ) -> list[list[Aggregate]]:
-    """What a collector holds of each window; in mode `window` everybody answers in each."""
+    """Draw the aggregates of each window; in mode `window` everybody answers once in each."""
     assert metric.location is not None  # noqa: S101 (of a way)
     names, params = list(places.finest), metric.params
     if metric.location.mode == "memo":
@@ -139,7 +141,7 @@ def true_shares(values: Integers, size: int) -> Floats:
 
 
 def cell_distance(one: Floats, other: Floats) -> float:
-    """Total variation over the cells, among those in one; `other` is the last."""
+    """Total variation between two maps over their cells, without the last value, `other`."""
     cells = [shares[:-1] / max(float(shares[:-1].sum()), 1e-12) for shares in (one, other)]
     return float(np.abs(cells[0] - cells[1]).sum() / 2)
 

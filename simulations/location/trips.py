@@ -71,7 +71,8 @@ def resample(
     num_days: int,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Draw riders with replacement, and let each go around its active days: (people, days)."""
+    """Draw riders with replacement, each with its active days repeated cyclically: (people,
+    days)."""
     lengths = np.array([len(row) for row in days])
     padded = np.zeros((len(days), lengths.max()), dtype=np.int64)
     for i, row in enumerate(days):

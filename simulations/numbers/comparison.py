@@ -53,7 +53,7 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     designs: Sequence[str] = DESIGNS,
 ) -> list[ComparisonSetting]:
-    """Designs at all settings.
+    """Measure every design at every setting.
 
     Args:
         budgets: nats for life.

@@ -73,7 +73,7 @@ def symbol_chances(metric: Metric, shares: Floats) -> Floats:
 
 
 def counts_of(metric: Metric, shares: Floats, devices: int, rng: np.random.Generator) -> CutCounts:
-    """The same, sorted by question, for the decoder."""
+    """Draw the reports of a metric of numbers, sorted by question as the decoder takes them."""
     return cut_counts(aggregate_of(metric, shares, devices, rng))
 
 

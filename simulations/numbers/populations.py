@@ -32,7 +32,7 @@ class Population:
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """As declared; of whole numbers 1, 2, ..."""
+        """The metric's edges as declared; 1, 2, ... for whole numbers."""
         return made_edges(self.scale, self.first, self.last, self.bins)
 
 

@@ -1,4 +1,4 @@
-"""Other ways to learn a distribution under the same lifetime budget, with the same smooth fit.
+"""Published methods for distributions at the same lifetime budget, combined with our smooth fit.
 
 Each is drawn from its exact chances, one period, and gets what it needs for free: those with a cap
 meet no device that drifts. A design is a function of (shares of the cells, prior, budget, devices,
@@ -164,7 +164,7 @@ def _wavelet_fit(drawn: WaveletReports, prior: Prior) -> Floats:
 def haar_memoised(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """HaarHRR with a memoised answer to each of its two signs, our fit."""
+    """Estimate the distribution by HaarHRR with memoised answers and our smooth fit."""
     rounds = TwoRoundMechanism.symbols(2, budget / 2, SECOND * budget / 2)
     return _wavelet_fit(WaveletReports.draw(cells, rounds, devices, rng), prior)
 
@@ -180,7 +180,8 @@ def haar_once(
 def haar_inverse(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """The same reports, and the paper's own estimator: the inverse transform."""
+    """Estimate the distribution by HaarHRR with the paper's own estimator, the inverse
+    transform."""
     del prior
     rounds = TwoRoundMechanism.one_symbol(2, budget)
     return WaveletReports.draw(cells, rounds, devices, rng).inverse()

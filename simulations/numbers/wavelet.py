@@ -41,7 +41,7 @@ class Level:
 
 
 def tree_levels(cells: int) -> tuple[Level, ...]:
-    """The levels of a tree of so many cells, 2 or more; the root is first."""
+    """The levels of a Haar tree over `cells` cells, 2 or more; the root is first."""
     ends = [(0, cells)]
     found: list[tuple[Indices, Floats]] = []
     while len(ends) < cells:
@@ -66,7 +66,7 @@ def tree_levels(cells: int) -> tuple[Level, ...]:
 
 @dataclass(frozen=True)
 class WaveletReports:
-    """Reports of some devices, by cohort: a level and one of its rows.
+    """Counts of HaarHRR reports by cohort; each cohort has a level and one of its rows.
 
     symbols: (cohorts, 2), of answers -1 and +1.  cells: (cohorts, 2, cells), P(answer before the
     coin | cell): 1/2 each where the level says nothing of a cell.

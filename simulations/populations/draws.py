@@ -54,7 +54,8 @@ def draw_listed(
     rng: np.random.Generator,
     reports_each: int = 1,
 ) -> tuple[Aggregate, Counts]:
-    """As `draw_aggregate`, of thousands of values that were hashed before: the same draws.
+    """Draw an aggregate as `draw_aggregate` does, for thousands of values whose positions are
+    given.
 
     positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
     """

@@ -23,7 +23,7 @@ BATCH_ID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class RecordedValue:
-    """What one device would record once. Private on a real device."""
+    """A value that one device records once. Private on a real device."""
 
     client: str
     metric: str
@@ -32,7 +32,7 @@ class RecordedValue:
 
 @dataclass(slots=True)
 class FleetDelivery:
-    """What the collector answered, added up."""
+    """The collector's answers to a fleet, added up."""
 
     batches: int = 0
     accepted: int = 0

@@ -33,7 +33,7 @@ _NONE, _ALL, _ONE = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(1)
 
 @dataclass(frozen=True)
 class PackedRound:
-    """One round of the mechanism: the binary digits of its two probabilities, as masks.
+    """One noise round on packed bits: the binary digits of its two probabilities, as masks.
 
     digits: (2, d) words of ones or zeros, the least digit first, that of a set bit above that of a
     clear one.  sure: (2,) words, all ones where the probability is 1.
@@ -117,7 +117,8 @@ def draw_packed_fleet(
     reports_each: int = 1,
     threads: int | None = None,
 ) -> tuple[Aggregate, Counts]:
-    """Draw a fleet report by report, and add its reports up; the law of `draw_aggregate`.
+    """Simulate a fleet report by report and add the reports up, with the same law as
+    `draw_aggregate`.
 
     Args:
         values: what is held; shares: with which probability, (n,).

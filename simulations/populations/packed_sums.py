@@ -1,4 +1,5 @@
-"""How often each bit is set in packed reports, compiled: carry-save adders in registers.
+"""Count how often each bit is set in packed reports, in compiled code: carry-save adders in
+registers.
 
 `archive.bit_sums` does the same in numpy, because the workers that sum an archive compile nothing.
 There each adder writes its result to memory; here 32 reports of a word become one carry of

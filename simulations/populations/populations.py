@@ -1,4 +1,4 @@
-"""Who reports what: populations with a known truth."""
+"""Populations of values with known true shares."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def topic_words() -> Counter[str]:
 
 
 def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
-    """As many plausible strings that are not among `words`: halves of two of them, joined."""
+    """Make plausible strings that are not among `words`, as many: joined halves of two of them."""
     taken, absent = set(words), list[str]()
     for left_at, right_at in rng.integers(len(words), size=(len(words), 2)).tolist():
         left, right = words[left_at], words[right_at]
@@ -61,7 +61,7 @@ def absent_words(words: Sequence[str], rng: np.random.Generator) -> list[str]:
 
 
 def draw_words(counts: Counter[str], num_clients: int, rng: np.random.Generator) -> list[str]:
-    """One word for each client, drawn with the frequency that it has in the text."""
+    """Draw one word for each client, with the frequencies of the words in the text."""
     words = list(counts)
     weights = np.array([counts[word] for word in words], dtype=float)
     chosen = rng.choice(len(words), size=num_clients, p=weights / weights.sum())

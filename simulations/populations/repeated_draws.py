@@ -23,7 +23,8 @@ _CHUNK = 20_000  # rows whose permanent bits are drawn at once
 
 @dataclass(frozen=True)
 class Holders:
-    """Who sends how many reports of what: a row for each pair of a device and a value.
+    """Number of reports of each device about each of its values: a row for each pair of device
+    and value.
 
     devices: their number.  device, value, reports: (n,), indices and counts; private on devices.
     """
@@ -43,7 +44,7 @@ class Holders:
 
     @property
     def num_reports(self) -> int:
-        """All reports."""
+        """Number of all reports."""
         return int(self.reports.sum())
 
     @property
@@ -63,7 +64,8 @@ def draw_repeated(
     rng: np.random.Generator,
     metric: Metric | None = None,
 ) -> Aggregate:
-    """Draw cohorts, permanent bits and fresh bits; what a collector holds of it.
+    """Draw cohorts, permanent bits and fresh bits of repeated reports; return the collector's
+    aggregate.
 
     Args:
         holders: who sends what.
