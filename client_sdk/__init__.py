@@ -1,4 +1,4 @@
-"""The device: randomise a value before it leaves, queue it, send it.
+"""The device SDK: randomise a value before it leaves the device, queue the report, send it.
 
     from client_sdk import Client
 

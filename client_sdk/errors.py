@@ -41,7 +41,7 @@ class UnknownMetricError(ClientError, KeyError):
 
 
 class StateError(ClientError):
-    """The state on disk cannot be used as it is. condition: one word, for `Client.status`."""
+    """The state on disk cannot be used. condition: one word, for `Client.status`."""
 
     def __init__(self, message: str, condition: str = "state_unavailable") -> None:
         """Keep the condition beside the sentence."""
@@ -83,6 +83,7 @@ class TransportError(ClientError):
 
 
 def detail_of(error: Exception) -> str:
-    """What an error says, if it is one of ours, which never hold a value."""
+    """The type of an error, with its message if the error is one of the project's own, which
+    never hold a value."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, RapporError) else name

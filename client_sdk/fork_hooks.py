@@ -1,4 +1,4 @@
-"""Forked processes: no SQLite connection is carried over, and the child makes its own.
+"""Handling of forks: no SQLite connection is carried over, and the child opens its own.
 
 (SQLite's locks belong to a process; a connection used on both sides of a fork can corrupt the file:
 "How To Corrupt An SQLite Database File", section 2.6.) Nor is a module carried over that a thread
@@ -71,15 +71,15 @@ _registry = _Registry()
 
 
 def loading() -> threading.RLock:
-    """Hold it while importing in a thread: forks wait for that."""
+    """A lock to hold while a thread imports modules; forks wait for it."""
     return _registry.loading
 
 
 def watch(client: Forkable) -> None:
-    """From now on, tell this client of forks, for as long as it exists."""
+    """Tell a client of forks from now on, for as long as it exists."""
     _registry.add(client)
 
 
 def forget(client: Forkable) -> None:
-    """It is closed: forks are none of its business any more."""
+    """Tell a closed client of forks no more."""
     _registry.clients.discard(client)

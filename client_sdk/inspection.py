@@ -1,4 +1,5 @@
-"""What this device holds and has told, for the person whose device it is. No value, no secret."""
+"""The account of what a device holds and has sent, for the person who owns it. No value, no
+secret."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def inspect_state(
 
 
 def render(account: dict[str, Any]) -> str:
-    """The account as text."""
+    """Render the account of `Client.inspect` as text."""
     lines = [
         f"Consent: {'given' if account['consent'] else 'not given; nothing is recorded'}",
         f"Waiting: {sum(account['queued'].values())} reports queued, "

@@ -1,4 +1,4 @@
-"""Whether there is a session, and why not: consent, trouble with the state, forks, resets.
+"""Open and close the session of a client: consent, trouble with the state, forks, resets.
 
 `Client` is the interface on top; `Session` is what is open below.
 """
@@ -66,7 +66,8 @@ class Lifecycle:
         self._withdrawal = Withdrawal(setup.directory, self._wiped)
 
     def begin(self, *, may_create: bool) -> None:
-        """Open a session, or say in `status` why there is none. may_create: a secret, too."""
+        """Open a session, or set `status` to the reason why there is none. may_create: a new
+        secret may be made."""
         self._withdrawal.end()
         with self._lock:
             try:
@@ -77,7 +78,7 @@ class Lifecycle:
                 self._trouble(error)
 
     def fail(self, session: Session, error: StateError) -> None:
-        """Close a session whose state turned out to be damaged, and say so in `status`."""
+        """Close a session whose state turned out to be damaged, and set `status` accordingly."""
         if error.condition != "state_corrupt":
             return
         with self._lock:
@@ -93,7 +94,7 @@ class Lifecycle:
         self._revive_at = None if pause is None else time.monotonic() + pause
 
     def shut(self, condition: str) -> None:
-        """Close the session, if there is one; `condition` is of SENTENCES."""
+        """Close the session, if one is open, and set `status` to a condition of SENTENCES."""
         with self._lock:
             session, self.session = self.session, None
             self._revive_at = None
@@ -112,7 +113,8 @@ class Lifecycle:
                 self.begin(may_create=False)
 
     def revive(self, *, at_once: bool = False) -> Session | None:
-        """A session where there was none: in a forked child, or after a trouble that may be over.
+        """Try to open a session where none is open: in a forked child, or after trouble that may
+        be over.
 
         It makes no new secret, unless the person has consented and none was ever made.
         """
@@ -124,7 +126,7 @@ class Lifecycle:
             return self.session
 
     def wipe(self) -> None:
-        """Forget all but numbers.
+        """Wipe the state but for the numbers spent.
 
         Trouble is shown, not raised: a thread tries again until it could, and so does the next
         `open`, with consent or without.
@@ -140,7 +142,7 @@ class Lifecycle:
 
     @property
     def is_wiped(self) -> bool:
-        """Whether no withdrawal waits to be finished."""
+        """Whether every withdrawal of consent was carried out."""
         return self.status.sentence == SENTENCES["no_consent"]
 
     def _wiped(self) -> None:
@@ -155,7 +157,7 @@ class Lifecycle:
         self.begin(may_create=False)
 
     def count(self, reason: str) -> None:
-        """Count what was not recorded: in memory first, in the state when it is next looked at."""
+        """Count a value that was not recorded, by reason: in memory first, later in the state."""
         if reason in self._counted or len(self._counted) < MAX_REASONS:
             self._counted[reason] = self._counted.get(reason, 0) + 1
 
@@ -179,11 +181,12 @@ class Lifecycle:
 
     @property
     def counted(self) -> dict[str, int]:
-        """What was counted and is not in the state yet, by reason."""
+        """The counts, by reason, that are not in the state yet."""
         return dict(self._counted)
 
     def account(self, *, debug: bool) -> dict[str, Any]:
-        """What `Client.inspect` shows of the state, and what is in memory alone."""
+        """The account that `Client.inspect` returns: of the state, and of what is in memory
+        alone."""
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
         account: dict[str, Any] = {}
@@ -206,17 +209,17 @@ class Lifecycle:
         return {"held": held, **account, "counters": counters}
 
     def before_fork(self) -> None:
-        """See `forks`."""
+        """Close connections before a fork (see `fork_hooks`)."""
         self._lock.acquire()
         if self.session is not None:
             self.session.suspend()
 
     def after_fork_in_parent(self) -> None:
-        """See `forks`."""
+        """Go on in the parent after a fork (see `fork_hooks`)."""
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """See `forks`: a new lock at once, a new session when it is first needed."""
+        """Replace the lock in a forked child; a new session is opened when it is first needed."""
         self._lock = threading.RLock()
         self._counted = {}  # the parent writes its own
         self._withdrawal = Withdrawal(self.setup.directory, self._wiped)

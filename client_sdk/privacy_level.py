@@ -1,4 +1,5 @@
-"""What the person chose: stricter than the app's declaration, never weaker."""
+"""The person's own choice of privacy, which can be stricter than the app's declaration and never
+weaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An open state with what works on it: a recorder for the app's threads, a thread that sends."""
+"""A session: the open state, the recorder for the app's threads, and the sending thread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DO_NOT_TRACK = "DO_NOT_TRACK"
 
 
 class Session:
-    """From opening the state to closing it.
+    """The client's work on an open state, from opening to closing it.
 
     lock: of this process, for the state.  count: told why a call that waited was not recorded.
     """
@@ -106,7 +106,8 @@ class Session:
             raise StateError(f"the sending thread cannot be started: {error}") from error
 
     def record(self, name: str, value: object, now: float) -> str | None:
-        """As `Recorder.record`; where the state is held, the value waits for the sending thread."""
+        """Record a value as `Recorder.record` does; while another process holds the state, the
+        value waits for the sending thread."""
         try:
             return self._record(name, value, now)
         except StateBusyError:
@@ -115,14 +116,16 @@ class Session:
     def fix(
         self, name: str, latitude: float, longitude: float, at: datetime | None, now: float
     ) -> str | None:
-        """As `LocationRecorder.fix`; where the state is held, it waits, as a value does."""
+        """Take a fix as `LocationRecorder.fix` does; while another process holds the state, it
+        waits in memory."""
         times = self.places.times(at, now)
         return self._take(self.places.fix_at, name, latitude, longitude, *times)
 
     def trip(
         self, name: str, origin: Point, destination: Point, at: datetime | None, now: float
     ) -> str | None:
-        """As `LocationRecorder.trip`; where the state is held, it waits, as a value does."""
+        """Take a trip as `LocationRecorder.trip` does; while another process holds the state, it
+        waits in memory."""
         ends = (tuple(end) if isinstance(end, list) else end for end in (origin, destination))
         return self._take(self.places.trip_at, name, *ends, *self.places.times(at, now))
 
@@ -144,7 +147,7 @@ class Session:
 
     @property
     def num_held(self) -> int:
-        """How many calls wait in memory."""
+        """Number of calls that wait in memory for the state."""
         return len(self._values) + len(self._fixes)
 
     def _write_held(self, seconds: float = math.inf) -> None:
@@ -153,7 +156,8 @@ class Session:
         self._fixes.write_out(seconds)
 
     def add(self, name: str, amount: object, now: float) -> str | None:
-        """As `NumberRecorder.add`; where the state is held, the amount waits likewise."""
+        """Add to a counter as `NumberRecorder.add` does; while another process holds the state,
+        the amount waits in memory."""
         self.numbers.check_sum(name)
         return self.record(name, amount, now)
 
@@ -170,7 +174,7 @@ class Session:
         return outcome
 
     def save_places(self) -> None:
-        """Write what is known of the period to the state, for whoever looks at it."""
+        """Write the current period's places to the state, so that `inspect` can read them."""
         if self._places is not None:
             self._places.save()
 
@@ -204,7 +208,7 @@ class Session:
 
     @property
     def numbers(self) -> NumberRecorder:
-        """What takes numbers; made when first needed."""
+        """The recorder of numbers, made when first needed."""
         with self._places_lock:
             if self._numbers is None:
                 with forks.loading():
@@ -216,7 +220,7 @@ class Session:
 
     @property
     def places(self) -> LocationRecorder:
-        """What takes fixes; made when first needed."""
+        """The recorder of places, made when first needed."""
         with self._places_lock:
             if self._places is None:
                 with forks.loading():
@@ -240,11 +244,11 @@ class Session:
         self.state.close()
 
     def suspend(self) -> None:
-        """Before a fork: close all connections until they are needed again."""
+        """Close all connections before a fork, until they are needed again."""
         self.state.suspend()
         self.worker.suspend()
 
 
 def do_not_track() -> bool:
-    """Whether the person's environment says so (https://consoledonottrack.com)."""
+    """Whether the environment has DO_NOT_TRACK set (https://consoledonottrack.com)."""
     return os.environ.get(DO_NOT_TRACK, "").strip().lower() not in ("", "0", "false")

@@ -1,4 +1,4 @@
-"""What `Client.open` is given, and the mistakes that it refuses."""
+"""Check the arguments of `Client.open`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rappor_core.metrics.loading import MetricsFile, load_metrics
 
 
 class Setup(Frozen):
-    """What `Client.open` was given, checked."""
+    """The arguments of `Client.open`, checked."""
 
     metrics: MetricsFile
     directory: StateDirectory

@@ -67,11 +67,11 @@ class MemoryCollector:
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:port`."""
+        """Address of the collector: `http://127.0.0.1:port`."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def counted(self) -> Counter[str]:
-        """How many reports of each metric were counted."""
+        """Number of counted reports of each metric."""
         with self._lock:
             return Counter(report.metric for report in self.reports)
 
@@ -87,7 +87,7 @@ class MemoryCollector:
         self._server.server_close()
 
     def take(self, batch: Batch, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Count a batch once however often it comes; refuse its id with another body."""
+        """Count a batch, once however often it comes; refuse its id with another body."""
         digest = sha256(body).digest()
         with self._lock:
             seen = self._seen.get(batch.batch_id)

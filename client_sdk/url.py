@@ -12,21 +12,22 @@ MAX_NAME_CHARS, MAX_LABEL_CHARS = 253, 63
 
 
 class Address(NamedTuple):
-    """Where to connect. host: a name in ASCII, or an IP address without brackets."""
+    """The address to connect to. host: a name in ASCII, or an IP address without brackets."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is this machine, so that nobody on a network can read along."""
+        """Whether the address is of this machine, so that nobody on a network can read along."""
         four = self.host.split(".")
         inside = four[0] == "127" and len(four) == 4 and all(part.isdecimal() for part in four)
         return inside or self.host.lower() in ("localhost", "::1")
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Scheme, `host[:port]`, and path without a slash at its end. Raises ParameterError."""
+    """Split a URL into scheme, `host[:port]`, and path without a slash at its end. Raises
+    ParameterError."""
     scheme, _, rest = str(url).partition("://")
     host, slash, path = rest.partition("/")
     if scheme not in PORTS or not host or set(rest) & set("@?# \t\r\n"):

@@ -1,4 +1,4 @@
-"""`create_app`: the collector as an ASGI application. All is made here, nothing at import."""
+"""`create_app`: the collector as an ASGI application. Nothing is built at import."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class App(FastAPI):
 
 
 def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
-    """The collector for these settings. The database is opened when the app starts.
+    """Build the collector's ASGI application for these settings. The database is opened when the
+    app starts.
 
     clock: the current time, UTC.
     """
@@ -149,7 +150,8 @@ def _database(settings: Settings, connections: int) -> CollectorDatabase:
 
 
 def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, ...]:
-    """Bring an empty database up, check any other, and declare the metrics of the file.
+    """Create the tables in an empty database, check any other, and declare the metrics of the
+    settings' file.
 
     Returns the metrics of the file that were retired, and stay so.
 

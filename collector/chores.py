@@ -1,4 +1,4 @@
-"""What an app does beside answering: it closes days, deletes, shares limits and looks at growth."""
+"""Periodic work of an app: closing days, deleting, sharing limits, checking for growth."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _show_broker(parts: AppComponents) -> None:
 
 
 async def share_limits(parts: AppComponents, log: Log) -> None:
-    """Add up what all processes took of their rates, every second, where they share them."""
+    """Share the counts of rate limits with all processes every second, where that is set."""
     shared = SharedLimits(parts.limits.shared, parts.collector.database)
     failing = False
     while shared.is_on:

@@ -1,4 +1,5 @@
-"""Reports from pages of other origins (CORS): a list that the operator names, and nothing else.
+"""Reports from web pages of other origins (CORS): the origins that the operator names, and no
+others.
 
 It protects nobody by itself (any program can send reports); it lets the browsers of listed sites
 read the answers. Never `*`, never with credentials: no cookie or client certificate is ever used.
@@ -76,7 +77,8 @@ def _is_local(host: str) -> bool:
 
 
 class CrossOrigin:
-    """Which origins may read answers to reports. origins: as `check_origins` returns them."""
+    """The origins whose pages may send reports and read the answers. origins: as `check_origins`
+    returns them."""
 
     def __init__(self, origins: Iterable[str]) -> None:
         self._allowed = {origin.encode("ascii") for origin in origins}
@@ -87,14 +89,15 @@ class CrossOrigin:
         return bool(self._allowed)
 
     def preflight(self, headers: Mapping[bytes, bytes]) -> list[Header] | None:
-        """Headers of the answer to a browser that asks before it sends; None: it is not allowed."""
+        """Headers of the answer to a browser's preflight request; None if the origin is not
+        allowed."""
         origin = headers.get(b"origin")
         if origin not in self._allowed or headers.get(b"access-control-request-method") != b"POST":
             return None
         return [*_allow(origin), *_PREFLIGHT]
 
     def sending(self, headers: Mapping[bytes, bytes], send: Send) -> Send:
-        """`send` for one answer, with what lets the page of a listed origin read it.
+        """An ASGI `send` that adds the headers which let a listed origin's page read the answer.
 
         Every answer says that it depends on the origin, so that no cache gives it to another.
         """

@@ -1,4 +1,4 @@
-"""What the collector refuses, in the one tree of errors.
+"""Errors that the collector raises, in the one tree of errors.
 
 RapporError
 `-- CollectorError             it is `ServerError`: some are raised by what servers share
@@ -74,7 +74,7 @@ class DamagedBlocksError(StorageError):
 
 
 class PositionError(CollectorError):
-    """The broker's messages are not where they were: another consumer counted them."""
+    """A partition's position is not the expected one: another consumer has counted its messages."""
 
 
 class UnsupportedMediaError(RequestError):
@@ -90,15 +90,16 @@ class BatchConflictError(CollectorError):
 
 
 class NotServedError(CollectorError):
-    """This aggregate is not served: `details` say why, and from when or which window is."""
+    """An aggregate cannot be served yet, or not for this window; `details` give the reason and
+    the remedy."""
 
 
 class MetricChangeError(CollectorError):
-    """A change of a metric that weakens privacy, and was not asked for as such."""
+    """A change of a metric would weaken privacy and was not asked for with `--weaken`."""
 
 
 def drop_traces(error: BaseException) -> None:
-    """Take the tracebacks off an error that is answered, and off those behind it.
+    """Remove the tracebacks from an error and from its causes.
 
     The frames of a traceback hold the body of the request, and one that awaited a thread's error
     holds the error, too: a cycle, which would keep both until a full garbage collection.

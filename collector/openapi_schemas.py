@@ -19,7 +19,7 @@ TEXT = {"type": "string"}
 
 
 def ref(name: str) -> Schema:
-    """A reference to one of `schemas`."""
+    """A reference to a named schema of `schemas`."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -37,7 +37,7 @@ def _list(items: Schema) -> Schema:
 
 
 def schemas() -> Schema:
-    """Every named shape."""
+    """Every named JSON schema of the collector's answers and requests."""
     report = _object(
         {
             "metric": {"type": "string", "minLength": 1, "maxLength": MAX_METRIC_BYTES},

@@ -41,14 +41,15 @@ _UNAVAILABLE = "the database is not available; send again later"
 
 
 class Refuser:
-    """Makes the answer to an error, and tells the log of those that the sender cannot mend."""
+    """Turns errors into answers, and logs those that the sender cannot mend."""
 
     def __init__(self, log: Log, retry_after: int) -> None:
         self._log = log
         self._retry_after = retry_after
 
     def answer(self, error: Exception) -> Response:
-        """A problem document. 503, 429 and 408 say when to come back, with jitter.
+        """The problem document for an error. With 503, 429 and 408 it says when to try again,
+        with jitter.
 
         The error has no traceback afterwards: see `drop_traces`.
         """

@@ -1,4 +1,4 @@
-"""Reading the body of a batch: its media type, and its bounds before and after inflation."""
+"""Read the body of a batch: media type, and bounds before and after decompression."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _GZIP = 31  # zlib's wbits for a gzip header and trailer
 
 @dataclass(frozen=True, slots=True)
 class GzipBounds(BodyBounds):
-    """max_inflated: bytes of a body that is gzip, once it is inflated."""
+    """Bounds for compressed bodies. max_inflated: bytes after decompression."""
 
     max_inflated: int
 
 
 async def read_body(scope: Scope, receive: Receive, buffers: Buffers, bounds: GzipBounds) -> bytes:
-    """The body of a request, inflated. Raises RequestError and its kinds, OverloadedError."""
+    """Read and decompress the body of a request. Raises RequestError and its kinds,
+    OverloadedError."""
     is_gzip = _is_gzip(dict(scope["headers"]).get(b"content-encoding"))
     body = await receive_body(scope, receive, buffers, bounds)
     return inflate(body, bounds.max_inflated) if is_gzip else body
@@ -39,7 +40,8 @@ def _is_gzip(encoding: bytes | None) -> bool:
 
 
 def media_type(content_type: bytes | None) -> str:
-    """JSON's or our binary form's media type. Raises UnsupportedMediaError for any other."""
+    """Check that a content type is JSON or the binary form, and return it without parameters.
+    Raises UnsupportedMediaError."""
     name, _, parameters = (content_type or b"").decode("latin-1").partition(";")
     name = name.strip().lower()
     if name not in (JSON_CONTENT_TYPE, BINARY_CONTENT_TYPE):
@@ -53,7 +55,8 @@ def media_type(content_type: bytes | None) -> str:
 
 
 def inflate(body: bytes, max_bytes: int) -> bytes:
-    """One gzip member, bounded while it is inflated: a bomb costs no more than the bound."""
+    """Decompress one gzip member, bounded while it is decompressed: a bomb costs no more than
+    the bound."""
     inflater = zlib.decompressobj(_GZIP)
     try:
         plain = inflater.decompress(body, max_bytes + 1)

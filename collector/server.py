@@ -82,7 +82,7 @@ def _serve_many(settings: Settings, listener: socket.socket) -> None:
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """Variables from which a worker reads the same settings: text as it is, all else as JSON."""
+    """Environment variables from which a worker process reads the same settings."""
     given = settings.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     return {
         f"{PREFIX}{name.upper()}": value if isinstance(value, str) else json.dumps(value)
@@ -91,7 +91,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 
 
 def app_of_worker() -> App:
-    """The app of one of several workers, from the environment."""
+    """Build the app of one of several worker processes, from environment variables."""
     _end_with_supervisor()
     forget_dead_workers()  # this one may stand in for one that was killed
     return _lasting(create_app(load_settings()))
@@ -125,7 +125,7 @@ def _lasting(app: App) -> App:
 
 @contextmanager
 def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator[str]:
-    """A collector on a thread, on `settings.host` and a free port if port is 0; yields its URL.
+    """Run a collector on a thread for the block; yield its URL.
 
     Shut down cleanly on leaving: what was begun is answered. Raises CollectorError when it does
     not start, with the reason that it gave.

@@ -25,7 +25,8 @@ _COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 
 
 class Telemetry:
-    """The counters of one app. Several workers share theirs by files (MULTIPROCESS_DIR)."""
+    """The Prometheus counters of one app. Several workers share theirs by files
+    (MULTIPROCESS_DIR)."""
 
     content_type = CONTENT_TYPE_LATEST
 
@@ -109,7 +110,7 @@ class Telemetry:
             self.commit_failures.inc()
 
     def render(self) -> bytes:
-        """The text that Prometheus reads; of all workers where there are several."""
+        """The counters in Prometheus's text format, of all workers together."""
         registry = self._registry
         if os.environ.get(MULTIPROCESS_DIR):
             registry = CollectorRegistry()
@@ -118,13 +119,13 @@ class Telemetry:
 
 
 def forget_process() -> None:
-    """Take the gauges of this worker out of the sum when it ends."""
+    """Remove the gauges of this worker from the sum when it ends."""
     if os.environ.get(MULTIPROCESS_DIR):
         mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
 
 
 def forget_dead_workers() -> None:
-    """Take the gauges of workers that were killed, and so could not do it, out of the sum."""
+    """Remove the gauges of workers that were killed from the sum."""
     for file in Path(os.environ[MULTIPROCESS_DIR]).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not _is_alive(pid):

@@ -1,4 +1,4 @@
-"""From queued reports to the bytes of a batch, which never change again once they are stored."""
+"""Make batches of queued reports; their bytes never change once they are stored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def make_body(
 
 
 def encode(batch: Batch, *, json: bool) -> bytes:
-    """A batch in one of its forms. Raises ParameterError where the JSON form is not installed."""
+    """Encode a batch in the binary or the JSON form. Raises ParameterError where the JSON form
+    is not installed."""
     if not json:
         return encode_binary(batch)
     body: bytes = json_form().encode_json(batch)

@@ -19,7 +19,7 @@ class CancelledError(Exception):
 
 
 class Cancellation:
-    """Shared by one thread that sends and all that may end it. It is for good."""
+    """A flag by which any thread can end the exchanges of the sending thread, for good."""
 
     def __init__(self) -> None:
         """Nothing is cancelled, and nothing under way."""
@@ -39,7 +39,8 @@ class Cancellation:
 
     @contextmanager
     def exchange(self) -> Iterator[None]:
-        """Around an exchange; on leaving it, its connection is closed if it was cancelled."""
+        """Surround an exchange with the collector; if it was cancelled, its connection is closed
+        on leaving."""
         with self._gate:
             self._check()
             self._over.clear()

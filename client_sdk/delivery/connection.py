@@ -48,7 +48,7 @@ class Connection:
         self.deadline = deadline
 
     def begin(self, deadline: float) -> None:
-        """Start another exchange."""
+        """Begin another exchange over the same connection."""
         self.deadline = deadline
         self._taken = 0
 
@@ -59,13 +59,13 @@ class Connection:
             raise OSError(error, "the connection could not be made")
 
     def start_tls(self, context: ssl.SSLContext, host: str) -> None:
-        """Shake hands. Raises ssl.SSLError, for a wrong certificate among others."""
+        """Do the TLS handshake. Raises ssl.SSLError, for a wrong certificate among others."""
         tls = context.wrap_bio(self._received, self._to_send, server_hostname=host)
         self._through(tls.do_handshake)
         self._tls = tls
 
     def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes, before the deadline."""
         if self._tls is None:
             self._send(data)
             return
@@ -89,11 +89,12 @@ class Connection:
         return response
 
     def makefile(self, *_: Any) -> io.BufferedReader:
-        """What `HTTPResponse` reads from."""
+        """A buffered reader over the connection, as `HTTPResponse` needs it."""
         return io.BufferedReader(_Reader(self))
 
     def close(self) -> None:
-        """Close it; if it was cancelled, throw away what the system has not sent yet."""
+        """Close the connection; if it was cancelled, discard the bytes that the system has not
+        sent yet."""
         if self._cancellation.cancelled:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._sock.close()

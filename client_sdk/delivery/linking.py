@@ -28,7 +28,7 @@ WAITING = """
 
 
 class Queued(NamedTuple):
-    """What is known of a queued report without reading its bits. day: since 1970-01-01."""
+    """Data of a queued report other than its bits. day: since 1970-01-01."""
 
     number: int
     metric: str
@@ -65,7 +65,8 @@ class LinkedQueue(ReportQueue):
         }
 
     def compose(self) -> None:
-        """Turn what may be sent into batches; each two linked reports have one of their own.
+        """Turn the reports that may be sent into batches; each two linked reports have a batch
+        of their own.
 
         So no batch tells what a device answered on several days, and none has to be split.
         """
@@ -76,11 +77,13 @@ class LinkedQueue(ReportQueue):
             self._compose_one(list(pair), self._make_linked)
 
     def has_waiting(self) -> bool:
-        """Whether anything may be sent now: a report waits for its other until its day is over."""
+        """Whether any report may be sent now; a linked one waits for its other until its day is
+        over."""
         return super().has_waiting() and bool(self._num_stored() or any(self._sort_out()))
 
     def waiting(self) -> int:
-        """How many batches wait for a random time of their own: 1 where they leave together."""
+        """Number of batches that wait, each for a random time of its own; 1 where they leave
+        together."""
         if not self._delivery.isolate_metrics:
             return 1
         found = self._sort_out()

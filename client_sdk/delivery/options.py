@@ -1,4 +1,4 @@
-"""How reports leave: one set of choices, each with its default and its reason."""
+"""The app's options for delivery, each with its default and the reason for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Delivery(Frozen):
-    """Choices of the app about delivery; nothing here changes what a report says.
+    """Options of the app for sending; none of them changes what a report says.
 
     mean_delay: seconds from the first waiting report to sending, on average; geometric, so that the
         time of sending does not tell the time of use. 0 sends at once.

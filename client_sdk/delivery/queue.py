@@ -1,4 +1,5 @@
-"""What waits to be sent: queue -> fixed batches -> settled, each step one transaction."""
+"""The queue of reports to send: queued, put into a fixed batch, answered; each step is one
+transaction."""
 
 from __future__ import annotations
 
@@ -53,11 +54,11 @@ class ReportQueue:
             self._compose_one(numbers)
 
     def has_waiting(self) -> bool:
-        """Whether anything may be sent now."""
+        """Whether any report or batch may be sent now."""
         return self._state.has_waiting()
 
     def batches(self) -> Iterator[StoredBatch]:
-        """Stored batches in random order; each is read when its turn comes."""
+        """Yield the stored batches in random order; each is read when its turn comes."""
         numbers = [number for (number,) in self._state.rows("SELECT id FROM batches ORDER BY id")]
         query = "SELECT id, batch_id, reports, json, body FROM batches WHERE id = ?"
         for chosen in shuffled(numbers, self._randomness):
@@ -65,7 +66,8 @@ class ReportQueue:
                 yield StoredBatch(number, batch_id.hex(), reports, bool(json), body)
 
     def waiting(self) -> int:
-        """How many batches wait for a random time of their own: 1 where they leave together."""
+        """Number of batches that wait, each for a random time of its own; 1 where they leave
+        together."""
         if not self._delivery.isolate_metrics:
             return 1
         query = (

@@ -1,4 +1,4 @@
-"""What a collector answers to a batch, and what each answer means for the sender."""
+"""The collector's answers to a batch, and what the sender does after each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ack(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        """Whether the report was counted."""
+        """Whether the collector counted the report."""
         return self.status == "accepted"
 
 
@@ -41,7 +41,8 @@ class Answer:
 
 
 def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
-    """Read the body of a 200. Raises TransportError (to be tried again) unless it is an answer.
+    """Read the body of a 200 answer. Raises TransportError (the batch is sent again) if it is no
+    answer to this batch.
 
     A captive portal or a proxy may say 200 to anything: only an answer about this very batch, with
     a result for each report, lets the device forget it.
@@ -65,7 +66,8 @@ def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
 def failure(
     status: int, body: bytes, retry_after: str | None, content_type: str | None = None
 ) -> TransportError:
-    """The error for a status other than 200.
+    """The error for an answer with a status other than 200, which says whether the batch is sent
+    again.
 
     Overload and time-outs are tried again. A body that the collector will never take is not; but
     only its own word counts, a problem document: an intermediary (a proxy, a captive portal, a web

@@ -72,7 +72,7 @@ class SendLoop:
 
     @property
     def num_lost(self) -> int:
-        """How many reports were refused or dropped since the start of the app."""
+        """Number of reports that were refused or dropped since the app started."""
         return self._outbox.num_lost
 
     @property
@@ -170,7 +170,8 @@ class SendLoop:
 
 
 class Sender:
-    """Sends what waits in an outbox. Used by one thread; the transport is what others may end.
+    """Sends the batches of a queue. Used by one thread; other threads may only end the
+    transport.
 
     lock: at most one process sends at a time.  isolate: a connection for each batch.
     split: puts two batches in the place of one that is too large; False where it cannot.
@@ -193,7 +194,7 @@ class Sender:
         self._isolate = isolate
 
     def round(self, *, only_one: bool = False) -> bool:
-        """Send all that waits, or one batch. False where another process is at it.
+        """Send all waiting batches, or one. Return False if another process is sending.
 
         Raises TransportError for the failure that ended the round; what was answered is settled.
         """
@@ -258,12 +259,12 @@ class Pauses:
         self._until = self._until_hurried = 0.0
 
     def succeeded(self) -> None:
-        """Forget the failures."""
+        """Reset the pauses after a success."""
         self._failures = 0
         self._until = self._until_hurried = 0.0
 
     def failed(self, error: TransportError) -> None:
-        """Draw the next pause."""
+        """Draw the next pause after a failure."""
         delivery = self._delivery
         self._failures += 1
         longest = delivery.first_pause * 2.0 ** min(self._failures, 40)
@@ -273,7 +274,7 @@ class Pauses:
         self._until, self._until_hurried = start + jitter, start + min(jitter, FLUSH_PAUSE)
 
     def left(self, *, hurried: bool) -> float:
-        """Seconds that are left of the pause; 0 or less when it is over."""
+        """Seconds until the present pause is over; 0 or less if it is."""
         return (self._until_hurried if hurried else self._until) - time.monotonic()
 
 

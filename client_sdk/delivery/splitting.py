@@ -14,7 +14,8 @@ from rappor_core.wire.report import Report
 def split(
     state: SqliteState, batch: StoredBatch, delivery: Delivery, randomness: Randomness
 ) -> bool:
-    """Store two batches of half the reports in its place, in one commit. False for one report.
+    """Replace a stored batch by two batches of half its reports, in one commit. Return False for
+    a batch of one report.
 
     The collector has refused the whole one, by its size: nothing of it was counted. (It would have
     been, if an answer was lost before the operator lowered the limit on the size.)

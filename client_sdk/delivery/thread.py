@@ -95,7 +95,8 @@ class SenderThread:
 
     @property
     def key_is_refused(self) -> bool:
-        """Whether the last try ended with 401 or 403: nothing is delivered with this key."""
+        """Whether the collector answered the last try with 401 or 403, so that nothing is
+        delivered with this key."""
         return self._loop is not None and self._loop.key_is_refused
 
     def start(self) -> None:
@@ -131,7 +132,8 @@ class SenderThread:
         return drained and self._num_lost == lost
 
     def cancel(self) -> None:
-        """Once this returns not one byte leaves, whatever the thread is doing; do not wait for it.
+        """Stop all sending without waiting for the thread: once this returns, not one byte
+        leaves.
 
         It ends by itself.
         """
@@ -141,16 +143,17 @@ class SenderThread:
         self._cancellation.cancel()
 
     def stop(self, timeout: float) -> None:
-        """As `cancel`, and wait for the end of the thread, at most `timeout` seconds."""
+        """Stop all sending as `cancel` does, and wait at most `timeout` seconds for the thread
+        to end."""
         self.cancel()
         self._thread.join(timeout)
 
     def suspend(self) -> None:
-        """Before a fork: close the connection to the state until it is needed again."""
+        """Close the thread's connection to the state before a fork, until it is needed again."""
         self._state.suspend()
 
     def abandon(self) -> None:
-        """After a fork, in the child: the thread is the parent's, and so is all that it holds."""
+        """Forget the thread in a forked child, since it runs in the parent alone."""
         self._file_lock.release()
         if self._transport is not None:
             self._transport.close()

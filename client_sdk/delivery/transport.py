@@ -1,4 +1,4 @@
-"""Batches over HTTP: one POST, one answer. No queue, no retry, no state: those are the sender's.
+"""Send a batch over HTTP: one POST, one answer, without queue, retry or state of its own.
 
 What identifies is left out: no cookie, no user agent beyond the protocol's version, no redirection
 followed. Modules of the network are imported when a connection is first made, so that an app that

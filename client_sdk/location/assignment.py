@@ -1,4 +1,5 @@
-"""Which sub-metrics of a location metric a device answers, and when: drawn from its secret alone.
+"""Which sub-metrics of a location metric a device answers, and when, drawn from its secret
+alone.
 
 The draws are independent of every place, of the clock and of how the app is used, so whoever sees
 that a device answers, and when, learns nothing of where it was.
@@ -17,7 +18,7 @@ from rappor_core.metrics.metric import Metric
 
 
 class Assignment(NamedTuple):
-    """What one device answers of one location metric.
+    """The level, slots and turns in which one device answers one location metric.
 
     level: of the grid, the same for every slot.  names: of the sub-metrics, by slot.
     every, phase: in period p the slot of index s is answered where

@@ -1,4 +1,5 @@
-"""How long a device was where, in one period: on the device only, bounded, and then forgotten."""
+"""Adds up how long the device was in each cell during a period; on the device only, bounded,
+then forgotten."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ OUTSIDE: Place = -1
 
 
 class Dwell:
-    """Seconds (or trips) by slot and place. Private: nothing of it but the usual place is used."""
+    """Seconds (or trips) in each slot and place of a period. Private: only the usual place is
+    used."""
 
     __slots__ = ("_slots",)
 
@@ -36,7 +38,7 @@ class Dwell:
             self._slots[slot] = dict(kept)
 
     def enter(self, slot: str, place: Place, least: float) -> None:
-        """See that a place has some time, so that it is not lost if no more comes."""
+        """Give a place at least `least` seconds, so that a single fix counts."""
         if place not in self._slots.get(slot, ()):
             self.add(slot, place, least)
 

@@ -1,4 +1,4 @@
-"""Local time, as slots and periods need it."""
+"""Local date and hour of a moment, for slots and periods."""
 
 from __future__ import annotations
 

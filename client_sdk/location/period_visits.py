@@ -30,7 +30,7 @@ Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-0
 
 
 class Visits:
-    """What a device keeps of one location metric while a period runs. Private, all of it.
+    """The state of one location metric on a device during a period. All of it is private.
 
     send: queues the report of a sub-metric's value for a day; it may refuse by itself.
     """
@@ -59,7 +59,7 @@ class Visits:
             self._restore(json.loads(saved))
 
     def fix(self, latitude: float, longitude: float, moment: Moment) -> bool:
-        """Take a raw fix; True if it closed a period.
+        """Add a fix; return True if it closed a period.
 
         Raises ValueRefusedError for what is not a point, or for pairs.
         """
@@ -77,7 +77,7 @@ class Visits:
         return closed
 
     def trip(self, origin: tuple[float, float], end: tuple[float, float], moment: Moment) -> bool:
-        """Take a trip that ended now; True if it closed a period. Raises as `fix`."""
+        """Add a trip that ended at a moment; return True if it closed a period. Raises as `fix`."""
         if not self._location.pairs:
             raise ValueRefusedError(
                 f"metric {self._metric.base_name!r} takes fixes, not trips: use record_location"
@@ -97,7 +97,7 @@ class Visits:
         return closed
 
     def refuses(self, moment: Moment, clock: Moment | None = None) -> Refusal | None:
-        """Why nothing of a fix is kept, or None where it is.
+        """The reason to refuse a fix of this time, or None to take it.
 
         `ahead`: further ahead of the device's clock than a day, so that one wrong time cannot end
         periods that have not begun. `late`: of a period that was reported, or that both the clock
@@ -120,7 +120,7 @@ class Visits:
         return "late" if period < min(present, present if begun is None else begun) else None
 
     def look(self, clock: Moment) -> bool:
-        """As `roll`, without a fix: fixes may come with another time zone than the clock has.
+        """Look at the clock without a fix; return True if a period was closed.
 
         An earlier date is then no clock that went back, unless it is before the last fix. Within
         the period nothing is credited: fixes of the time since the last one may still come.
@@ -135,7 +135,8 @@ class Visits:
         return self.roll(clock)
 
     def roll(self, moment: Moment) -> bool:
-        """Credit the time since the last fix; close the period where it is over. True if it was.
+        """Credit the time since the last fix, and close the period if it is over; return True if
+        it was closed.
 
         Nothing of a fix is left then, not even for the time until the next one: what is answered
         in a period depends on no other but those that `hold` names. A clock that went back closes
@@ -160,7 +161,7 @@ class Visits:
         return closed
 
     def to_json(self) -> str:
-        """Everything, for the state."""
+        """The whole state as JSON."""
         last = None if self._last is None else [list(self._last[0]), *self._last[1:]]
         return json.dumps(
             {

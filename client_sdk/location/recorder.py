@@ -1,4 +1,4 @@
-"""All location metrics of one device, over its state: what `Client.record_location` does."""
+"""The recorder of all location metrics of a device, behind `Client.record_location`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class LocationRecorder:
         at: datetime | None,
         now: float | None = None,
     ) -> Taken:
-        """Take a fix of a metric; "queued" when it closed a period, which makes reports.
+        """Take a fix for a metric. Return "queued" if it closed a period, whose reports are then
+        queued.
 
         A refusal: nothing of it is kept.
         at: with a time zone; None: now.  now: what the device's clock shows, seconds since 1970;
@@ -76,7 +77,8 @@ class LocationRecorder:
     def fix_at(
         self, name: str, latitude: float, longitude: float, moment: Moment, clock: Moment | None
     ) -> Taken:
-        """As `fix`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
+        """Take a fix as `fix` does, with moment and clock given. Raises StateBusyError if
+        nothing was taken."""
         return self._take(name, moment, clock, lambda of: of.fix(latitude, longitude, moment))
 
     def trip(
@@ -93,7 +95,8 @@ class LocationRecorder:
     def trip_at(
         self, name: str, origin: Point, destination: Point, moment: Moment, clock: Moment | None
     ) -> Taken:
-        """As `trip`, with its moment and the clock's. Raises StateBusyError: nothing was taken."""
+        """Take a trip as `trip` does, with moment and clock given. Raises StateBusyError if
+        nothing was taken."""
         return self._take(name, moment, clock, lambda of: of.trip(origin, destination, moment))
 
     def _take(

@@ -1,1 +1,2 @@
-"""Metrics of numbers on one device: collected over a period, reported once it is over."""
+"""Metrics of numbers on a device: numbers are collected over a period and reported after its
+end."""

@@ -1,4 +1,4 @@
-"""What a device keeps of one metric of numbers while a period runs. Private, all of it."""
+"""The state of one metric of numbers on a device during a period. All of it is private."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Kept = list[float]  # empty while nothing was recorded
 
 
 class Collected:
-    """The period that runs, and as little of its numbers as its one report needs.
+    """The current period of a metric of numbers, with as little of its numbers as the one report
+    needs.
 
     period: its number, or None before the first look at the clock.
     kept: by `of_period`: of `sum`, `count`, `max`, `last` one number; of `mean` how many and their
@@ -39,7 +40,7 @@ class Collected:
             self.kept = [float(number) for number in saved["kept"]]
 
     def to_json(self) -> str:
-        """Everything, for the state."""
+        """The whole state as JSON."""
         metric = self._device.metric
         saved = {"of": [metric.period, metric.params_id], "period": self.period, "kept": self.kept}
         return json.dumps(saved, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""All metrics of numbers of one device, over its state: collect, and report each period once.
+"""The recorder of all metrics of numbers of a device: collects, and reports each period once.
 
 The main path is `record` -> `Collected.take`, and `_close` when a period is over: one report,
 always, of "no data" where nothing was recorded; then the period's numbers are forgotten. A number
@@ -44,7 +44,8 @@ class NumberRecorder:
         self._phases = {name: self._phase(metric) for name, metric in self._metrics.items()}
 
     def record(self, name: str, value: object, now: float) -> Taken:
-        """Take a number of a metric; "queued" where that closed a period before, with its report.
+        """Add a number to a metric's period. Return "queued" if that closed the period before,
+        whose report is then queued.
 
         "expired", and "elsewhere" for a metric of other platforms: nothing is kept.
         now: seconds since 1970, UTC.

@@ -1,4 +1,4 @@
-"""Symbols instead of bits: one of g is kept or exchanged for another, exactly over 2**16."""
+"""The noise of symbols: one of g symbols is kept or exchanged for another, exactly over 2**16."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class SymbolCoin:
         self.num_bytes = DRAW_BYTES
 
     def toss(self, bits: int, random_bytes: bytes) -> int:
-        """Keep the symbol, or draw one of the others: one uniform number decides both."""
+        """Keep the symbol, or replace it by one of the others; a single uniform number decides
+        both."""
         draw = int.from_bytes(random_bytes, "little")
         if draw < self._kept:
             return bits

@@ -1,4 +1,4 @@
-"""What a device derives from its secret. The secret is created once, and never leaves.
+"""Values that a device derives from its secret. The secret is made once, and never leaves.
 
 All derivations are one keyed pseudo-random function: SHAKE-256 (FIPS 202) over length-prefixed
 fields, the first of which names the purpose. A sponge keyed by a prefix is a pseudo-random
@@ -23,13 +23,14 @@ def new_secret(randomness: Randomness) -> bytes:
 
 
 def keyed_input(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
-    """The bytes that are hashed: each field after its length in 4 bytes, big-endian."""
+    """The bytes to hash for a derivation: each field after its length in 4 bytes, big-endian."""
     parts = (DOMAIN, purpose, secret, *fields)
     return b"".join([len(part).to_bytes(4, "big") + part for part in parts])
 
 
 def derive(secret: bytes, purpose: bytes, *fields: bytes, length: int) -> bytes:
-    """`length` pseudo-random bytes for a purpose and its fields. Private unless said otherwise."""
+    """Derive `length` pseudo-random bytes from the secret, for a purpose and its fields. Private
+    unless said otherwise."""
     return shake_256(keyed_input(secret, purpose, *fields)).digest(length)
 
 
@@ -58,5 +59,6 @@ def jitter_of(secret: bytes, metric: str, params_id: str) -> float:
 
 
 def secret_check(secret: bytes) -> bytes:
-    """8 bytes that tell a damaged or foreign secret; they do not help to find it."""
+    """8 bytes by which a damaged or foreign secret is recognised; they do not help to find the
+    secret."""
     return derive(secret, b"check", length=8)

@@ -1,4 +1,4 @@
-"""One device and one metric: its cohort, both rounds, and the ledger's digests.
+"""The encoder of one metric on one device: its cohort, both rounds, and the ledger's digests.
 
 Kept apart from `rappor_core.wire.report`, so that an app that records does not load the wire
 format.
@@ -23,7 +23,7 @@ _Derived = TypeVar("_Derived")
 
 
 class MetricEncoder:
-    """What one device does with values of one metric.
+    """Encodes the values of one metric on one device.
 
     cohort: public.
     line: the name that the ledger charges and by which responses are keyed: sub-metrics
@@ -78,7 +78,8 @@ class MetricEncoder:
         return bits
 
     def cuts(self) -> list[float]:
-        """What this device compares its numbers with, rising, of a kind of numbers. Private."""
+        """The cuts with which this device compares its numbers, rising, for metrics of numbers.
+        Private."""
         number, symbols = self.metric.details, self.metric.params.num_bits
         cuts: list[float] = number.thresholds(self.cohort, symbols, self._jitter)
         return cuts
@@ -120,7 +121,8 @@ class MetricEncoder:
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """What must be memoised before any value, because it may have to be sent at any time.
+        """The bits of the values to memoise before any other, because they may have to be sent
+        at any time.
 
         The fallback, and what stands for no data; or all values where there is no fallback.
 

@@ -20,12 +20,13 @@ Randomness = Callable[[int], bytes]
 
 
 def system_randomness(num_bytes: int) -> bytes:
-    """Bytes from the operating system's secure generator: no state here, so safe across forks."""
+    """Random bytes from the operating system's secure generator, which is safe across forks."""
     return os.urandom(num_bytes)
 
 
 class CoinPair:
-    """For each bit of a word, one coin to toss where the bit is 1 and another where it is 0.
+    """Biased coins for all bits of a word: one coin for bits that are 1, another for bits that
+    are 0.
 
     if_one, if_zero: P(result 1) for a 1 and for a 0, integers in [0, 2**16].
     num_bits: k.  num_bytes: how many random bytes one `toss` takes.

@@ -16,7 +16,8 @@ from rappor_core.mechanism import TwoRoundMechanism
 
 
 class PermanentRound:
-    """B -> B' for one device, one metric and one set of parameters. Private, all of it."""
+    """The permanent randomized response (B to B') for one device, metric and set of parameters.
+    All of it is private."""
 
     __slots__ = ("_bits_bytes", "_num_bytes", "_prefix", "_toss")
 
@@ -44,7 +45,8 @@ class PermanentRound:
 
 
 class InstantaneousRound:
-    """B' -> S. S is public once sent; the bytes it was drawn with are not kept."""
+    """The instantaneous randomized response (B' to S). S is public once sent; its random bytes
+    are not kept."""
 
     __slots__ = ("_num_bytes", "_randomness", "_toss")
 

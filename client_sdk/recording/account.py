@@ -1,4 +1,5 @@
-"""What outlives a secret, read from a state that cannot be written or is damaged. Rarely loaded.
+"""The numbers that outlive a secret, read from a state that is damaged or cannot be written.
+Rarely loaded.
 
 Numbers and first promises only: no secret, no value, no digest. Each row is read by itself, and
 left out where it is damaged.
@@ -32,7 +33,7 @@ LINE = (str, str, int, float, float, int)
 
 
 class Account:
-    """Rows of a state, by table, and its generation."""
+    """The rows of a state that outlive its secret, by table, and the state's generation."""
 
     def __init__(self, tables: dict[str, list[Row]], generation: int) -> None:
         """tables: `lines`, `meta` without the secret, and those of TABLES."""
@@ -40,7 +41,8 @@ class Account:
         self._generation = generation
 
     def write(self, database: sqlite3.Connection, *, above: int) -> None:
-        """Enter the rows in a new state; its generation is above the old one and `above`."""
+        """Enter the rows in a new state, whose generation is above the old one and above
+        `above`."""
         for table, rows in self._tables.items():
             for row in rows:
                 marks = ", ".join("?" * len(row))
@@ -51,7 +53,8 @@ class Account:
 
 
 def read_account(path: str) -> Account | None:
-    """What is legible in the state at `path`; None where it is not one, or another holds it whole.
+    """Read what is legible of the state at `path`; None where it is no state, or another process
+    holds it whole.
 
     Nothing is written, where SQLite can read without.
     """

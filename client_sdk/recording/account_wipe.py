@@ -1,4 +1,4 @@
-"""How a secret ends: withdrawal of consent wipes it, and `reset` puts a new one in its place.
+"""End a secret: a withdrawal of consent wipes it, and `reset` replaces it.
 
 What outlives it are numbers and first promises: the ledger's lines, the reports counted by period
 and for life, the budget. A withdrawal ends without the secret on the disk, if need be by deleting

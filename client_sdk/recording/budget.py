@@ -32,7 +32,7 @@ def pinned_budget(state: State) -> float | None:
 
 
 def pin_budget(state: State, declared: float | None) -> None:
-    """Enter what the app declares, where nothing is pinned or it is less.
+    """Store the declared budget if none is stored yet, or if it is smaller.
 
     declared: nats, or None for no bound. Not written through to the disk by itself: every response
     that it could bound is, and so is whatever was committed before.
@@ -52,7 +52,8 @@ def agree_budget(state: State, nats: float) -> None:
 
 
 def check_budget(nats: object, declared: float | None) -> float:
-    """What the app says that the person agreed to. Raises ParameterError.
+    """Check the budget that the app says the person agreed to, and return it. Raises
+    ParameterError.
 
     declared: by the metrics file, nats, or None for no bound.
     """

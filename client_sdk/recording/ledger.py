@@ -1,4 +1,4 @@
-"""The ledger: what this device may still tell, decided before anything is told.
+"""The ledger of a device: it decides, before anything is sent, what may still be told.
 
 One line for each metric by base name, across params_ids, slots and levels. Each distinct permanent
 response costs epsilon_infinity once, because it is what many reports of it would reveal in the end;
@@ -32,7 +32,7 @@ ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not l
 
 
 class Promise(Frozen):
-    """What a metric promised when this device first used it; epsilons in nats.
+    """The promise of a metric when this device first used it; epsilons in nats.
 
     epsilon_one: by which each report of a life counts, see `Metric.epsilon_per_report`.
     period, reports_per_period: of `max_reports_per_period`, for each name that reports are counted
@@ -76,7 +76,7 @@ class Promise(Frozen):
         return weaker
 
     def to_json(self) -> str:
-        """For the state."""
+        """The promise as JSON, for the state."""
         return json.dumps(self.to_fields())
 
     @classmethod
@@ -100,7 +100,8 @@ _BOUNDS = (
 
 
 class Decision(NamedTuple):
-    """What to send for a value. bits: B to encode, or None to stay quiet; reason: why not B."""
+    """The ledger's decision for a value. bits: B to encode, or None to send nothing; reason: why
+    not the value's own B."""
 
     bits: int | None
     reason: str = ""
@@ -127,7 +128,8 @@ class Ledger:
         return min(*bounds, math.inf if pinned is None else pinned)
 
     def agree(self, metric: Metric, line_name: str) -> str:
-        """Enter the promise of a metric, or compare it with the first one.
+        """Store the promise of a metric at its first use, or compare its definition with the
+        stored one.
 
         "" when it may be used; otherwise why not: a device never takes a weaker promise for a
         metric than the one that it first had, whatever the app's new version declares.
@@ -146,7 +148,7 @@ class Ledger:
         return f"weaker_than_agreed:{weaker[0]}" if weaker else ""
 
     def admit(self, device: MetricEncoder, bits: int) -> Decision:
-        """Decide once for each distinct value of a metric: itself, its fallback, or nothing.
+        """Decide which answer to send for a value: itself, the fallback, or nothing.
 
         Nothing only where not even what must be sent past the cap fits any more, which does not
         depend on the value.
@@ -236,7 +238,7 @@ def spent(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def past(line: Line, entries: list[Entry]) -> Line:
-    """The line once its entries are gone: their numbers are kept in its own."""
+    """A ledger line without its entries: their numbers are added to the line's own."""
     return line._replace(
         past_values=line.past_values + len(entries),
         past_cost=line.past_cost + sum(entry.cost for entry in entries),
@@ -246,5 +248,5 @@ def past(line: Line, entries: list[Entry]) -> Line:
 
 
 def entry_spent(entry: Entry) -> float:
-    """epsilon_n of one memoised value, for the reports made from it."""
+    """The epsilon_n of one memoised value, for the reports that were made from it."""
     return RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)

@@ -1,4 +1,4 @@
-"""Whether what a state file keeps of the ledger can be decoded: part of the check for damage."""
+"""Check that the ledger rows of a state file can be decoded: part of the check for damage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rappor_core.calendar import PERIOD_DAYS
 
 
 def check_ledger(database: sqlite3.Connection) -> None:
-    """Decode all that `ledger` decodes later. Raises what its parsers raise."""
+    """Decode all ledger rows that are decoded later. Raises what the parsers raise."""
     query = "SELECT line, digest, params, cost, reports FROM entries"
     entries = [Entry(*row) for row in database.execute(query)]
     for row in database.execute("SELECT * FROM lines"):
@@ -23,7 +23,7 @@ def check_ledger(database: sqlite3.Connection) -> None:
 
 
 def check_line(line: Line, entries: Iterable[Entry]) -> None:
-    """Decode one line and its memoised responses. Raises what the parsers raise."""
+    """Decode one ledger line and its memoised responses. Raises what the parsers raise."""
     promise = Promise.from_json(line.agreed).to_fields()
     if promise.pop("period") not in ("", *PERIOD_DAYS):
         raise ValueError(f"line {line.name!r}")

@@ -27,7 +27,8 @@ Write = Callable[..., object]
 
 
 class Overflow:
-    """At most 1,000 calls, each with its time, in their order. Any thread may call.
+    """Calls of `record` that wait in memory while the state is busy: at most 1,000, with their
+    times, in order. For any thread.
 
     failed: told of an error, other than a busy state, of one call.
     """
@@ -44,7 +45,8 @@ class Overflow:
         return len(self._waiting)
 
     def hold(self, write: Write, *arguments: object) -> bool:
-        """Keep a call for later. False where it cannot be: too many, or not plain values.
+        """Keep a call for later. Return False if it cannot be kept: too many wait, or it has
+        other than plain values.
 
         write: what is called with the arguments; raises StateBusyError to be called again.
         """
@@ -79,7 +81,7 @@ class Overflow:
             self._waiting.popleft()
 
     def forget(self) -> int:
-        """Drop what waits, and take nothing more. Returns how many it dropped."""
+        """Drop all waiting calls and take no more. Return how many were dropped."""
         self._ended = True
         dropped = len(self._waiting)
         self._waiting.clear()

@@ -107,12 +107,12 @@ class Recorder:
         return (self._metric_states.get(name) or self._prepare(name)).device
 
     def runs_here(self, metric: Metric) -> bool:
-        """Whether a metric is declared for the platform that this is."""
+        """Whether a metric is declared for the platform on which this runs."""
         return self._platform in metric.platforms
 
     @property
     def budget(self) -> float:
-        """Nats over all metrics and for life, as it holds now; infinite for no bound."""
+        """The present budget over all metrics and for life, nats; infinite for no bound."""
         return self._ledger.budget
 
     def why_closed(self, name: str) -> str:
@@ -121,7 +121,8 @@ class Recorder:
         return "" if state is None else state.closed
 
     def forget(self) -> None:
-        """Prepare all metrics anew: a transaction around some of it was undone (a full disk)."""
+        """Discard what is remembered of all metrics, since a transaction around it was undone (a
+        full disk)."""
         self._metric_states = {}
 
     def _queue(self, state: MetricState, bits: int, day: int) -> Outcome:
@@ -192,7 +193,7 @@ class Recorder:
 
 
 class MetricState:
-    """What the recorder keeps of one metric: its device, its limits, and decisions that are final.
+    """The recorder's memory of one metric: its encoder, its limits, and final decisions.
 
     closed: why nothing of this metric is recorded any more, or "".
     full_at: digests that the ledger held when it had no more place, or None before that.
@@ -221,13 +222,14 @@ class MetricState:
         self._latest: tuple[int, Limits] | None = None  # replaced as a whole: threads share it
 
     def replaced(self, bits: int) -> int:
-        """The bits themselves, or the fallback's where the ledger is full without them."""
+        """The bits to send for a value: its own, or the fallback's where the ledger is full
+        without it."""
         if self.full_at is None or self.device.digest(bits) in self.full_at:
             return bits
         return self.fallback
 
     def limits(self, day: int) -> Limits:
-        """Limits on the number of reports, for a day: of its period, and for life.
+        """The limits on the number of reports that apply on a day: of its period, and for life.
 
         What bounds a life is counted by the declared name, so that new slots or levels do not
         start anew; so is the one report in a window.

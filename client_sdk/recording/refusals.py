@@ -1,4 +1,4 @@
-"""Why nothing was recorded, in a sentence for the developer. Loaded when somebody asks."""
+"""Sentences for the developer on why a value was not recorded. Loaded when somebody asks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sentence(
     detail: str = "",
     budget: float | None = None,
 ) -> str:
-    """One sentence. No value is in it.
+    """The reason of a refusal in one sentence, in which no value stands.
 
     reason: as `inspect` counts it, such as `full:homepage`.  metrics: the declared ones, by name.
     level: the person's, where it is known.  detail: of a mistake, what was wrong.

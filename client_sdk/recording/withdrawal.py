@@ -1,4 +1,4 @@
-"""Withdrawal of consent: the state is wiped at once, or tried again until it could be."""
+"""Carry out a withdrawal of consent: the state is wiped at once, or tried again until it is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Withdrawal:
 
     @property
     def pending(self) -> bool:
-        """Whether a thread is still trying."""
+        """Whether a thread still tries to wipe the state."""
         return self._ended is not None
 
     def _try(self) -> StateError | None:

@@ -26,7 +26,7 @@ WITHDRAWAL_FILE = "withdrawal"  # empty; there while a withdrawal has begun and 
 
 
 class StateDirectory:
-    """The directory that holds one installation's state; nothing else should lie in it."""
+    """The directory of one installation's state files, which holds nothing else."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Nothing is made or read yet."""
@@ -66,15 +66,17 @@ class StateDirectory:
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether consent was withdrawn and the state is not wiped yet: nothing may be sent."""
+        """Whether consent was withdrawn and the state is not wiped yet, so that nothing may be
+        sent."""
         return os.path.exists(self._withdrawal_path)
 
     def exists(self) -> bool:
-        """Whether there is anything of an earlier run."""
+        """Whether the directory has files of an earlier run."""
         return os.path.exists(self.state_path) or os.path.exists(self._guard_path)
 
     def begin_withdrawal(self) -> None:
-        """Leave a file that says so, until `end_withdrawal`: another start then goes on."""
+        """Leave a file that marks a withdrawal until `end_withdrawal`, so that the next start
+        finishes it."""
         with suppress(OSError):  # a disk that is full or read-only: see `is_withdrawn`
             os.close(os.open(self._withdrawal_path, os.O_WRONLY | os.O_CREAT, 0o600))
 
@@ -110,7 +112,7 @@ class StateDirectory:
         return seen.generation if seen else 0
 
     def prepare(self) -> None:
-        """Make the directory if it is missing. Raises StateError where it cannot be used."""
+        """Make the directory if it does not exist. Raises StateError where it cannot be used."""
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             mode = os.stat(self.path).st_mode & 0o7777
@@ -137,7 +139,8 @@ class StateDirectory:
 
 
 def ensure_secret(state: SqliteState, randomness: Randomness) -> None:
-    """Make the secret if there is none: at the first start, or on consent after a withdrawal."""
+    """Make the secret if the state has none: at the first start, or on consent after a
+    withdrawal."""
     if state.identity().secret is not None:
         return  # a later start waits for nobody
     with state.patient(), state.transaction(durable=True):

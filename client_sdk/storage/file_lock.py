@@ -1,4 +1,4 @@
-"""A lock that the operating system drops when its holder ends, however it ends."""
+"""A file lock that the operating system releases when its holder ends, however it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class FileLock:
         self._handle: int | None = None
 
     def try_acquire(self) -> bool:
-        """Take it at once, or not at all. Raises OSError where the file cannot be made."""
+        """Acquire the lock without waiting; return whether it worked. Raises OSError where the
+        file cannot be made."""
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(handle)

@@ -14,7 +14,7 @@ Stored = Literal["queued", "full", "not_memoised"]
 
 
 class Identity(NamedTuple):
-    """The secret, and how many times what it protects has changed.
+    """The secret of a state, and a counter (generation) of changes to what the secret protects.
 
     secret: 32 bytes, or None while the person does not consent.
     generation: grows with each new secret, each memoised value and each report of a window; never
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a queued report comes from: everything it has in common with others of its metric."""
+    """The properties that a queued report shares with others of its metric."""
 
     metric: str
     params_id: str
@@ -82,7 +82,7 @@ class Draft(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How many reports there may be.
+    """Limits on the number of reports, to be checked in the transaction that queues a report.
 
     At most `most` counted under `name` in the period of this number; at most `most_ever` (None: any
     number) counted for life under `line`; none yet under `name` in the periods from the first to

@@ -46,7 +46,7 @@ class MemoryState:
         self._notes: dict[str, str] = {}
 
     def take_reports(self) -> list[Report]:
-        """Empty the queue: its reports, in the order of recording."""
+        """Empty the queue and return its reports, in the order of recording."""
         sources = list(self._sources)
         queue, self._queue = self._queue, []
         return [Report(*sources[d.source], date_of(d.day), d.bits) for d in queue]
@@ -148,5 +148,5 @@ class MemoryState:
         self._counters[name] += number
 
     def counters(self) -> dict[str, int]:
-        """What was counted, by name."""
+        """Counters of events, by name."""
         return dict(self._counters)

@@ -1,4 +1,4 @@
-"""What a device must remember, as one protocol with two stores behind it.
+"""The protocol of a device's store, which `SqliteState` and `MemoryState` implement.
 
 `SqliteState` keeps it in a file for years; `MemoryState` for as long as a simulation or a test
 runs. The ledger and the recorder know only this protocol. It is for readers and type checkers: no
@@ -14,10 +14,10 @@ from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, S
 
 
 class State(Protocol):
-    """What the ledger and the recorder ask of a store."""
+    """The store that ledger and recorder work on."""
 
     def identity(self) -> Identity:
-        """The identity as stored now (another process may have changed it)."""
+        """Read the present identity, which another process may have changed."""
 
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[object]:
         """Exclusive over threads and processes; undone by an exception.
@@ -48,7 +48,7 @@ class State(Protocol):
         """A line of the ledger, or None."""
 
     def lines(self) -> list[Line]:
-        """All lines, by name."""
+        """All lines of the ledger, by name."""
 
     def put_line(self, line: Line) -> None:
         """Add or replace a line."""
@@ -60,10 +60,10 @@ class State(Protocol):
         """Memoise one more response; the generation grows."""
 
     def get(self, name: str) -> Any:
-        """A number or text of the device as a whole, or None. It outlives the secret."""
+        """Read a number or text of the device as a whole, or None; it outlives the secret."""
 
     def put(self, name: str, value: object) -> None:
-        """Set it, or (None) remove it."""
+        """Set a number or text of the device as a whole, or (None) remove it."""
 
     def note(self, name: str) -> str | None:
         """A text kept under a name, or None. Private; wiped with the values."""

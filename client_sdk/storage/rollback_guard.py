@@ -18,7 +18,8 @@ WITNESS_VERSION = 1
 
 
 class Seen(NamedTuple):
-    """What was written last. check: hex of `key_derivation.secret_check`, "" without a secret."""
+    """The state's mark as last written. check: hex of `key_derivation.secret_check`, "" without
+    a secret."""
 
     generation: int
     check: str
@@ -33,11 +34,12 @@ class RollbackGuard:
         self._last: Seen | None = None
 
     def exists(self) -> bool:
-        """Whether there is a file, legible or not: then there was a state once."""
+        """Whether the guard's file exists, legible or not; if so, there was a state once."""
         return os.path.exists(self._path)
 
     def read(self) -> Seen | None:
-        """What was seen last; None where there is no file, or nothing legible in it."""
+        """Read the mark that was written last; None where there is no file, or nothing legible
+        in it."""
         try:
             with open(self._path, "rb") as file:
                 fields = json.loads(file.read())
@@ -49,7 +51,7 @@ class RollbackGuard:
         return self._last
 
     def note(self, seen: Seen) -> None:
-        """Replace the file unless it says so, whole at every moment. Raises OSError."""
+        """Write a mark, atomically, unless the file holds it already. Raises OSError."""
         if seen == (self._last or self.read()):
             return
         text = json.dumps({"version": WITNESS_VERSION, **seen._asdict()})

@@ -1,4 +1,4 @@
-"""The state file: its tables, its versions, and how a connection to it is made.
+"""The state file: its tables, its versions, and how to connect to it.
 
 WAL with synchronous=NORMAL: a commit survives the end of the process at any moment (it is in the
 system's page cache), but a loss of power may undo the last ones. What the guarantee hangs on (the
@@ -119,7 +119,8 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
 
 
 def create_compact(path: str, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a state file in as little room as it takes: no log beside it, whole or not at all.
+    """Make a state file that takes as little room as possible: without a log, and complete or
+    not at all.
 
     fill: enters the rows, in the transaction that makes the tables. The next `connect` takes the
     file as any other. Raises sqlite3.Error and OSError, such as on a full disk.
@@ -152,7 +153,7 @@ def _migrate(database: sqlite3.Connection, version: int) -> None:
 
 
 def wait_for(database: sqlite3.Connection, seconds: float) -> None:
-    """How long each statement waits for another process from now on."""
+    """Set how long each statement waits for another process, in seconds."""
     database.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}").fetchall()
 
 

@@ -190,7 +190,7 @@ class SqliteState(StateFile):
             database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
 
     def keep_notes(self, names: Set[str]) -> None:
-        """Delete all notes but those of these names, without a trace."""
+        """Delete all notes but those of these names, and overwrite them in the files."""
         stale = [row for row in self.rows("SELECT name FROM notes") if row[0] not in names]
         if stale:
             with self.transaction(durable=True) as database:
@@ -208,7 +208,7 @@ class SqliteState(StateFile):
             )
 
     def counters(self) -> dict[str, int]:
-        """What was counted, by name."""
+        """Counters of events, by name."""
         return dict(self.rows("SELECT name, number FROM counters"))
 
     def get(self, name: str) -> Any:
@@ -230,11 +230,12 @@ class SqliteState(StateFile):
         return bool(self.rows(query)[0][0])
 
     def next_generation(self, above: int = 0) -> None:
-        """Say that what the guarantee hangs on has changed; never less than `above` + 1."""
+        """Raise the state's generation, since what the secret protects has changed; to at least
+        `above` + 1."""
         self.put("generation", max(self.identity().generation, above) + 1)
 
     def set_secret(self, secret: bytes | None, above: int = 0) -> None:
-        """Store a new secret with its check, or none; the generation grows."""
+        """Store a new secret with its check, or remove it (None); the generation grows."""
         with self.transaction(durable=True):
             self.put("secret", secret)
             self.put("secret_check", secret_check(secret) if secret else None)

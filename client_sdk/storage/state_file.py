@@ -1,4 +1,4 @@
-"""A connection to the state file: its transactions, and how long anybody waits for them.
+"""A connection to the state file: its transactions, and how long callers wait for them.
 
 No wait is longer than `PATIENCE`, because an app's own thread may be the one that waits. Who finds
 the state locked for so long raises StateBusyError; until a short rest is over, so does everybody
@@ -65,13 +65,13 @@ class StateFile:
         return self._open
 
     def check(self, check_ledger: LedgerCheck | None = None) -> None:
-        """Read all of it once. Raises StateError for what is damaged."""
+        """Read the whole file once. Raises StateError for damage."""
         with self._mine(reads=True):
             check_contents(self.database, self.path, check_ledger)
 
     @contextmanager
     def patient(self) -> Iterator[None]:
-        """Wait longer for other processes: at a first start, which waits for the disk anyway."""
+        """Wait longer for other processes within the block, as a first start does."""
         with self._mine(reads=True):
             wait_for(self.database, BUSY_SECONDS)
             try:
@@ -80,7 +80,8 @@ class StateFile:
                 wait_for(self.database, PATIENCE)
 
     def suspend(self) -> None:
-        """Close the connection until it is needed again: SQLite's must not be carried over a fork.
+        """Close the connection until it is needed again, since SQLite's must not be carried over
+        a fork.
 
         What was committed stays.
         """
@@ -162,7 +163,7 @@ class StateFile:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Around reads that must fit each other; no writer is waited for."""
+        """Surround reads that must be consistent with each other, without waiting for writers."""
         with self._mine(reads=True, turns=3):
             if self.database.in_transaction:
                 yield
@@ -179,7 +180,7 @@ class StateFile:
             return self.database.execute(query, values).fetchall()
 
     def rows_aside(self, query: str) -> list[tuple[Any, ...]]:
-        """As `rows`, while other threads record: for a long read, where one thread uses this."""
+        """Run a long query as `rows` does, while other threads record."""
         with self._checkpointing:  # not `lock`: nobody waits
             if self._open is not None:
                 try:
@@ -200,7 +201,8 @@ class StateFile:
             return bool(busy)
 
     def shorten_log(self) -> None:
-        """Where the write-ahead log grows faster than the sending thread checkpoints: do it here.
+        """Checkpoint the write-ahead log in this thread, if it grows faster than the sending
+        thread checkpoints it.
 
         Waits for that thread's checkpoint, and for the disk; for PATIENCE at most, and one sync.
         """

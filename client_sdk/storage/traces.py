@@ -1,4 +1,4 @@
-"""What was deleted but may still stand in the files: remembered until the files are scrubbed.
+"""Marks that deleted private rows may still stand in the files, until the files are scrubbed.
 
 The mark is set in the transaction that deletes, so that a killed process, a scrub that another
 process hinders, and an app that is not opened for weeks leave it to whoever opens the state next.
@@ -17,12 +17,13 @@ NAME = "unscrubbed"  # of the mark in the state's table `meta`
 
 
 def leave_trace(state: State) -> None:
-    """Say that private rows are deleted, within the transaction that deletes them."""
+    """Mark that private rows are deleted, within the transaction that deletes them."""
     state.put(NAME, int.from_bytes(os.urandom(7), "big"))
 
 
 def scrub_traces(state: SqliteState) -> bool:
-    """Scrub the files if something was deleted since the last time; False where they must wait."""
+    """Scrub the files if private rows were deleted since the last time. Return False if that
+    must wait."""
     mark = state.get(NAME)
     if mark is None:
         return True

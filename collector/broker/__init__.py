@@ -1,3 +1,2 @@
-"""The way of a batch through Kafka, or what speaks its protocol: a front that produces, a consumer
-that counts. Reports are judged and counted by the code that counts them without a broker.
-"""
+"""The path of a batch through Kafka: a front that produces messages and a consumer that counts
+them. Reports are judged and counted by the same code as without a broker."""

@@ -19,18 +19,20 @@ LOOK_SECONDS = 5.0  # for an answer about a topic
 
 
 class LibraryLog:
-    """What the library says about its connections, as lines of our log. It never names a report."""
+    """A logger that turns what the Kafka library says about its connections into our log lines,
+    without reports."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def log(self, _level: int, text: str, *filled: object) -> None:
-        """As of logging.Logger."""
+        """Take a message, as `logging.Logger.log` does."""
         self._log.warning("broker", message=(text % filled)[:300])
 
 
 def load_library() -> Any:
-    """confluent_kafka, which is an extra. Raises SettingsError where it is not installed."""
+    """Import confluent_kafka, an optional dependency. Raises SettingsError where it is not
+    installed."""
     try:
         return import_module("confluent_kafka")
     except ImportError as error:
@@ -40,7 +42,8 @@ def load_library() -> Any:
 
 
 def largest_message(settings: Settings) -> int:
-    """Bytes of the largest body, with its head and what the protocol adds. Raises SettingsError."""
+    """Bytes of the largest possible message: a body, its head and the protocol's overhead.
+    Raises SettingsError."""
     size = settings.max_inflated_bytes + HEAD_BYTES + 1024
     if size > _LARGEST_MESSAGE:
         raise SettingsError(
@@ -102,7 +105,7 @@ def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> lis
 
 
 def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
-    """The first offset that the broker still has, and the one after the last that it stored."""
+    """The first offset that the broker still has in a partition, and the one after the last."""
     library = load_library()
     where = library.TopicPartition(topic, partition)
     try:

@@ -1,4 +1,4 @@
-"""The consumer: reads messages from where the database says, and counts them there.
+"""The consumer: reads messages from the positions in the database and counts them there.
 
 Positions are in the database alone. At start, after each change of who reads which partition, and
 after each failure, reading begins anew at the stored positions.
@@ -36,14 +36,15 @@ _OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 @dataclass(frozen=True, slots=True)
 class GroupBounds:
-    """Of one transaction: bytes of messages, and how many of them."""
+    """Bounds of one transaction: bytes of messages, and number of messages."""
 
     max_bytes: int = 8 << 20
     max_messages: int = 2_000
 
 
 class Consumer:
-    """Counts the messages of a topic until told to stop. One of any number; for one thread."""
+    """Counts the messages of a topic until told to stop. Several may run; each is used by one
+    thread."""
 
     def __init__(
         self,

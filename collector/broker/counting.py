@@ -1,4 +1,4 @@
-"""A group of messages, counted in one transaction with the positions behind them."""
+"""Count a group of messages in one transaction with the positions behind them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GONE = "deleted_by_broker"
 
 @dataclass(frozen=True, slots=True)
 class BrokerMessage:
-    """A message as the broker gave it."""
+    """A message as the broker delivered it."""
 
     partition: int
     offset: int
@@ -31,7 +31,8 @@ class BrokerMessage:
 
 @dataclass(slots=True)
 class CountedMessages:
-    """What became of messages. refused: reports that had been acknowledged as accepted."""
+    """Numbers of counted and skipped messages. refused: reports that had been acknowledged as
+    accepted."""
 
     messages: int = 0
     accepted: int = 0
@@ -40,7 +41,7 @@ class CountedMessages:
     skipped: int = 0
 
     def add(self, other: CountedMessages) -> None:
-        """Add another's."""
+        """Add the numbers of another group."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -74,7 +75,7 @@ class MessageCounter:
         self.ignored_before = -1
 
     def count(self, fetched: Sequence[BrokerMessage], starts: dict[int, int]) -> CountedMessages:
-        """Count messages, and move the positions of their partitions behind them.
+        """Count messages and advance the positions of their partitions, in one transaction.
 
         Where that fails for a reason that is not the database's, each is counted alone, and what
         fails alone is passed over: it is noted with its offset, and stays in the broker.

@@ -1,4 +1,4 @@
-"""The front of a collector with a broker, from its settings."""
+"""Build the front of a collector with a broker, from its settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_front(
     on_commit: Callable[[float, bool], None],
     log: Log,
 ) -> BrokerIntake:
-    """Nothing is connected yet.
+    """Build the front that hands batches to a broker; no connection is made yet.
 
     From its start on, days are closed only when all that the broker holds of them is counted.
     """

@@ -1,4 +1,5 @@
-"""The front: judges a batch at once, and answers when all in-sync replicas of the broker have it.
+"""The front: judges a batch at once, and answers when all in-sync replicas of the broker have
+stored it.
 
 Nothing is counted here. What the answer says of each report is decided by the metrics and closed
 days as the database had them a second ago; the day of receipt travels with the batch.
@@ -38,7 +39,7 @@ _LARGE_BATCH = 1_000  # reports; judged on another thread, so that small ones ne
 
 
 class KnownRegistry:
-    """The metrics as the database had them last; when it is away, they stay as they were."""
+    """The metrics as last read from the database; while it is away, they stay as they were."""
 
     def __init__(
         self,
@@ -54,12 +55,12 @@ class KnownRegistry:
         self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
 
     def start(self) -> None:
-        """Read them, and again every second. Raises StorageError."""
+        """Read the metrics now and every second from then on. Raises StorageError."""
         self._registry = self._load()
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading the metrics."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -92,7 +93,7 @@ class _Waiting:
 
 
 class BrokerIntake:
-    """Hands batches to the broker. As `CommitQueue`, of which it takes the place.
+    """Hands batches to the broker, in the place of `CommitQueue`.
 
     on_commit: called with (seconds, failed) for each group of batches that was stored, or not.
     on_crash: called with an error that is not of ours; what waits is answered as not stored.
@@ -138,7 +139,7 @@ class BrokerIntake:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last batch could not be stored."""
+        """Whether the broker did not store the last batch."""
         return self._failing
 
     def check(self) -> None:
@@ -149,7 +150,7 @@ class BrokerIntake:
             raise StorageError(str(error)) from error
 
     def start(self) -> None:
-        """Connect.
+        """Connect to the broker.
 
         Raises SettingsError without the library or the topic, StorageError without the database
         or the broker.
@@ -170,7 +171,8 @@ class BrokerIntake:
         self._registry.stop()
 
     async def submit(self, submission: Submission) -> Receipt:
-        """Store a batch, and return what became of its reports. Raises why it was not stored.
+        """Hand a batch to the broker and return its receipt once it is stored. Raises the error
+        if it is not.
 
         A batch of which every report is refused is not stored: there is nothing to count.
         """

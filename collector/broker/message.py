@@ -1,4 +1,5 @@
-"""A message: the batch as it came, and what its receipt decided. No address, header or time.
+"""The message of a batch: its body and the verdicts of its receipt, without address, header or
+time.
 
 One byte each for the version and the media type; the UTC day of receipt, and the latest day that a
 device might state then, as days since 1970-01-01; how many reports were acknowledged as accepted;
@@ -22,12 +23,13 @@ HEAD_BYTES = _HEAD.size
 
 
 class UnreadableError(RapporError):
-    """A message that no front of ours has produced, or one of a later version."""
+    """The message was not made by a collector of this version or an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A batch on its way. accepted: reports of it that were acknowledged as accepted."""
+    """A batch on its way through the broker. accepted: reports of it that were acknowledged as
+    accepted."""
 
     submission: Submission
     accepted: int

@@ -1,4 +1,5 @@
-"""When the days before today may be closed: once every message received on them is counted."""
+"""Decide when the days before today may be closed: once every message received on them is
+counted."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class _Aim:
 
 
 class Settling:
-    """Says in the database that the messages of the days before today are counted.
+    """Records in the database that all messages of the days before today are counted.
 
     The rule: `SETTLE` after midnight the ends of all partitions are read. A front gives no message
     the day before any more, so all that it gave stand before these ends. Once the positions of all

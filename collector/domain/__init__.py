@@ -1,1 +1,1 @@
-"""What the collector does, in transactions on the store. Knows nothing of HTTP."""
+"""The collector's operations, as transactions on the store, without HTTP."""

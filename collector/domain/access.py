@@ -25,7 +25,7 @@ _KEY = re.compile(r"rk_(report|aggregate|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43
 
 
 class Scope(StrEnum):
-    """What a key is good for."""
+    """What a key allows: sending reports, reading aggregates, or administration."""
 
     REPORT = "report"  # send reports; in apps, so as good as public
     AGGREGATE = "aggregate"  # read aggregates and totals
@@ -34,7 +34,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewCollectorKey:
-    """A key as it is shown, once. `text` is secret; everything else is not."""
+    """A new key, whose text is shown once. `text` is secret; everything else is not."""
 
     key_id: str
     scope: Scope
@@ -77,7 +77,7 @@ def create_key(
     today: int,
     random_bytes: Callable[[int], bytes],
 ) -> NewCollectorKey:
-    """Make a key; only here is it seen whole."""
+    """Make a key. Its text is returned here and never again."""
     if len(label) > MAX_LABEL or not label.isprintable():
         raise RequestError(f"label {label[:60]!a}: up to {MAX_LABEL} printable characters")
     key_id = random_bytes(8).hex()
@@ -88,7 +88,7 @@ def create_key(
 
 
 def revoke(connection: Connection, key_id: str, today: int) -> None:
-    """Make a key worthless. Raises NotFoundError where there is none that holds."""
+    """Revoke a key for good. Raises NotFoundError if no valid key has this id."""
     if not re.fullmatch("[0-9a-f]{16}", key_id) or not revoke_key(connection, key_id, today):
         raise NotFoundError(
             f"there is no key {key_id[:40]!a} that is not revoked already; "
@@ -98,12 +98,12 @@ def revoke(connection: Connection, key_id: str, today: int) -> None:
 
 
 def load_ring(connection: Connection) -> KeyRing:
-    """The keys that hold."""
+    """Load the keys that are not revoked."""
     return {row.key_id: row for row in load_keys(connection) if row.revoked is None}
 
 
 def shown(row: CollectorKeyRow) -> dict[str, Any]:
-    """A key as it may be listed."""
+    """The public properties of a key, for a list of keys."""
     return {
         "key_id": row.key_id,
         "scope": row.scope,

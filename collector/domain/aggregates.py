@@ -1,4 +1,4 @@
-"""Reading aggregates and totals."""
+"""Read aggregates and totals of metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaring and retiring associations, beside the metrics that they link."""
+"""Declare and retire associations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that wait to be stored: how many there may be, and how their requests are answered."""
+"""The batches that wait to be stored: bounds on their number, and answers to their requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answered = TypeVar("Answered")
 
 
 class Backlog:
-    """How much waits. Whoever uses it holds a lock of its own."""
+    """How many batches, reports and bytes wait. The caller must hold a lock of its own."""
 
     def __init__(self, max_bytes: int) -> None:
         """max_bytes: that may wait; a larger batch waits alone."""
@@ -22,7 +22,7 @@ class Backlog:
         self.is_closed = False
 
     def take(self, reports: int, size: int) -> None:
-        """Let a batch wait, of so many bytes. Raises OverloadedError where it may not."""
+        """Count a waiting batch. Raises OverloadedError if the bound would be passed."""
         if self.is_closed:
             raise OverloadedError("the collector is shutting down; send again later")
         if self.reports and self._bytes + size > self._max_bytes:
@@ -31,7 +31,7 @@ class Backlog:
         self._bytes += size
 
     def give(self, reports: int, size: int) -> None:
-        """What was taken waits no more."""
+        """Count a batch as stored or given up."""
         self.reports -= reports
         self._bytes -= size
 
@@ -39,7 +39,7 @@ class Backlog:
 def answer_on_loop(
     loop: asyncio.AbstractEventLoop, act: Callable[[Answered], None], answered: Answered
 ) -> None:
-    """Have the loop of the requests answer them; where it is closed, nobody waits any more."""
+    """Answer requests on the event loop that waits for them; do nothing if it is closed."""
     try:
         loop.call_soon_threadsafe(act, answered)
     except RuntimeError:

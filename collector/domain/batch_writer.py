@@ -37,7 +37,7 @@ _REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A body as inflated, and its media type."""
+    """A decompressed body and its media type."""
 
     body: bytes
     kind: str
@@ -45,7 +45,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory.
+    """A batch to store. digest: 16 bytes over the decompressed body. num_bytes: in memory.
 
     content: for who passes it on.  received: what the clock allowed then; None for now.
     """
@@ -73,7 +73,8 @@ def read_submission(
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is answered. duplicate: the batch was counted before; this is its old result.
+    """The collector's answer to a batch. duplicate: the batch was counted before, and this is
+    its old result.
 
     accepted: how many of the results are None.  implausible: see Verdict.
     """
@@ -90,11 +91,11 @@ Beside = Callable[[Connection, Sequence[Outcome]], None]
 
 
 def nothing_beside(_connection: Connection, _outcomes: Sequence[Outcome]) -> None:
-    """What goes into the transaction of batches that came by HTTP, beside themselves."""
+    """Do nothing: the default for what is written in the transaction beside the batches."""
 
 
 class ReportWriter:
-    """Counts batches, one transaction for all that it is given. For one thread."""
+    """Counts all batches that it is given in one transaction. For one thread."""
 
     def __init__(
         self,
@@ -116,7 +117,8 @@ class ReportWriter:
     def write(
         self, submissions: Sequence[Submission], beside: Beside = nothing_beside
     ) -> list[Outcome]:
-        """Count the batches and return what to answer, in order, once it is on the disk.
+        """Count the batches in one transaction, and return their answers in order after the
+        commit.
 
         beside: called at the end of the transaction; what it raises undoes all of it.
 
@@ -183,7 +185,7 @@ def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> Bat
 
 
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
-    """What is answered to a batch that was not counted before."""
+    """The receipt of a batch that was not counted before."""
     return Receipt(
         batch_id=batch.batch_id,
         duplicate=False,

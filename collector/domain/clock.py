@@ -1,4 +1,5 @@
-"""What the collector takes for now: the clock comes in, days go out as `rappor_core.calendar`."""
+"""The collector's clock: the time comes in as an argument, days go out as `rappor_core.calendar`
+counts them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The system's clock."""
+    """The present time of the system's clock, UTC."""
     return datetime.now(UTC)
 
 

@@ -36,7 +36,8 @@ _LONGEST_PAUSE = 0.05  # seconds between two of them, for who writes reports
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What a closing did. metrics: those with newly closed days.  folded: days with reports."""
+    """The effect of a closing. metrics: those with newly closed days. folded: number of days
+    whose counters were folded."""
 
     metrics: tuple[str, ...]
     folded: int
@@ -45,7 +46,7 @@ class Closed:
 def close_day(
     connection: Connection, registry: Registry, day: int, today: int, metric: str | None = None
 ) -> tuple[str, ...]:
-    """Close `day` and all before it, of one metric or of all. Needs the database alone.
+    """Close `day` and all earlier days, of one metric or of all, in the database.
 
     Returns the metrics with newly closed days, which are then to be folded. Raises what
     `metrics_to_close` does.
@@ -88,7 +89,8 @@ def anything_due(registry: Registry, today: int) -> bool:
 
 
 def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> int:
-    """Fold every closed day that is not folded yet; return how many there were.
+    """Fold the counters of every closed day that is not folded yet into blocks; return the
+    number of days.
 
     Also what another process closed, and did not live to fold. In short transactions, each with
     a pause behind it in which reports are written.
@@ -116,7 +118,8 @@ def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> i
 
 
 def closing_day(connection: Connection, today: int) -> int:
-    """What closing takes for today: no later than the day before which a broker's are counted.
+    """The day that closing takes for today; with a broker, no later than the day before which
+    all messages are counted.
 
     today: read from the clock before this is called.
     """

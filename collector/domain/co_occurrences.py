@@ -1,4 +1,4 @@
-"""What is counted of two linked reports: each bit of both, and each pair of bits that are set.
+"""Count linked reports: each bit of both metrics, and each pair of bits that are set together.
 
 The counters of an association are those of a report whose bits are, for k1 and k2 bits: the first
 report's, the second one's, then for each bit a of the first the k2 pairs of it with the second's.

@@ -30,28 +30,29 @@ class Bounds:
 
 
 class BatchQueue(Protocol):
-    """What takes batches from the route: `CommitQueue`, and `broker.intake.BrokerIntake`."""
+    """The interface to which the route submits batches: `CommitQueue` or
+    `broker.intake.BrokerIntake`."""
 
     @property
     def keeps_bodies(self) -> bool:
-        """Whether a batch must come with its body."""
+        """Whether a submitted batch must bring its body."""
 
     @property
     def queued_reports(self) -> int:
-        """Reports that wait now."""
+        """Number of reports that wait now."""
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last ones could not be stored."""
+        """Whether the last batches could not be stored."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start storing batches."""
 
     def stop(self) -> None:
         """Take nothing more, and finish what was begun."""
 
     async def submit(self, submission: Submission) -> Receipt:
-        """Store a batch; raise why it was not."""
+        """Store a batch and return its receipt. Raises the error if it is not stored."""
 
 
 @dataclass(slots=True)
@@ -113,7 +114,7 @@ class CommitQueue:
             self._thread.join()
 
     async def submit(self, submission: Submission) -> Receipt:
-        """Queue a batch and wait for its commit. Raises what the writer answered.
+        """Queue a batch and wait for its commit. Raises the error that the writer gave.
 
         All callers share one event loop. One that is cancelled (its device hung up) leaves the
         batch in the queue: it is counted, and found by its id when it is sent again.

@@ -1,4 +1,4 @@
-"""Which windows are served. Pure: blocks in, blocks or a refusal out.
+"""Decide which windows are served. Pure functions: blocks in, blocks or a refusal out.
 
 Every answer is the sum of whole sealed blocks of one series, and a sealed block never changes and
 holds at least `min_reports`, and in each cohort none or at least `cohort_floor`. So two answers of
@@ -22,7 +22,7 @@ Served = RegisteredSeries | LinkedEntry
 def blocks_of_window(
     entry: Served, blocks: Sequence[BlockRow], first: date | None, last: date | None
 ) -> list[BlockRow]:
-    """The sealed blocks in a window, oldest first; without bounds, all of them.
+    """The sealed blocks that make up a window, oldest first; without bounds, all of them.
 
     blocks: those of the series, oldest first. Raises NotServedError: why, and what is served.
     """
@@ -108,7 +108,7 @@ def _cut(entry: Served, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]) -> 
 
 
 def waiting_days(pending: BlockRow) -> dict[str, object]:
-    """The closed days that are not served yet, and what they hold."""
+    """The closed days that are not served yet, with their numbers of reports."""
     return {
         "first_day": _first(pending),
         "last_day": _last([pending]),

@@ -1,4 +1,4 @@
-"""Getting raw reports out, where a metric keeps them: of closed days only, page by page."""
+"""Export raw reports of metrics that keep them: of closed days only, page by page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Open = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What will leave. days: first and last, inclusive.  num_reports: how many it will be."""
+    """The plan of an export. days: first and last, inclusive. num_reports: how many reports it
+    will hold."""
 
     entry: RegisteredSeries | LinkedEntry
     days: tuple[int, int]
@@ -39,7 +40,8 @@ def plan_export(
     first: date | None = None,
     last: date | None = None,
 ) -> Export:
-    """What an export would hold. Without bounds, every closed day of which reports are kept.
+    """Plan an export of raw reports. Without bounds it takes every closed day of which reports
+    are kept.
 
     Raises NotFoundError, or NotServedError for a day that is not closed or where none are kept.
     """
@@ -53,7 +55,8 @@ def plan_linked_export(
     first: date | None = None,
     last: date | None = None,
 ) -> Export:
-    """The same of an association: linked reports, both together."""
+    """Plan an export of an association's raw linked reports; arguments and errors as of
+    `plan_export`."""
     entry = load_registry(connection).current_linked(name, params_id)
     return _planned(connection, entry, first, last)
 
@@ -119,7 +122,7 @@ def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
 
 
 def linked_pages(opened: Open, export: Export) -> Iterator[bytes]:
-    """Linked reports, likewise, as lines of JSON: `bits` are those of both metrics."""
+    """Yield linked raw reports, page by page, as lines of JSON with the bits of both metrics."""
     entry = export.entry
     width = entry.metric.first.params.report_bytes if isinstance(entry, LinkedEntry) else 0
     for rows in _rows(opened, export):
@@ -149,6 +152,6 @@ def _rows(opened: Open, export: Export) -> Iterator[list[RawRow]]:
 
 
 def as_lines(reports: list[Report]) -> bytes:
-    """A line of JSON a report, with the fields that it has on the wire."""
+    """Format reports as lines of JSON, with the fields that they have on the wire."""
     lines = [json.dumps(report_fields(one), separators=(",", ":")) for one in reports]
     return ("\n".join(lines) + "\n").encode("ascii")

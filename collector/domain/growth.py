@@ -1,4 +1,4 @@
-"""A check of each day's reports against the days before it: forgeries come in numbers.
+"""Compare each day's number of reports with the days before it, since a flood may be forged.
 
 It sees a flood, not a few per cent of forgeries that come every day.
 """
@@ -38,7 +38,8 @@ class Growth:
 
 
 def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> float:
-    """The number of reports of a day beyond which it is told, from those of earlier days.
+    """The number of reports above which a day counts as unusual, from the numbers of earlier
+    days.
 
     Six robust standard deviations above the median (at least those of a Poisson count), half as
     much again as the median at least, and as any earlier day that is alike.

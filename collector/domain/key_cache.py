@@ -1,4 +1,4 @@
-"""The keys as this process remembers them, read again when they may have changed."""
+"""The keys in this process's memory, read from the database again when they may have changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KeyKeeper:
         self._loaded = float("-inf")
 
     def is_stale(self, max_age: float = MAX_AGE) -> bool:
-        """Whether the keys were read longer ago than this, in seconds."""
+        """Whether the keys were last read more than `max_age` seconds ago."""
         return self._seconds() - self._loaded >= max_age
 
     def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""When a block of an association may be served beside the blocks of its two metrics.
+"""Decide when a block of an association may be served beside the blocks of its two metrics.
 
 Linked reports are counted with their metrics, too. So a metric's answer less the association's is
 the metric's other reports, where the answer covers the days of the linked ones, and that must show
@@ -20,7 +20,7 @@ from collector.store.blocks import FoldedDay, cohort_sizes
 
 
 def seals(connection: Connection, linked: LinkedEntry, folded: FoldedDay, is_enough: bool) -> bool:
-    """Whether the block of an association that a day was folded into may be served.
+    """Whether the association's block that has just taken a day may be sealed.
 
     is_enough: whether its own reports are. The days of both metrics are folded.
     """

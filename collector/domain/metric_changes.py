@@ -34,7 +34,8 @@ MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counter
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """What a push did, by name of metric; weakened: `name: what` for each change asked for.
+    """The effect of a push, by name of metric. weakened: `name: what` for each weakening that
+    was asked for.
 
     still_retired: what was retired, and stays so as `revive` was not given.
     """
@@ -45,7 +46,7 @@ class Push:
     still_retired: tuple[str, ...] = ()
 
     def and_linked(self, changed: list[str], weakened: list[str], still_retired: list[str]) -> Push:
-        """The same with what became of associations."""
+        """The push together with the changes of associations."""
         return Push(
             self.added,
             (*self.changed, *changed),
@@ -62,7 +63,7 @@ def push_metrics(
     weaken: bool = False,
     revive: bool = False,
 ) -> Push:
-    """Declare metrics, or new versions of them. Needs the database alone.
+    """Declare new metrics, or new versions of metrics.
 
     A metric that is there already as it is stays as it is; a version pushed again becomes the
     current one. A retired version, and any of a metric of which all are retired, is left as it is
@@ -102,7 +103,7 @@ def push_metrics(
 
 
 def retire_metric(connection: Connection, name: str, params_id: str | None = None) -> list[str]:
-    """Take no more reports of a metric with all its sub-metrics, or of one version.
+    """Accept no more reports of a metric (with all its sub-metrics), or of one of its versions.
 
     Returns the params_ids concerned.
 

@@ -1,4 +1,4 @@
-"""`Collector`: everything that a route or a command can ask for, over one database."""
+"""`Collector`: all operations of routes and commands, over one database."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class ServedWindow(TypedDict, total=False):
 
 
 class Collector:
-    """Acts of analysts and admins. Each act is one transaction, with its line in the audit log.
+    """The operations of analysts and admins. Each is one transaction with its line in the audit
+    log.
 
     `actor` is the id of a key, or `command-line` for who works on the database itself.
     """
@@ -72,7 +73,7 @@ class Collector:
         return today(self.clock)
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
-        """Close a day and all before it, for good."""
+        """Close a day and all earlier ones for good."""
         known = self.registry()
         with self.database.change() as connection:
             registry = registry_as_known(connection, known)
@@ -82,7 +83,7 @@ class Collector:
         return closing.Closed(metrics, closing.fold_closed(self.database, known))
 
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
-        """What `close_day` would do now. Nothing is changed."""
+        """Report what `close_day` would do, without changing anything."""
         with self.database.read() as connection:
             closing.refuse_fed(connection)
             return preview.would_close(connection, day_of(day), self.today, metric)
@@ -129,7 +130,8 @@ class Collector:
         return max(spans, default=0)
 
     def read_aggregate(self, actor: str, name: str, **window: Unpack[ServedWindow]) -> Aggregate:
-        """The counts of a window of closed days. Audited before it is given away."""
+        """The aggregate of a window of closed days. The audit log has the read before it is
+        returned."""
         return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
 
     def read_association(
@@ -141,7 +143,8 @@ class Collector:
     def export_reports(
         self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> tuple[int, Iterator[list[Report]]]:
-        """Raw reports of closed days: how many, and pages of them. Audited before any leaves."""
+        """Raw reports of closed days: their number, and pages of them. The audit log has the
+        export before any leaves."""
         plan = self._read_window(export.plan_export, actor, "export", name, window)
         return plan.num_reports, export.pages(self.database.read, plan)
 
@@ -211,7 +214,8 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Take no more reports of a metric, or of one version of it; or link no more of two."""
+        """Accept no more reports of a metric or of one of its versions, or count no more pairs
+        of an association."""
         with self.database.change() as connection:
             retired = linking.retire_association(connection, name, params_id)
             retired = retired or changes.retire_metric(connection, name, params_id)
@@ -226,7 +230,7 @@ class Collector:
         return key
 
     def revoke_key(self, key_id: str, actor: str) -> None:
-        """Make a key worthless."""
+        """Revoke a key for good."""
         with self.database.change() as connection:
             access.revoke(connection, key_id, self.today)
             self._note(connection, actor, "revoke-key", key=key_id)
@@ -242,13 +246,13 @@ class Collector:
             return read_audit(connection, limit)
 
     def registry(self) -> Registry:
-        """The metrics as they stand; read again where they have changed."""
+        """The present metrics; they are read again if they have changed."""
         with self.database.read() as connection:
             self._registry = registry = registry_as_known(connection, self._registry)
         return registry
 
     def key_ring(self) -> KeyRing:
-        """The keys that hold."""
+        """The keys that are not revoked."""
         with self.database.read() as connection:
             return access.load_ring(connection)
 

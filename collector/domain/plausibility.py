@@ -1,4 +1,4 @@
-"""How many bits of an honest report can be set: a bound against crude forgeries.
+"""Bounds on the number of set bits in an honest report, against crude forgeries.
 
 Given B, the k bits of a report are independent, P(S=1) = q_star where B is set and p_star
 elsewhere, so its weight has mean s*q_star + (k-s)*p_star, where s bits of B are set. With m the

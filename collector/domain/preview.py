@@ -1,4 +1,4 @@
-"""What closing a day would do, before it is done: it cannot be undone."""
+"""Predict what closing a day would do, since it cannot be undone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collector.store.daily import reports_by_day
 
 
 def would_close(connection: Connection, day: int, today: int, metric: str | None = None) -> Closed:
-    """What `close_day` would answer to the same arguments. Raises the same errors."""
+    """The effect that `close_day` with the same arguments would have. Raises the same errors."""
     registry = load_registry(connection)
     metrics = metrics_to_close(registry, day, today, metric)
     folded = sum(

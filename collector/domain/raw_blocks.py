@@ -1,4 +1,4 @@
-"""Sealed blocks with their raw reports, for who moves them out: read, then forgotten.
+"""Read sealed blocks with their raw reports, and delete the raw reports that were archived.
 
 A sealed block never changes, so it is what can be moved as a whole and once. Its reports are given
 by cohort, in the order of their random marks over all its days, so that what leaves tells no finer
@@ -67,12 +67,12 @@ class RawBlock:
 
     @property
     def first_day(self) -> date | None:
-        """Of its days, inclusive; None where they are not known."""
+        """First day of the block; None where it is not known."""
         return date_of(self.days[0]) if self.days != _NO_DAYS else None
 
     @property
     def last_day(self) -> date | None:
-        """Of its days, inclusive; None where they are not known."""
+        """Last day of the block, inclusive; None where it is not known."""
         return date_of(self.days[1]) if self.days != _NO_DAYS else None
 
 
@@ -126,7 +126,8 @@ class RawBlocks:
         self._name = name
 
     def blocks(self) -> Iterator[RawBlock]:
-        """Oldest first within a series; each as it is when its turn comes.
+        """Yield the sealed blocks with raw reports, oldest first within a series, each read when
+        its turn comes.
 
         Raises NotFoundError for a name that is not known, and, after the last block,
         DamagedBlocksError where there are more of them, and nothing tells whose.
@@ -194,7 +195,8 @@ class RawBlocks:
             yield piece
 
     def forget(self, block: RawBlock) -> int:
-        """Delete its raw reports, in short transactions; return how many. Counters stay."""
+        """Delete a block's raw reports in short transactions; return their number. Counters
+        stay."""
         deleted = 0
         for day in range(block.days[0], block.days[1] + 1):
             for cohort in range(len(block.reports_per_cohort)):

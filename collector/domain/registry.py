@@ -1,4 +1,4 @@
-"""The metrics as one process sees them: immutable, and read again when the store has changed."""
+"""The metrics as one process knows them: immutable, and read again when the store has changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rappor_core.metrics.metric import Metric
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSeries:
-    """One series as reports meet it: a name and version, and which of its days are closed.
+    """A series as reports are checked against it: name, version, and its closed days.
 
     metric: as declared (of a sub-metric: its own parameters under its own name).
     root: name of the declared metric.  closed_through: last day closed for good.
@@ -46,7 +46,7 @@ class RegisteredSeries:
 
     @property
     def params_id(self) -> str:
-        """Digest of what gives its reports their meaning."""
+        """Digest of everything that gives the series' reports their meaning."""
         return self.metric.params_id
 
 
@@ -68,7 +68,7 @@ class LinkedEntry:
 
     @property
     def params_id(self) -> str:
-        """Digest of the metrics that it links."""
+        """Digest of the two metrics that the association links."""
         return self.metric.params_id
 
     @property
@@ -147,7 +147,8 @@ class Registry:
 
 
 def load_registry(connection: Connection, known: Registry | None = None) -> Registry:
-    """Read it in a transaction; what `known` holds of a definition that is the same is taken over.
+    """Read the metrics within a transaction; definitions that have not changed are taken from
+    `known`.
 
     A closing changes days alone, and every writer reads again at its next commit.
     """
@@ -178,7 +179,8 @@ def _moved(entry: RegisteredSeries, row: MetricVersionRow, closed_through: int) 
 
 
 def registry_as_known(connection: Connection, known: Registry | None) -> Registry:
-    """What is known, unless it has changed since; then what is stored."""
+    """The registry `known` if the store has not changed since it was read; otherwise the
+    registry as stored now."""
     if known is not None and known.version == state_version(connection):
         return known
     return load_registry(connection, known)
@@ -219,5 +221,5 @@ def _linked_entry(
 
 
 def declared_name(name: str) -> str:
-    """The name in metrics.toml: of a sub-metric `name/slot/level`, its first part."""
+    """The name in metrics.toml: the part of a sub-metric's name before the first `/`."""
     return name.partition("/")[0]

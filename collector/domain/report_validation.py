@@ -1,4 +1,4 @@
-"""Judging the reports of a batch, and adding up those that are accepted. No database here."""
+"""Judge the reports of a batch and add up the accepted ones, without a database."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What the clock allows. today: for closing.  latest: with the allowance for fast clocks."""
+    """The days that the clock allows. today: for closing. latest: with the allowance for fast
+    clocks."""
 
     today: int
     latest: int
@@ -71,7 +72,7 @@ Cells = defaultdict[int, list[bytes]]  # by cohort: the bits of its reports
 
 @dataclass(slots=True)
 class Tally:
-    """What a group of batches adds to the counters, and the rows of raw reports to keep."""
+    """The sums that a group of batches adds to the counters, and the raw reports to keep."""
 
     additions: defaultdict[Place, Cells] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
@@ -105,7 +106,7 @@ class ReportJudge:
         self._random_bytes = random_bytes
 
     def judge(self, batch: GroupedBatch, registry: Registry, day: Day, tally: Tally) -> Verdict:
-        """Judge each report of a batch; add those that are accepted to the tally."""
+        """Judge each report of a batch, and add the accepted ones to the tally."""
         verdict = Verdict(expires=day.today)
         if batch.groups[-1].linked:  # then all are
             for pair in zip(batch.groups[::2], batch.groups[1::2], strict=True):

@@ -16,7 +16,7 @@ SHARE_SECONDS = 1.0
 
 
 class SharedLimits:
-    """Adds up what the limits of this process took with what those of others did."""
+    """Adds the counts of this process's rate limits to those of all other processes."""
 
     def __init__(self, limits: Sequence[SharedRateLimit], database: CollectorDatabase) -> None:
         self._limits = limits
@@ -24,7 +24,7 @@ class SharedLimits:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is anything to share."""
+        """Whether any limit is shared."""
         return bool(self._limits)
 
     async def share(self, on_thread: OnThread) -> None:

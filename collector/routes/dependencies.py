@@ -1,4 +1,4 @@
-"""What every route needs: the running parts of the collector, and who is asking."""
+"""What all routes share: the running parts of the collector, and the check of keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RateLimits:
 
     @property
     def shared(self) -> list[SharedRateLimit]:
-        """Those that processes have together, and that are on."""
+        """The rate limits that all processes share and that are set."""
         found = (
             self.by_address,
             self.by_key.by_key,
@@ -115,7 +115,8 @@ def parts_of(request: Request) -> AppComponents:
 
 
 def actor(request: Request, *scopes: Scope) -> str:
-    """Who asks: the id of a key of one of the scopes, or `open` where keys are not required.
+    """The id of the key that sent a request, which must have one of the scopes; `open` where
+    keys are not required.
 
     For analysts and admins, on a worker thread: for a key of theirs the keys are read afresh, so
     that a revoked one is refused at once. Whoever has none costs the database at most a look a
@@ -141,7 +142,8 @@ def limit_address(scope: ASGIScope, parts: AppComponents) -> None:
 
 
 def limit_sender(scope: ASGIScope, parts: AppComponents) -> None:
-    """Count a request of reports, before its body is read; of an address that has none left, none.
+    """Count a request before its body is read. Raises RateLimitedError if its address has none
+    left.
 
     Raises RateLimitedError.
     """
@@ -180,7 +182,8 @@ def query_of(request: Request, *names: str) -> dict[str, str]:
 
 
 def known_name(name: str) -> str:
-    """The name of a metric in a path, if one can have it: messages and the audit log repeat it.
+    """Check that a path's metric name has a possible form, since messages and the audit log
+    repeat it.
 
     Raises NotFoundError.
     """

@@ -71,7 +71,7 @@ class ReportsEndpoint:
 
 
 async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -> Receipt:
-    """Count the reports of a batch; return when they are on the disk."""
+    """Count the reports of a batch; return its receipt when they are on the disk."""
     limit_sender(scope, parts)
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
     key = None

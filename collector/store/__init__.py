@@ -1,1 +1,2 @@
-"""What is kept, and how: tables, connections, counters. Knows nothing of HTTP or of metrics."""
+"""The tables of the collector and the statements on them, without HTTP and without the meaning
+of metrics."""

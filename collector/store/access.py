@@ -12,7 +12,7 @@ from rappor_server.rows import insert_record, revoke_row
 
 @dataclass(frozen=True, slots=True)
 class CollectorKeyRow:
-    """A key without its secret. `created`, `revoked`: days; `secret_hash`: SHA-256."""
+    """A stored key, without its secret. `created`, `revoked`: days; `secret_hash`: SHA-256."""
 
     key_id: str
     scope: str
@@ -45,7 +45,7 @@ def save_key(connection: Connection, row: CollectorKeyRow) -> None:
 
 
 def revoke_key(connection: Connection, key_id: str, day: int) -> bool:
-    """Revoke a key; False when there is no such key that still holds."""
+    """Revoke a key. Return False if no valid key has this id."""
     return revoke_row(connection, keys, key_id, day)
 
 

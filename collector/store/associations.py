@@ -17,7 +17,7 @@ def remember_days(connection: Connection, block_id: int, day: int, cohorts: Sequ
 
 
 def days_of_cohorts(connection: Connection, block_id: int) -> dict[int, set[int]]:
-    """Those days of a block, by cohort."""
+    """The days of a block on which each cohort had linked reports."""
     columns = (linked_days.c.cohort, linked_days.c.day)
     found: dict[int, set[int]] = {}
     where = linked_days.c.block_id == block_id
@@ -27,5 +27,5 @@ def days_of_cohorts(connection: Connection, block_id: int) -> dict[int, set[int]
 
 
 def forget_days(connection: Connection, block_id: int) -> None:
-    """Of a block that is sealed."""
+    """Delete the record of days by cohort of a block that is sealed."""
     connection.execute(delete(linked_days).where(linked_days.c.block_id == block_id))

@@ -1,4 +1,5 @@
-"""Remembered batches in PostgreSQL: partitions, each dropped whole when its batches have expired.
+"""The partitions of remembered batches in PostgreSQL; each is dropped whole when its batches
+have expired.
 
 Whoever counts reports writes to the newest partition, whatever the clock of its host says, and a
 new one is opened by the gate's one holder, when no writer is in a transaction. So two that count
@@ -46,7 +47,8 @@ def check_owner(connection: Connection) -> None:
 
 
 def has_room(connection: Connection, expires: int) -> bool:
-    """Whether the newest partition is there, and takes batches that expire on this day.
+    """Whether the newest partition takes batches that expire on this day. SQLite always has
+    room.
 
     Not if it would keep them for weeks longer, unless there are many partitions. SQLite has room.
     """
@@ -82,7 +84,7 @@ def make_room(connection: Connection, expires: int) -> None:
 
 
 def drop_expired(transaction: Transaction, today: int) -> bool:
-    """Drop the partitions whose batches have all expired; whether none of them is left.
+    """Drop the partitions whose batches have all expired; return whether none of them is left.
 
     Never the newest. A drop waits for who counts, and who counts for it: for a moment only, so
     that a long reader, such as a backup, stops nobody, and the drop is due again.
@@ -97,7 +99,7 @@ def drop_expired(transaction: Transaction, today: int) -> bool:
 
 
 def prolong(connection: Connection, days: int) -> None:
-    """Keep every partition for so many days longer."""
+    """Keep every partition for more days."""
     connection.execute(update(batch_partitions).values(expires=batch_partitions.c.expires + days))
 
 

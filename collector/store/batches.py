@@ -23,7 +23,7 @@ _SLICES = 256  # by the first byte of the hash: short transactions
 
 
 class KnownBatch(NamedTuple):
-    """What is remembered of a batch, as of BatchRow."""
+    """A remembered batch, with the fields of BatchRow."""
 
     digest: bytes
     num_reports: int
@@ -31,7 +31,8 @@ class KnownBatch(NamedTuple):
 
 
 class BatchRow(NamedTuple):
-    """batch_hash, digest: 16 bytes.  expires: the last day on which one of its days may be open.
+    """A row about a counted batch. batch_hash, digest: 16 bytes. expires: the last day on which
+    one of its days may be open.
 
     results: a code for each report, or empty where all were accepted.
     """
@@ -44,12 +45,14 @@ class BatchRow(NamedTuple):
 
 
 def hash_of_id(batch_id: bytes) -> bytes:
-    """What a batch is found by, 16 bytes: SHA-256 of a fixed name and the id, cut."""
+    """The key under which a batch is remembered, 16 bytes: SHA-256 of a fixed name and the batch
+    id, cut."""
     return sha256(_NAME_OF_ID + batch_id).digest()[:_HASH_BYTES]
 
 
 def keyed_digest(batch_id: bytes, digest: bytes) -> bytes:
-    """What tells one body from another, 16 bytes, keyed by the id.
+    """A digest of a batch's body, keyed by the batch id, 16 bytes: equal for the same id and
+    body only.
 
     batch_id, digest: 16 bytes each, so that no two pairs give the same text.
     """
@@ -62,7 +65,8 @@ def forget_batches(
     *,
     is_postgresql: bool,
 ) -> bool:
-    """Delete those whose days are all closed, in short transactions; whether all are deleted.
+    """Delete the remembered batches whose days are all closed, in short transactions; return
+    whether all are deleted.
 
     PostgreSQL drops whole partitions, each once the last of its batches has expired.
     """

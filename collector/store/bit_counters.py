@@ -85,12 +85,12 @@ def count_columns(words: list[int]) -> list[int]:
 
 
 def pack(lanes: int, num_lanes: int) -> bytes:
-    """Lanes as stored, little-endian."""
+    """Counters as stored bytes: little-endian lanes."""
     return lanes.to_bytes(num_lanes * LANE_BYTES, "little")
 
 
 def unpack(stored: bytes) -> int:
-    """The inverse of `pack`."""
+    """Read the counters that `pack` has stored."""
     return int.from_bytes(stored, "little")
 
 

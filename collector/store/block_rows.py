@@ -1,4 +1,4 @@
-"""Rows of blocks as they are stored, and what no block can be: such a row is damaged.
+"""Rows of blocks as stored, and checks that find damaged rows.
 
 SQLite takes a value of any kind for a column, so a damaged row may hold text where a day was. The
 blocks of a series follow each other without a gap, and only the newest is not sealed; a row that
@@ -24,7 +24,8 @@ _LAST = day_of(date.max)
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """first_day, last_day: inclusive.  sealed: it holds enough reports, and is served.
+    """A block of merged days. first_day, last_day: inclusive. sealed: it holds enough reports,
+    and is served.
 
     smallest_cohort: of an unsealed one, the reports of its smallest cohort that is not empty.
     """
@@ -39,7 +40,7 @@ class BlockRow:
 
     @property
     def is_possible(self) -> bool:
-        """Whether its values are days, a number and a truth value at all."""
+        """Whether the row's values have the types and ranges that a block's have."""
         values = (self.first_day, self.last_day, self.num_reports)
         return (
             all(type(value) is int for value in values)
@@ -50,7 +51,8 @@ class BlockRow:
 
 
 def load_blocks(connection: Connection, series_id: int) -> list[BlockRow]:
-    """Blocks of one series, oldest first. Raises DamagedBlocksError where they cannot be."""
+    """The blocks of one series, oldest first. Raises DamagedBlocksError for rows that cannot be
+    blocks."""
     rows = read_rows(connection, series_id)
     doubt = next(filter(None, damages(rows)), None)
     if doubt is not None:
@@ -81,14 +83,15 @@ def read_rows(connection: Connection, series_id: int | None = None) -> list[Bloc
 
 
 class Doubt(NamedTuple):
-    """Of a row. is_sure: it is not what was written; else it is this one or its neighbour."""
+    """A suspicion that a row is damaged. is_sure: it is this row; else it is this one or its
+    neighbour."""
 
     reason: str
     is_sure: bool
 
 
 def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt | None]:
-    """What tells that each block of a series, oldest first, is not what was written; or None."""
+    """For each block of a series, oldest first, the sign that it is damaged, or None."""
     doubts: list[Doubt | None] = [
         None
         if row.is_possible and row.last_day <= closed_through
@@ -108,7 +111,7 @@ def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt
 
 
 def count_strays(connection: Connection) -> int:
-    """How many blocks are of no series that there is."""
+    """Number of blocks that belong to no existing series."""
     known = select(series.c.id)
     statement = select(func.count()).where(blocks.c.series_id.not_in(known))
     return int(connection.execute(statement).scalar_one())

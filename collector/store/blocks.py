@@ -37,7 +37,8 @@ from collector.store.models import (
 
 
 class Floors(NamedTuple):
-    """What a block holds before it is sealed: reports in all, and in each cohort not empty."""
+    """Minima that a block must reach before it is sealed: reports in all, and in each non-empty
+    cohort."""
 
     min_reports: int
     min_reports_per_cohort: int
@@ -51,7 +52,7 @@ class CohortSum:
     lanes: bytes
 
     def plus(self, other: CohortSum) -> CohortSum:
-        """Both together. Raises StorageError where a lane could overflow."""
+        """Add the sums of another cohort row. Raises StorageError where a lane could overflow."""
         total = self.num_reports + other.num_reports
         if total > MAX_COUNT:
             raise StorageError(
@@ -79,7 +80,7 @@ Seals = Callable[[FoldedDay, bool], bool]
 
 
 def first_days(connection: Connection) -> dict[int, int]:
-    """By series: its first day with reports that is not folded yet. One look-up a series."""
+    """For each series, its first day with reports that are not folded yet."""
     first = select(func.min(counters.c.day)).where(counters.c.series_id == series.c.id)
     statement = select(series.c.id, first.scalar_subquery())
     return {row[0]: row[1] for row in connection.execute(statement) if row[1] is not None}
@@ -99,7 +100,8 @@ def fold_day(
     floors: Floors,
     seals: Seals = lambda _folded, is_enough: is_enough,
 ) -> None:
-    """Move the counters of a day into the series' unsealed block, and seal it if it is enough.
+    """Move the counters of a day into the series' unsealed block, and seal the block if it
+    reaches its floors.
 
     Enough: in all, and in each cohort that is not empty. The caller alone folds, has closed the
     day, and folds days in their order.  seals: decides, given

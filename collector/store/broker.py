@@ -1,4 +1,5 @@
-"""How far the messages of a broker are counted, in the database that holds what they added.
+"""The positions up to which a broker's messages are counted, in the same database as the
+counters.
 
 A consumer moves a position in the transaction that counts the messages before it, and only from
 where it believed the position to be. So a message is counted once, whoever consumes it, how often
@@ -22,7 +23,7 @@ _ONE = 1  # the id of the one row of the state
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Of a partition: its position is `before`, and becomes `after`."""
+    """A change of a partition's position from `before` to `after`."""
 
     partition: int
     before: int
@@ -41,7 +42,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """What closing days and counting messages have to know; days as everywhere.
+    """The state of a database that a broker feeds; days as everywhere.
 
     counted_before: every message received on a day before this one is counted.
     ignored_before: a message received on a day before this one is not counted any more.
@@ -54,13 +55,13 @@ class BrokerState:
 
 
 def begin(connection: Connection, today: int) -> None:
-    """Say that a broker feeds this database from now on, unless it is known."""
+    """Record that a broker feeds this database, unless it is known."""
     row = {"id": _ONE, "counted_before": today, "ignored_before": -1, "refused": 0}
     _insert_missing(connection, broker_state, [row])
 
 
 def leave(connection: Connection) -> None:
-    """Say that no broker feeds this database any more. The positions stay."""
+    """Record that no broker feeds this database any more. The positions stay."""
     connection.execute(delete(broker_state))
 
 
@@ -72,13 +73,14 @@ def read_state(connection: Connection) -> BrokerState | None:
 
 
 def all_counted_before(connection: Connection, day: int) -> None:
-    """Every message received before this day is counted. Of two such days the later holds."""
+    """Record that every message received before this day is counted; of two such days the later
+    holds."""
     behind = broker_state.c.counted_before < day
     connection.execute(update(broker_state).where(behind).values(counted_before=day))
 
 
 def not_counted_from(connection: Connection, day: int) -> None:
-    """Nothing is said of messages received on this day or later: a clock was ahead."""
+    """Withdraw what was recorded for this day and later ones, since a clock was ahead."""
     ahead = broker_state.c.counted_before > day
     connection.execute(update(broker_state).where(ahead).values(counted_before=day))
 
@@ -156,7 +158,7 @@ def count_skipped(connection: Connection) -> int:
 
 
 def list_skipped(connection: Connection, topic: str) -> list[Skipped]:
-    """In the order of partitions and offsets."""
+    """The messages that were not counted, by partition and offset."""
     names = ("partition", "first_offset", "last_offset", "reason")
     statement = select(*(broker_skipped.c[name] for name in names)).where(
         broker_skipped.c.topic == topic

@@ -23,7 +23,7 @@ _CACHE_BYTES = 64 << 20
 
 
 class CounterRow(NamedTuple):
-    """A counter as it is to be stored. `before`: its number of reports until now, 0 for none."""
+    """A counter row to store. `before`: its number of reports until now, 0 for none."""
 
     series_id: int
     day: int
@@ -47,7 +47,7 @@ Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # by cohort: the bits
 
 
 class CounterCache:
-    """What this process remembers of the rows it writes. Not safe for two threads."""
+    """The counter rows that this process writes, in memory. Not safe for two threads."""
 
     def __init__(
         self, num_shards: int = NUM_SHARDS, *, random_below: Callable[[int], int] = randbelow
@@ -64,7 +64,7 @@ class CounterCache:
 
     @property
     def shard(self) -> int:
-        """Which rows are this process's own."""
+        """The number that marks this process's own rows."""
         return self._shard
 
     def move_to(self, shard: int) -> None:

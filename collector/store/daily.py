@@ -1,4 +1,4 @@
-"""How many reports each open day holds."""
+"""Numbers of reports of each open day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collector's database: what is its own of `rappor_server`, and the locks of its writers."""
+"""The collector's database: its `Program`, and the locks of its writers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ restore = partial(backup.restore, program=COLLECTOR)
 
 
 class CollectorDatabase(database.Database):
-    """The collector's transactions."""
+    """Transactions of the collector on its database."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, COLLECTOR)

@@ -34,7 +34,7 @@ _SET = (
 
 
 class ExpiryPartition(NamedTuple):
-    """Where batches are remembered that expire by this day."""
+    """The table or partition that remembers batches which expire by a given day."""
 
     id: int
     expires: int
@@ -64,7 +64,7 @@ class NoRoomError(ConflictError):
 
 
 class GroupStatements(Protocol):
-    """What a writer asks of the database, in a transaction of its own."""
+    """The statements of a writer's transaction."""
 
     def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
         """Hold off who closes days, take a shard for this transaction, and look at the batches.
@@ -89,7 +89,7 @@ class GroupStatements(Protocol):
 
 
 def statements(*, is_postgresql: bool) -> GroupStatements:
-    """Those of the database in use."""
+    """The statements for SQLite or for PostgreSQL."""
     return _Postgresql() if is_postgresql else _Sqlite()
 
 

@@ -1,4 +1,4 @@
-"""Trying whether the database can be read, and written to, without leaving anything in it."""
+"""Try whether the database can be read and written, without leaving anything in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from rappor_server.database import check_commits
 
 
 def try_to_read(database: CollectorDatabase) -> None:
-    """Raises StorageError where it cannot be, or its commits would not last."""
+    """Read from the database. Raises StorageError where that fails, or its commits would not
+    last."""
     with database.read() as connection:
         _check_commits(database, connection)
         if state_version(connection) < 0:
@@ -23,7 +24,7 @@ def try_to_read(database: CollectorDatabase) -> None:
 
 
 def try_to_write(database: CollectorDatabase) -> None:
-    """Insert a row as large as a large batch, that nobody sees, and delete it, and commit that.
+    """Insert and delete a row as large as a large batch in a committed transaction.
 
     Raises StorageError where that fails, as on a full disk.
     """

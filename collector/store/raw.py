@@ -23,7 +23,7 @@ class RawRow(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Where it stands in its series."""
+        """Position of the row within its series."""
         return self.day, self.cohort, self.mark
 
 
@@ -40,7 +40,7 @@ def delete_raw(connection: Connection, series_id: int, before: int) -> int:
 
 
 def count_raw(connection: Connection, series_id: int, first: int, last: int) -> int:
-    """How many are kept of a series, of days from `first` to `last`."""
+    """Number of raw reports kept of a series, of days from `first` to `last`."""
     which = _of_days(series_id, first, last)
     statement = select(func.count()).select_from(raw_reports).where(*which)
     return int(connection.execute(statement).scalar_one())

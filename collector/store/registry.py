@@ -14,7 +14,8 @@ _NAMES_AT_ONCE = 500  # SQLite: 999 parameters a statement in its older versions
 
 @dataclass(frozen=True, slots=True)
 class SeriesRow:
-    """What may be added up. `metric`: the declared metric that the name belongs to."""
+    """A series: reports that may be added up. `metric`: the declared metric that the name
+    belongs to."""
 
     id: int
     name: str
@@ -29,7 +30,7 @@ def state_version(connection: Connection) -> int:
 
 
 def touch_state(connection: Connection) -> None:
-    """Tell every worker that what it remembers may be old."""
+    """Mark that the metrics have changed, so that every worker reads them again."""
     connection.execute(update(state).values(version=state.c.version + 1))
 
 
@@ -54,7 +55,7 @@ def load_frontiers(connection: Connection) -> dict[str, int]:
 
 
 def start_frontier(connection: Connection, metric: str, closed_through: int) -> None:
-    """Say from when days of a new metric are open."""
+    """Record from which day on a new metric's days are open."""
     connection.execute(insert(frontiers).values(metric=metric, closed_through=closed_through))
 
 

@@ -32,7 +32,7 @@ class MetricVersionRow:
 def current_version(
     one: Metric | Association, versions: Sequence[MetricVersionRow]
 ) -> MetricVersionRow:
-    """The row that would make this the current version of its name, of which `versions` are."""
+    """The row that makes this the current version of its name, among `versions`."""
     top = versions[-1].position if versions else 0
     is_top = bool(versions) and versions[-1].params_id == one.params_id
     return MetricVersionRow(

@@ -80,7 +80,8 @@ class Discover(Kind):
         return int(metric.details.num_groups)
 
     def fewer_cohorts(self, metric: Metric) -> str:
-        """Fewer groups: one for each level, and one that counts."""
+        """Advice to declare fewer levels, since each level takes a group of cohorts, and one
+        group more counts."""
         return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
 
     def check(self, metric: Metric) -> None:

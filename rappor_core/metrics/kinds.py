@@ -240,7 +240,7 @@ class Boolean(Kind):
         refuse_field(metric, "fallback", why)
 
     def check_cap(self, metric: Metric) -> None:
-        """Require room for both values in the cap."""
+        """Require `max_memoized_values` to be 2, so that both values are memoised."""
         if metric.max_memoized_values != 2:
             refuse_field(metric, "max_memoized_values", "must be 2 for a boolean")
 

@@ -80,7 +80,8 @@ class NumberKind(Kind):
         return f"fewer {what} (its {asked} questions take {cohorts} cohorts)"
 
     def check_cap(self, metric: Metric) -> None:
-        """Require room for all answers in the cap."""
+        """Require `max_memoized_values` to be the number of symbols, so that every answer is
+        memoised."""
         if metric.max_memoized_values != metric.params.num_bits:
             refuse_field(metric, "max_memoized_values", "is not the number of symbols")
 

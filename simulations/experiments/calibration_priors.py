@@ -15,7 +15,8 @@ ROUGHLY = 0.5  # standard deviation of the log of a share that is known from els
 
 
 class PriorName(StrEnum):
-    """The kinds of weights with which a run decodes: right, wrong or none."""
+    """The priors from which a run's weights are made: none, likely values, true shares, or wrong
+    ones."""
 
     NONE = "none"
     LIKELY = "likely"
