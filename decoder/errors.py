@@ -19,7 +19,7 @@ from rappor_core.errors import RapporError
 
 
 class JobCancelledError(RapporError):
-    """Whoever started a job asked for its end."""
+    """The job was cancelled by the person who started it."""
 
 
 class RemoteError(RapporError):
@@ -50,7 +50,7 @@ class CacheError(DecodeError):
 
 
 class ConvergenceError(DecodeError):
-    """An iteration did not reach its tolerance; a failed fit raises, it never returns zeros."""
+    """An iteration did not converge; a failed fit raises this and never returns zeros."""
 
 
 class ImproperError(ConvergenceError):
@@ -62,4 +62,4 @@ class OutputError(DecodeError):
 
 
 class PlanError(DecodeError):
-    """A plan that contradicts itself, or asks for more than its numbers can give."""
+    """A plan's numbers contradict each other, or cannot be reached."""

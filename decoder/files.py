@@ -53,13 +53,13 @@ def naming(path: Path, error: type[DecodeError], way_out: str) -> Iterator[None]
 
 
 def read_aggregate_file(path: Path) -> Aggregate:
-    """An aggregate file. Raises CountsError with its name."""
+    """Read an aggregate file. Raises CountsError with its name."""
     with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
         return Aggregate.from_json(path.read_bytes())
 
 
 def read_association_file(path: Path) -> AssociationAggregate:
-    """The aggregate file of an association. Raises CountsError with its name."""
+    """Read the aggregate file of an association. Raises CountsError with its name."""
     with naming(
         path, CountsError, "write it again with rappor association NAME --aggregate-to FILE"
     ):
@@ -67,7 +67,7 @@ def read_association_file(path: Path) -> AssociationAggregate:
 
 
 def is_association_file(path: Path) -> bool:
-    """Whether a file is the aggregate file of an association, as far as its keys tell."""
+    """Whether a file has the keys of an association's aggregate file."""
     return _has_key(path, "association")
 
 
@@ -80,7 +80,7 @@ def whole_number(text: str, what: str) -> int:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder where it is missing. Raises OutputError where that cannot be."""
+    """Make a folder if it does not exist. Raises OutputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -115,7 +115,7 @@ def claim_folder(folder: Path, names: Iterable[str], mark: str) -> None:
 
 
 def claim_file(path: Path) -> None:
-    """Refuse a file that is no aggregate: it would be replaced. Raises OutputError."""
+    """Refuse to replace a file that is not an aggregate file. Raises OutputError."""
     if path.is_file() and path.stat().st_size and not _has_key(path, "metric"):
         raise OutputError(
             f"{str(path)!r} is there and no aggregate, so it is not replaced; give another name"
@@ -151,7 +151,8 @@ def probe_file(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """As `rappor_core.whole_files.replacing`. Raises OutputError where it cannot be written."""
+    """Write a file by a temporary one, as `rappor_core.whole_files.replacing`. Raises
+    OutputError."""
     try:
         with whole_files.replacing(path) as part:
             yield part
@@ -164,7 +165,7 @@ def write_files(
     files: Mapping[str, Callable[[Path], object]],
     progress: Progress = silent,
 ) -> tuple[Path, ...]:
-    """Write each file, by its name, into a directory, made if needed; returns their paths.
+    """Write files into a directory, made if needed, all or none; return their paths.
 
     They get their names when all are written: a full disk leaves what was there. Raises
     OutputError.

@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook, and tables of pandas where it is installed.
+"""HTML views of results in notebooks, and pandas tables where pandas is installed.
 
 Values are text of strangers: every cell is escaped.
 """
@@ -21,7 +21,7 @@ MOST_CHARACTERS = 200
 def html_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], notes: Sequence[str] = ()
 ) -> str:
-    """A table as HTML, of its first rows; notes stand below it."""
+    """An HTML table of the first rows, with notes below it."""
     head = "".join(f"<th>{_escaped(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>"
@@ -52,7 +52,7 @@ def to_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
 
 
 class NotebookTable:
-    """Adds to a map: how a notebook shows it, and a row a cell as a table."""
+    """Adds the notebook view of a map, and `to_frame` with a row for each cell."""
 
     def _columns(self: Any) -> dict[str, list[Any]]:
         names = ("shares", "estimate", "std_error", "low", "high", "visible")

@@ -1,4 +1,4 @@
-"""What an analyst may choose. Frozen and checked."""
+"""Options that an analyst chooses; frozen and validated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Method = Literal["cavity", "lasso"]
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """Choices of a decoding.
+    """Options of a decoding.
 
     method: `cavity` or `lasso`; metrics with one bit a value need neither.
     correction: how many candidates are allowed for; alpha: its level, in (0, 1).

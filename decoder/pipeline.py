@@ -43,7 +43,7 @@ def decode(
     progress: Progress = silent,
     warm_starts: WarmStarts | None = None,
 ) -> Decoding:
-    """Estimate the share of each candidate among the reports, and say which are really there.
+    """Estimate the share of each candidate among the reports, and decide which are really there.
 
     progress: told of each stage as it moves.  warm_starts: one for many windows of the same
     candidates: each fit starts from that of a similar window before it, if there is one, which is

@@ -1,4 +1,4 @@
-"""How a long job tells of its progress, says what an analyst should know, and is cancelled."""
+"""Callbacks of a long job: progress, notes for the analyst, cancellation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Cancelled: TypeAlias = Callable[[], bool]  # whether the job should stop
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 def quiet(text: str) -> None:
-    """Tell nobody."""
+    """Ignore notes."""
 
 
 def never() -> bool:
-    """Run to the end."""
+    """Never cancel."""
     return False
 
 

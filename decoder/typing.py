@@ -1,4 +1,4 @@
-"""Names of the arrays that the decoder passes around; shapes are told where they are used."""
+"""Type aliases of the decoder's arrays; shapes are stated where they are used."""
 
 from __future__ import annotations
 

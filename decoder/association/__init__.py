@@ -1,1 +1,1 @@
-"""How two values go together: tables of pairs, and of two metrics in one report."""
+"""Joint tables of two variables: of pair metrics, and of two metrics whose reports are linked."""

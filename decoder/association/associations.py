@@ -27,7 +27,8 @@ def decode_association(
     *,
     likelihood: bool = True,
 ) -> JointTable:
-    """The joint table by moments, with intervals and a test; and the one of most likelihood.
+    """Decode the joint table of two metrics from linked reports: by moments, with intervals and
+    a test, and by EM.
 
     Args:
         reports: one a device; a device that reports twice makes intervals too narrow.

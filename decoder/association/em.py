@@ -22,7 +22,8 @@ Factors = NDArray[np.float32]
 
 
 class Likeliest(NamedTuple):
-    """The table (M1, M2), how many steps it took, and how far its likelihood may be from the best.
+    """The maximum likelihood table (M1, M2), the number of EM steps, and how far its likelihood
+    may be from the maximum.
 
     gap: bound in nats: N (max gradient - 1), as the log-likelihood is concave.
     """
@@ -59,7 +60,7 @@ def likeliest_table(
 
 
 def em_step(table: Floats, rows: Factors, columns: Factors) -> tuple[Floats, float, float]:
-    """One step: the next table, the log-likelihood of this one, and the bound of its gap."""
+    """One EM step: the next table, the log-likelihood of this one, and the bound of its gap."""
     gradient, level = np.zeros_like(table), 0.0
     small = table.astype(np.float32)
     for start in range(0, len(rows), BLOCK):

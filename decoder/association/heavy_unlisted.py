@@ -1,4 +1,4 @@
-"""Heavy values that no list holds: what they add to the covariance of a joint table.
+"""Frequent values that no list holds: the part that they add to the covariance of a joint table.
 
 The place for values that are not listed has the mean bits of a random string. That is right for
 many values together; one that is frequent has bits of its own in each cohort, which all its reports
@@ -71,6 +71,7 @@ def _of_a_bit(
 
 
 def swapped(covariance: Floats, shape: tuple[int, int]) -> Floats:
-    """A covariance of cells (M1, M2), row by row, as one of cells (M2, M1).  shape: (M1, M2)."""
+    """Reorder a covariance of the cells of a table (M1, M2), row by row, to that of its
+    transpose (M2, M1)."""
     place: Indices = np.arange(shape[0] * shape[1]).reshape(shape).T.ravel()
     return np.asarray(covariance[np.ix_(place, place)])

@@ -17,7 +17,7 @@ Bits = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Side:
-    """One of two metrics.
+    """One of the two metrics of a joint table.
 
     name: of the metric.  values: those listed, (M,).  designs: chance that each sets each bit in
     each cohort, (m, k, M): 0 or 1, and the mean of a random string for `UNLISTED`.
@@ -50,7 +50,8 @@ class Side:
         return (self.ones, self.zeros) if fresh else (self.lasting(1), self.lasting(0))
 
     def with_unlisted(self, mean: float) -> Side:
-        """The same with one more value, whose bits are set with chance `mean`, each by itself."""
+        """The side with one more value for all unlisted ones, each of whose bits is set with
+        chance `mean`."""
         other = np.full((*self.designs.shape[:2], 1), mean)
         designs = np.concatenate([self.designs, other], axis=2)
         return replace(self, values=(*self.values, UNLISTED), designs=designs)

@@ -1,4 +1,4 @@
-"""From the aggregate of an association to what its joint table is decoded from."""
+"""Prepare the aggregate of an association for decoding its joint table."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def linked_counts(aggregate: AssociationAggregate) -> Floats:
 
 
 def linked_side(metric: Metric, candidates: Candidates | None, num_cohorts: int) -> Side:
-    """A metric as one side of a table; with one cohort it is the same in each that is shared.
+    """Make a metric one side of a joint table; a metric with one cohort is the same in every
+    shared cohort.
 
     Raises DecodeError for a list that is missing, needless or too long.
     """

@@ -50,12 +50,13 @@ class Moments:
 
     @property
     def noise(self) -> tuple[tuple[float, bool], ...]:
-        """How often the covariance of a report counts, with and without fresh noise."""
+        """The parts of a report's covariance: the weight of each, and whether fresh noise is in
+        it."""
         return (1.0, True), (self.repetition - 1, False)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Values of each side."""
+        """Number of values of each side."""
         return len(self.first.values), len(self.second.values)
 
 

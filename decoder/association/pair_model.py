@@ -24,7 +24,7 @@ RANK = 1e-9  # of the largest eigenvalue: smaller ones are directions that nothi
 
 @dataclass(frozen=True)
 class PairCounts:
-    """What was counted of a pair metric, cohorts without reports left out.
+    """Debiased counts of a pair metric, without empty cohorts.
 
     shares: debiased shares of set bits, (m, k).  reports: N_j, (m,).
     designs: 0/1 bits of each pair in each cohort, (m, k, M).  shape: (M1, M2).
@@ -41,7 +41,8 @@ class PairCounts:
 
 @dataclass(frozen=True)
 class PairFit:
-    """Unbiased shares P (M,), the information H of the fit, and the counts they came from."""
+    """The unbiased shares P (M,) of the pairs, the fit's information matrix H, and the counts
+    behind them."""
 
     estimate: Floats
     information: Floats
@@ -107,7 +108,7 @@ def pair_independence(fit: PairFit, level: float) -> Independence:
 
 
 def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independence:
-    """T = d' V^+ d and its p-value; the degrees of freedom are the rank of V.
+    """Wald statistic T = d' V^+ d with its p-value; the degrees of freedom are the rank of V.
 
     Raises ImproperError where there is nothing to test.
     """

@@ -1,4 +1,4 @@
-"""`decode_pairs`: from the aggregate of a pair metric to its joint table."""
+"""`decode_pairs`: decode the aggregate of a pair metric to its joint table."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
 
 
 def table_warnings(estimate: Floats, variances: Floats, independence: Independence) -> list[str]:
-    """What a reader of a table should know."""
+    """Warnings for the reader of a joint table."""
     warnings = []
     if not independence.rejected:
         warnings.append(

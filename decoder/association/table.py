@@ -1,4 +1,4 @@
-"""`JointTable`: the shares of all pairs of values, with all that is asked of such a table."""
+"""`JointTable`: the shares of all pairs of values, with margins, conditional shares and a test."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Independence(NamedTuple):
 
     @property
     def rejected(self) -> bool:
-        """Whether independence is refused at the level."""
+        """Whether the test rejects independence at the level."""
         return self.p_value <= self.level
 
 
@@ -81,7 +81,7 @@ class JointTable:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and of columns."""
         return len(self.rows), len(self.columns)
 
     def ordered(self, of: tuple[str, str]) -> JointTable:
@@ -111,12 +111,13 @@ class JointTable:
 
     @property
     def pictured(self) -> Floats:
-        """What a picture shows: `fitted`, or `shrunk` where independence is not rejected."""
+        """The table that a picture shows: `fitted`, or `shrunk` where independence is not
+        rejected."""
         return self.fitted if self.independence.rejected else self.shrunk
 
     @property
     def cells(self) -> Shares:
-        """Every cell, with its interval."""
+        """Shares of all cells, with intervals."""
         return self._shares(self.estimate, np.sqrt(self.variances))
 
     def margin(self, side: int) -> Shares | None:
@@ -165,7 +166,8 @@ class Fieller(NamedTuple):
     covariance: Floats
 
     def shares(self, z: float) -> Shares:
-        """The ratio, its error to first order, and the interval (Fieller 1954) within [0, 1].
+        """The ratio, its first-order standard error, and Fieller's interval (1954) within [0,
+        1].
 
         The interval holds every ratio r for which part - r whole is within z standard errors of 0.
         NaN as estimate where the whole is not above 0.
@@ -192,7 +194,7 @@ def side_sums(shape: tuple[int, int], side: int) -> Floats:
 
 
 def margins(table: Floats) -> tuple[Floats, Floats]:
-    """Both margins of a table (M1, M2), projected on the simplex."""
+    """The margins of both sides of a table (M1, M2), projected on the simplex."""
     return project_simplex(table.sum(axis=1)), project_simplex(table.sum(axis=0))
 
 

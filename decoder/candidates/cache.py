@@ -29,7 +29,7 @@ SMALLEST = 1 << 16  # entries M * m * h; fewer are hashed sooner than a file is 
 def cached_positions(
     candidates: Candidates, params: RapporParams, folder: Path, progress: Progress = silent
 ) -> tuple[Candidates, str | None]:
-    """The candidates with their positions, from `folder` or kept there for the next time.
+    """The candidates with their bit positions, read from `folder`, or computed and stored there.
 
     Short lists, maps, and encodings without a Bloom filter come back as they are. Also returns a
     note where a damaged file was replaced. The folder is made if it is missing; raises CacheError

@@ -84,7 +84,7 @@ def _csv_column(path: Path, column: str | None) -> Iterator[str]:
 
 
 def column_taken(path: Path, column: str | None) -> str | None:
-    """Which of several columns of a CSV file `read_values` takes unasked, in words.
+    """Say which of several columns of a CSV file `read_values` takes if none is named.
 
     None where one was named, where there is only one, and for anything that cannot be read twice.
     """

@@ -31,7 +31,7 @@ MAX_GENERATED = 10_000_000
 
 @dataclass(frozen=True)
 class ReadNotes:
-    """What was met while a list was read: entries in all, and how many of them were left out."""
+    """Counts from reading a list: all entries, and how many were left out for which reason."""
 
     read: int = 0
     empty: int = 0
@@ -138,7 +138,7 @@ class Candidates:
         return cls.from_strings((first + timedelta(days=day)).isoformat() for day in days)
 
     def direct(self, params: RapporParams) -> bool:
-        """Whether each value has a bit of its own, so that nothing has to be told apart."""
+        """Whether each value has a bit of its own, so that no regression is needed."""
         return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
@@ -212,7 +212,7 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
 
 
 def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
-    """Names of the values that a metric has by its definition; none where they must be guessed.
+    """Names of the values that a metric's definition lists; none where they must be guessed.
 
     definition: `Metric.to_dict`, empty where it is not known. Raises RapporError for a damaged one.
     """
@@ -228,7 +228,8 @@ def _kind_of(definition: Mapping[str, Any]) -> Kind:
 
 
 def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
-    """The metric's own values where it has a list of them: a bit is a value by its name.
+    """Replace the list by the metric's own values, in the order of their bits, where the metric
+    lists its values.
 
     Raises CandidatesError for a candidate that is none of them: another order or spelling must
     not move an estimate to another name. Other candidates are returned as they are.

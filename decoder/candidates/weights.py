@@ -59,7 +59,8 @@ class Weights:
         return weight
 
     def to_csv(self) -> str:
-        """One text for the same weights: `value,weight` a line, sorted, the others' weight last.
+        """The weights as canonical CSV text: `value,weight` a line, sorted, the weight of all
+        others last.
 
         `decoder.formats.analyst_tables.read_weights` reads it.
         """
@@ -72,7 +73,7 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `to_csv`, UTF-8."""
+        """SHA-256 of `to_csv` in UTF-8."""
         return sha256(self.to_csv().encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What is said of a difference between two windows: interval, test, and which are told from none.
+"""Differences between two windows: intervals, tests, and corrections for multiplicity.
 
 Every before-and-after comparison ends here: of shares, of cells, of numbers, of pairs, whoever
 estimated the difference and its standard error.
@@ -33,7 +33,7 @@ class Differences:
     detected: Flags
 
     def of(self, rows: Indices) -> Differences:
-        """Those of some rows."""
+        """The differences of some rows."""
         return Differences(*(part[rows] for part in vars(self).values()))
 
 
@@ -68,7 +68,8 @@ def differences(
 def independent(
     before: tuple[Floats, Floats], after: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Difference and standard error (n,) of unbiased estimates, each with its standard errors.
+    """Difference and standard error (n,) of two independent unbiased estimates, given their
+    standard errors.
 
     Devices that repeat their permanent answers in both windows make a difference surer than that,
     never less sure.
@@ -101,6 +102,6 @@ def more_than(
 def corrected(
     p: Floats, correction: Correction = "bh", alpha: float = 0.05, apart: Flags | None = None
 ) -> ListDecision:
-    """Correct p-values (n,) for their number; those `apart` are tested each by itself."""
+    """Correct p-values (n,) for multiplicity; those marked in `apart` are tested each by itself."""
     alone = np.zeros(len(p), dtype=bool) if apart is None else apart
     return decide_apart(alone, p, np.zeros_like(p), correction, alpha)

@@ -88,11 +88,11 @@ class Window:
 
     @property
     def present(self) -> Flags:
-        """Cohorts with reports, (m,)."""
+        """Which cohorts have reports, (m,)."""
         return np.array(self.aggregate.reports_per_cohort) > 0
 
     def observed(self, cohorts: Flags) -> Observed:
-        """What was seen in `cohorts`; the positions are those of the values followed."""
+        """The debiased counts of `cohorts`, with the positions of the compared values."""
         followed = self.tensor if self.direct else self.tensor[self.found]
         return observe(self.aggregate, followed, self.repeats, cohorts)
 
@@ -108,7 +108,7 @@ class Window:
 
 
 def between(windows: Sequence[Window], first: int, second: int) -> ShareChange:
-    """The change from one of the windows to another, not corrected for others."""
+    """The change of shares from one window to another, not corrected for multiplicity."""
     difference, errors, freedom = change(windows[first], windows[second])
     p = no_change(difference, errors, freedom)
     return ShareChange(first, second, difference, errors, p, p, freedom)

@@ -33,7 +33,7 @@ class Blocks:
 
     @classmethod
     def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Blocks:
-        """At most so many blocks of cells, and the reserved values.
+        """Merge cells into at most `most` blocks, and add the reserved values.
 
         shared: map (n,), positive.  laplacian: of the neighbours (n, n), None for no graph.
         """
@@ -61,7 +61,8 @@ class Blocks:
         return np.bincount(self.of_cell, shares).astype(np.float64)
 
     def precision(self, precision: Any) -> Any:
-        """That of the log shares of cells (n, n), where all of a block move by the same, (b, b)."""
+        """The precision of the blocks' log shares (b, b), from that of the cells (n, n), where
+        all cells of a block move alike."""
         size = len(self.of_cell)
         both = sparse.coo_array((np.ones(size), (np.arange(size), self.of_cell))).tocsr()
         return (both.T @ precision @ both).tocsr()

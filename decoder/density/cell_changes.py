@@ -1,4 +1,5 @@
-"""Changes of the cells of a map between windows of one slot: from the other windows, or two.
+"""Changes of single cells of a map between windows of one slot: each window against the others,
+or two windows.
 
 Shares are those among people who are in a cell. Each contrast of windows is estimated by itself
 (`comparison.cell_contrasts`), about the map that all windows share.
@@ -38,7 +39,8 @@ class WindowChanges(NamedTuple):
 def series_changes(
     deviations: Deviations, laplacian: Any | None, repeated: float
 ) -> list[WindowChanges]:
-    """Of each of two or more windows. Arguments as in `SeriesContrasts.of`."""
+    """Changes of each of two or more windows against the others. Arguments as in
+    `SeriesContrasts.of`."""
     series = SeriesContrasts.of(deviations, laplacian, repeated)
     sizes, errors, told = series.from_others()
     return [
@@ -49,7 +51,7 @@ def series_changes(
 
 @dataclass(frozen=True)
 class SeriesContrasts:
-    """What is needed for any contrast of T windows. repeated: see `contrast_cells`."""
+    """The fitted data for contrasts of T windows. repeated: see `contrast_cells`."""
 
     models: tuple[RandomCells, ...]
     repeated: float
@@ -64,7 +66,7 @@ class SeriesContrasts:
 
     @property
     def windows(self) -> int:
-        """T."""
+        """Number of windows, T."""
         return len(self.models[0].scale)
 
     def contrast(self, pattern: Floats) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""What is said of each cell of a map by itself: estimate, interval, and whether it is above zero.
+"""Estimates of each cell of a map by itself: share, interval, and whether it differs from zero.
 
 Where the regression has numbers enough its own intervals are used. Where they are few, and fewer
 than the cells, several lists of shares explain the data about equally well and a single fit is one
@@ -37,7 +37,7 @@ MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (doc
 
 
 class CellEstimates(NamedTuple):
-    """Of each cell alone, (n,).
+    """Estimates of each cell by itself, arrays of shape (n,).
 
     estimate, std_error: unbiased.  low, high: interval, in [0, 1].  visible: told apart from zero.
     warnings: about all of them.

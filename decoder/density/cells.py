@@ -1,4 +1,5 @@
-"""What the aggregates of a location metric are about: cells, levels, the values of each."""
+"""The cells and levels that the aggregates of a location metric are about, and the values of
+each level."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ class Places:
         return tuple(self.finest[index] for index in self.listed)
 
     def showing(self, cells: Collection[str]) -> Places:
-        """The same with only some of the finest cells (and the reserved values) to be shown."""
+        """The same places, of which only some finest cells (and the reserved values) are shown."""
         wanted = {*cells, *self.reserved}
         listed = [index for index, value in enumerate(self.finest) if value in wanted]
         return replace(self, listed=np.array(listed, dtype=np.intp))
@@ -87,14 +88,14 @@ class Places:
         return [list(self.grid.outline(cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
-        """For each finest value, the index of the value of level `index` that holds it."""
+        """For each finest value, the index of the value of level `index` that contains it."""
         found = np.arange(len(self.finest), dtype=np.intp)
         for parent in reversed(self.parents[index:]):
             found = parent[found]
         return found
 
     def candidates(self, index: int, params: RapporParams) -> Candidates:
-        """The values of level `index`, with the bits that they set."""
+        """The values of level `index` as candidates, with the bits that they set."""
         return self._hashed(index, params)[0]
 
     def design(self, index: int, params: RapporParams) -> Any:
@@ -115,7 +116,8 @@ class Places:
 
 
 def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
-    """The definition that an aggregate carries. Raises DecodeError if it is not of a location."""
+    """The metric and `Location` of an aggregate's definition. Raises DecodeError if it is not of
+    a location metric."""
     if not aggregate.definition:
         raise DecodeError(
             f"the aggregate of {aggregate.metric!r} does not carry its definition; "

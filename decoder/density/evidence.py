@@ -1,4 +1,5 @@
-"""Laplace's approximation of the evidence for a field over cells, from both of its curvatures.
+"""Laplace's approximation of the marginal likelihood (evidence) of a field over cells, from two
+curvatures.
 
 Softmax shares make the posterior of the log shares lopsided (`field`): neither curvature alone is
 to be trusted at a weak prior. MacKay 1992, "Bayesian interpolation".
@@ -26,7 +27,8 @@ def factor(matrix: Any) -> Any:
 def log_evidence(
     shares: Floats, loss: float, slope: Floats, information: Floats, prior: Any, to_beat: float
 ) -> float:
-    """Log evidence, up to a constant; -inf where it is below `to_beat`. At most -loss.
+    """Log marginal likelihood, up to a constant; -inf where it is below `to_beat`. At most
+    -loss.
 
     shares: at a maximum of the posterior, (n,).  loss: the negative log posterior there.  slope,
     information: of the misfit in the shares, (n,) and (n, n).  prior: precision of the log shares,

@@ -1,4 +1,5 @@
-"""How well shares fit the equations of a window, and what these say of reserved values."""
+"""How well a map fits the equations of a window, and the shares of reserved values by the
+equations alone."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ LEAST_RESERVED = 1e-6  # a share of 0 has no logarithm
 
 
 class Misfit:
-    """The readings, each row weighted by its precision if the cells held `held` (n,)."""
+    """The weighted equations of a window, whose precisions are those at the map `held` (n,)."""
 
     def __init__(self, readings: Sequence[LevelEquations], held: Floats) -> None:
         self.size = len(held)
@@ -34,7 +35,8 @@ class Misfit:
         return value, slope
 
     def explains(self, shares: Floats) -> bool:
-        """Whether the residuals are no larger than noise makes them (one in a million is)."""
+        """Whether the residuals of a map are no larger than noise makes them, but for one in a
+        million."""
         return 2 * self.at(shares)[0] <= float(chi2.isf(UNLIKELY, self.freedom))
 
     def own_information(self) -> Floats:
@@ -97,14 +99,14 @@ def with_reserved(shares: Floats, reserved: Floats) -> Floats:
 
 
 def own_reserved(misfit: Misfit, near: Floats, reserved: int) -> Floats:
-    """The map `near` (n,) with the shares of reserved values that the readings themselves say."""
+    """The map `near` (n,) with the shares of reserved values re-estimated from the equations."""
     if not reserved:
         return near
     return with_reserved(near, misfit.reserved_shares(near, reserved)[0])
 
 
 def even_map(readings: Sequence[LevelEquations], size: int, reserved: int) -> Floats:
-    """All cells alike, (n,), with the shares of reserved values that the readings say."""
+    """The map with equal cells, (n,), and the shares of reserved values that the equations give."""
     shares = np.full(size, 1 / size)
     for _ in range(2 if reserved else 0):  # the weights depend on them
         shares = own_reserved(Misfit(readings, shares), shares, reserved)

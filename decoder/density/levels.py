@@ -1,4 +1,5 @@
-"""Densities over levels of cells: estimates of each level, from devices that drew it, reconciled.
+"""Combine the densities of several levels of cells, each estimated from the devices that drew
+the level.
 
 First upwards: what a level says of a parent is its own estimate and the sum of its children's,
 weighed by their variances (Hay, Rastogi, Miklau, Suciu 2010, "Boosting the accuracy of
@@ -26,7 +27,7 @@ _NOTHING = 1e-9  # of all: what a parent with less gives is not worth asking abo
 
 @dataclass(frozen=True)
 class LevelEstimate:
-    """What the devices of one level say: unbiased shares and standard errors, (n,) each."""
+    """Unbiased shares and standard errors, (n,) each, from the devices of one level."""
 
     shares: Floats
     std_errors: Floats

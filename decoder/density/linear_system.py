@@ -1,4 +1,4 @@
-"""What an aggregate says about the cells of a map, as linear equations: target = design @ shares.
+"""Linear equations between an aggregate and the cells of a map: target = design @ shares.
 
 One equation for each bit of each cohort (or one for each cell, where every cell has its own bit).
 """
@@ -39,7 +39,7 @@ class LevelEquations:
 
     @property
     def freedom(self) -> int:
-        """How many of the rows are free: the symbols of a cohort sum to its reports."""
+        """Number of independent rows: the symbols of a cohort sum to its reports."""
         rows = int((self.reports > 0).sum())
         return rows - rows // self.symbols if self.symbols else rows
 
@@ -64,7 +64,7 @@ WindowReadings = Sequence[Sequence[LevelEquations]]  # of each window, one readi
 def read_aggregate(
     aggregate: Aggregate, design: Any, repetition: float, *, keep_empty: bool = False
 ) -> LevelEquations:
-    """Write the equations of an aggregate. design: of all its rows (`design_of`).
+    """Make the equations of an aggregate. design: of all its rows (`design_of`).
 
     keep_empty: keep the rows of cohorts without reports, with precision 0.
     Raises DecodeError without reports.
@@ -90,7 +90,8 @@ def read_aggregate(
 
 
 def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any:
-    """X as a sparse matrix (m*k, n); one cohort for all where every value has its own bit.
+    """The design matrix X as a sparse matrix (m*k, n); one cohort stands for all where every
+    value has its own bit.
 
     positions: (M, m, h), of the values of a level; the sentinel k of repeated hashes is left out.
     cells: (n,), for each cell of the finest level the value that holds it.

@@ -1,4 +1,5 @@
-"""Whether a map agrees with the reports that it was made from, as a whole and in its sums."""
+"""Test whether a map agrees with the reports that it was made from, as a whole and in coarse
+sums."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
 @dataclass(frozen=True)
 class MapCheck:
-    """A map against its own unbiased sums at a coarse level, a chi-square.
+    """A chi-square test of a map against unbiased estimates of its coarse sums.
 
     The sums are of each reserved value and of 15 blocks of cells that follow each other in the
     grid's list, estimated by weighted least squares. The map was fitted to the same reports, so
@@ -36,18 +37,18 @@ class MapCheck:
 
     @property
     def p_value(self) -> float:
-        """Of the sums, in [0, 1]."""
+        """P-value of the test of the coarse sums, in [0, 1]."""
         return float(chi2.sf(self.chi_square / self.dispersion, self.freedom))
 
     @property
     def agrees(self) -> bool:
-        """Whether sums and rows are no further off than noise makes one in a million."""
+        """Whether neither test rejects the map at one in a million."""
         rows = chi2.sf(self.misfit / self.dispersion, self.misfit_freedom)
         return self.p_value > UNLIKELY and float(rows) > UNLIKELY
 
 
 def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:
-    """Check a map (n,), its last shares of reserved values, against the readings of its window.
+    """Test a map (n,) against the equations of its window.
 
     Where it does not agree, and there are more rows than cells, the noise is measured by a fit
     without a prior: reports that vary more than was declared are not the map's fault.

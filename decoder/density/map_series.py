@@ -1,4 +1,5 @@
-"""Maps of a series of windows by method `field`: pooled where that holds, alone where it does not.
+"""Fit the maps of a series of windows by method `field`: together where that holds, alone where
+it does not.
 
 Each window's map is a field over space and time (`space_time_field`), of many cells over blocks of
 them (`blocks`). A map that disagrees with its own reports (`map_check`) is replaced by that of all
@@ -40,7 +41,8 @@ WEAKER = 3  # priors that are tried where the likeliest gives a map that its rep
 
 @dataclass(frozen=True)
 class WindowMap:
-    """A map of one window. shares: (n,).  source: how it was made.  check: of it, by its reports.
+    """The map of one window. shares: (n,). source: how it was made. check: of it, by its
+    reports.
 
     doubts: warnings.  changes: from the other windows, and since the first of them; None where
     they were not fitted together.
@@ -73,7 +75,8 @@ def window_maps(
     belief: Belief | None,
     repeats: float | None,
 ) -> Iterator[WindowMap]:
-    """The same, in turn: a window that is fitted by itself is when it is asked for."""
+    """Yield the maps of the windows as `map_windows` lists them; a window that is fitted alone
+    is fitted when its turn comes."""
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
         yield _alone(readings[0], places, belief, "field")

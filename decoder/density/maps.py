@@ -46,7 +46,7 @@ MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenth
 
 @dataclass(frozen=True)
 class DensityOptions:
-    """Choices of a map.
+    """Options of a map.
 
     method: `field` (smooth where the data are), `hierarchy` (families of cells) or
     `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
@@ -115,7 +115,8 @@ class Density(NotebookTable):
         return self.places.shown
 
     def showing(self, cells: Collection[str]) -> Density:
-        """The same with only some of its cells; what the others hold is unlisted.
+        """The same map restricted to some of its cells; the share of the others becomes
+        `unlisted`.
 
         Reserved values stay.
         """
@@ -130,12 +131,12 @@ class Density(NotebookTable):
 
     @property
     def num_cells(self) -> int:
-        """How many of the rows are cells: those before the reserved values."""
+        """Number of rows that are cells; the reserved values follow them."""
         return len(self.cells) - len(self.places.reserved)
 
     @property
     def reserved_shares(self) -> dict[str, float]:
-        """What the map gives to each reserved value."""
+        """The map's share of each reserved value."""
         return dict(zip(self.places.reserved, self.shares[self.num_cells :].tolist(), strict=True))
 
     @property
@@ -145,12 +146,12 @@ class Density(NotebookTable):
 
     @property
     def slot_text(self) -> str:
-        """Name and hours of its slot, as "night 22-6"."""
+        """Name and hours of the map's slot, as "night 22-6"."""
         return next(str(slot) for slot in self.location.slots if slot.name == self.location.slot)
 
     @property
     def location(self) -> Location:
-        """What the metric's definition says of places; its slot is the map's."""
+        """The metric's `Location`, with the slot of this map."""
         assert self.metric.location is not None  # noqa: S101 (`location_of` has checked it)
         return self.metric.location
 

@@ -39,7 +39,7 @@ class Mode:
 
     @property
     def memoises(self) -> bool:
-        """Whether answers are repeated, so that no bound holds for the sequence of them."""
+        """Whether devices repeat memoised answers, so that the sequence of answers has no bound."""
         return self.params.mechanism.has_permanent_round
 
 
@@ -53,7 +53,7 @@ class Predicted:
 
 
 def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> list[Mode]:
-    """List the modes for a budget (nats for life), one of which is best or nearly so everywhere.
+    """List the compared modes of a location metric for a lifetime budget (nats).
 
     A mode that cannot spend the budget (none can tell 1e-6 nats from nothing) is left out.
     periods: that the budget is to last for.  no_data: whether it is a value of its own, which takes

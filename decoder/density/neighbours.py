@@ -1,4 +1,4 @@
-"""Which cells of a map touch: the graph that a smooth map is smooth on."""
+"""The graph of neighbouring cells of a map, for the smoothness prior."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _LEVELS = 48  # information of a cell at which variances are tabulated
 
 @dataclass(frozen=True)
 class MapError:
-    """What a map will be like, on the reference map.
+    """The predicted error of a map, on the reference map.
 
     total_variation: over the cells, expected, in [0, 1].  even: that of a map on which all cells
     are alike, which is what is known without a report.  noise: tau, the standard error of a cell's

@@ -1,4 +1,4 @@
-"""The aggregates of one slot and window: in order, their places, and what they say of them."""
+"""The aggregates of one slot and window: their order, their places, and their equations."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def fit_space_time(
     reserved: int,
     independent: bool = False,
 ) -> SpaceTimeField:
-    """Fit T >= 2 windows about the map of all of them.
+    """Fit the maps of T >= 2 windows as deviations from the shared map of all of them.
 
     windows: the readings of each, one for each level, all with the same rows (rows without reports
     have precision 0).  shared: the map (n,) of the sum of the windows.  precision: of its log

@@ -1,4 +1,5 @@
-"""How much windows differ, and how their noise repeats: by restricted likelihood from contrasts.
+"""Estimate how much windows differ and how their noise repeats, by restricted likelihood from
+contrasts.
 
 For direction i, H z_i ~ N(0, mu_i tau^2 H R H' + H C H'): H are the Helmert contrasts between the T
 windows, R_st = phi^|s-t| the correlation of deviations, scaled so that trace(H R H') = T - 1, and
@@ -49,7 +50,7 @@ class Strengths:
 
 @dataclass(frozen=True)
 class Windows:
-    """Of each window: scale of its signal (`Deviations`), and share of those in a cell, (T,)."""
+    """Scale of the signal (`Deviations`) and share of devices in a cell, for each window, (T,)."""
 
     scale: Floats
     inside: Floats

@@ -1,4 +1,5 @@
-"""Unbiased bucket shares of one group of cohorts, and the joint fit of some prefixes to them.
+"""Unbiased bucket shares of one group of cohorts, and the joint least squares fit of prefixes to
+them.
 
 A bucket of a cohort holds the shares of all strings whose prefix falls on it. The model of the fit:
 the prefixes that are named, and all others together, which fall on every bucket alike.
@@ -37,11 +38,12 @@ class GroupShares:
 
     @property
     def num_reports(self) -> float:
-        """Of the whole group."""
+        """Number of reports of the group."""
         return float(self.reports.sum())
 
     def scores(self) -> Floats:
-        """What a bucket adds to a prefix's score: clipped, centred, with unit variance in sum.
+        """The contribution of each bucket to the score of a prefix: clipped, centred, with unit
+        variance in sum.
 
         Clipping keeps a heavy string from lifting whatever falls on the same bucket, (m, k).
         """
@@ -63,7 +65,8 @@ class GroupShares:
     def fit(
         self, prefixes: Prefixes, noise: BitNoise | None = None, repetition: float = 1.0
     ) -> Fit:
-        """Least squares of the shares of distinct prefixes and of all others, weighted by reports.
+        """Fit the shares of distinct prefixes, and of all other strings together, by least
+        squares weighted by reports.
 
         Returns estimates with the variance that the residuals show. A bucket of a strong prefix
         varies more than others, and so do prefixes that share it: a second fit allows for that.
@@ -161,7 +164,8 @@ def _solved(normal: Floats, right: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Shares of the prefixes and their standard errors if nobody holds them, (P,) each.
+    """Fitted shares of the prefixes, and standard errors under the hypothesis that nobody holds
+    them, (P,) each.
 
     skewness: of such an estimate.  num_reports: of the group.
     """
@@ -173,5 +177,5 @@ class Fit:
 
     @property
     def z(self) -> Floats:
-        """Shares in standard errors."""
+        """The shares divided by their standard errors."""
         return np.asarray(self.shares / self.null_errors)

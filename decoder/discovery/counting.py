@@ -1,4 +1,4 @@
-"""Counts of the strings that were found, from groups of cohorts that had no part in finding them.
+"""Estimate the shares of found strings from groups of cohorts that had no part in finding them.
 
 A string that ended at level l was chosen by the groups up to l; each later group, and the one that
 only counts, is new data about it. So no estimate carries the search's choice, and a p-value is one.
@@ -98,7 +98,8 @@ def _prefixes(
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:
-    """P(Z >= z) for mean 0, variance 1 and a skewness; the normal law where it is 0 or below."""
+    """P(Z >= z) of Pearson's type III law with mean 0, variance 1 and a skewness; normal where
+    the skewness is 0 or below."""
     normal = ndtr(-z)
     skewed = skewness > SYMMETRIC
     if not skewed.any():

@@ -37,7 +37,7 @@ NEARLY_ALL = 0.95  # of estimates that pass the crowd
 
 @dataclass(frozen=True)
 class DiscoverOptions:
-    """Choices of a discovery.
+    """Options of a discovery.
 
     alpha: the chance that any string of the list is wrong, in (0, 1).  level: of the intervals.
     crowd: no string with fewer estimated reports is named, 1 or more.
@@ -90,7 +90,7 @@ class FoundString:
 
 @dataclass(frozen=True)
 class Discovery:
-    """What was found, largest first, and how far to trust it.
+    """The strings found, largest share first, and how far they can be trusted.
 
     num_tested: strings at which the search ended, which the p-values allow for.
     num_below_crowd: strings that were told from chance but are held by too few to be named.
@@ -181,7 +181,8 @@ def _crowd_shares(
 
 
 def declared_groups(metric: Metric) -> PrefixGroups:
-    """The code of a metric, and its groups. Raises DecodeError where it is of another kind."""
+    """The groups of prefixes of a `discover` metric. Raises DecodeError where it is of another
+    kind."""
     if not isinstance(metric.details, PrefixGroups):
         raise DecodeError(
             f"metric {metric.name!r} is not declared to find strings; use rappor decode with a "
@@ -193,7 +194,7 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Unbiased bucket shares of each group, of its cohorts with reports.
+    """Unbiased bucket shares of each group, from its cohorts with reports.
 
     Raises DecodeError for a group that has none.
     """

@@ -1,4 +1,4 @@
-"""Which strings are told from chance, when the search itself decides how many are tested.
+"""Correct for multiplicity where the search itself decides how many strings are tested.
 
 A string that ended at level l was chosen by the groups up to l, and its p-value comes from later
 groups. How many end at the levels after l is decided by those same later groups, so that the
@@ -18,7 +18,7 @@ from decoder.typing import Flags, Floats, Indices
 
 
 class LevelDecision(NamedTuple):
-    """What is told from chance, (M,) each.
+    """The test's decision on each string, arrays of shape (M,).
 
     detected: by Holm's rule within each level.  adjusted: p-values; least alpha of a detection.
     bounds: p-value at which a string is detected whatever the others are.

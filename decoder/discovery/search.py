@@ -32,7 +32,7 @@ PARENT_LEAD = 1.5  # how far the mean of the parents' scores counts beyond a pre
 
 @dataclass(frozen=True)
 class CompletedString:
-    """A string that the search came to, before it is counted.
+    """A string that the search found and that is not counted yet.
 
     bits: its whole code, zeros after END.  data: its bytes, as far as the bits go.
     whole: END was read.  level: the last group that had a part in choosing it.
@@ -47,7 +47,7 @@ class CompletedString:
 def search(
     groups: PrefixGroups, levels: Sequence[GroupShares], progress: Progress = silent
 ) -> list[CompletedString]:
-    """The strings at which the search ends: those whose code ended, and what is left at last.
+    """Find the strings: those whose code ends, and the prefixes that are left at the last level.
 
     levels: bucket shares of each group but the one that only counts.
     """

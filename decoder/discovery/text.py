@@ -6,7 +6,7 @@ from codecs import getincrementaldecoder
 
 
 def text_of(data: bytes, *, whole: bool) -> str | None:
-    """The text of a string's bytes, or of its beginning; None where they are not UTF-8.
+    """Decode a string's bytes, or those of its beginning, as UTF-8; None where they are not.
 
     whole: the bytes are all of it; else the last character may be cut, and is left out.
     """

@@ -1,4 +1,4 @@
-"""How much each value's share differs between two windows, whatever else changed.
+"""Estimate how much each value's share differs between two windows, whatever else changed.
 
 The differences are fitted to the difference of the windows' bit shares. What unlisted values gain
 or lose stays in the residual. A value that has not changed has positions that are independent of

@@ -1,4 +1,4 @@
-"""Expectation propagation, the fit of `cavity`: its iterations, until the scores settle.
+"""Expectation propagation, the fit of `cavity`: iterate until the scores converge.
 
 Expectation propagation (Minka 2001), from nothing or from where the fit of a like window ended.
 """
@@ -60,7 +60,7 @@ STAGE = "rounds of the fit"
 
 @dataclass(frozen=True)
 class FitProblem:
-    """What is fitted.
+    """The data and options of a fit by expectation propagation.
 
     centred: debiased bit shares less their mean under random strings, y - a, (m, k).
     positions: index tensor of M candidates, (M, m, h).
@@ -83,7 +83,7 @@ class FitProblem:
 
     @property
     def few_rows(self) -> bool:
-        """Whether fits without each candidate in turn are affordable."""
+        """Whether there are so few rows that a fit without each candidate in turn is affordable."""
         few = self.centred.size <= FEW_ROWS and 1 < len(self.positions) <= FEW_CANDIDATES
         return self.full and few
 
@@ -93,7 +93,7 @@ class FitProblem:
         return self.may_be_full and all_may_take_part(*self._size)
 
     def crammed(self, sites: Sites) -> bool:
-        """Whether as many of the probable candidates take part as may."""
+        """Whether the number of candidates in the fit is at its limit."""
         return int(sites.active.sum()) >= most_active(self.centred.size)
 
     @property
@@ -105,7 +105,8 @@ class FitProblem:
         return len(self.positions) * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
 
     def work_with(self, active: int) -> float:
-        """Of a round in which about so many of the probable candidates take part."""
+        """Cost, in multiplications, of an iteration in which this number of candidates take
+        part."""
         active = min(active, most_active(self.centred.size))
         return self.work + work_of_all(active, *self._size[1:])
 
@@ -117,7 +118,7 @@ class FitProblem:
 
 @dataclass(frozen=True)
 class EpIteration:
-    """One round of the fit: sites, the solve with them, and the scores and prior that follow.
+    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior.
 
     cavity: variance of each candidate's estimate without its own site, before kappa, (M,).
     """
@@ -265,7 +266,8 @@ def _solve(question: FitProblem, noise: Floats, sites: Sites, missing: float) ->
 
 
 def solver_of(question: FitProblem, noise: Floats, sites: Sites) -> Solver:
-    """In the space of the rows, or of the candidates that take part where they are few."""
+    """A solver in the space of the rows, or in that of the participating candidates where they
+    are fewer."""
     members, variance = question.positions[sites.active], sites.variance[sites.active]
     make = solver_in_rows if len(members) > question.centred.size // 2 else candidate_solver
     return make(noise, _target(question, sites), members, variance, question.random)

@@ -47,7 +47,8 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class Sites:
-    """Mean and variance of each candidate's site, (M,), both 0 where it takes no part in the fit.
+    """Mean and variance of each candidate's EP site (Gaussian approximation of its prior), (M,),
+    both 0 outside the fit.
 
     A negative variance is a site that widens its cavity: a share that may be 0 or large.
     active: who takes part, (M,).  shrunken: posterior means of the active, 0 elsewhere, (M,).
@@ -148,7 +149,8 @@ def refit_prior(
     null_z: Floats | None = None,
     steps: int = EM_STEPS,
 ) -> SharePrior:
-    """Weights from all scores; the ladder is rebuilt, if it may be, when the errors have moved.
+    """Re-estimate the weights of the prior from all scores; its ladder of bumps is rebuilt when
+    the errors have moved.
 
     null_z: their deviates if the share is 0, (M,); None: the scores themselves.  steps: of
     expectation maximisation.

@@ -33,7 +33,7 @@ _POWERS = np.exp(-_STEP * np.arange(int(-_NOTHING / _STEP) + 2))
 
 @dataclass(frozen=True)
 class Samples:
-    """What S recorded sweeps say of M shares.
+    """Recorded Gibbs sweeps of M shares.
 
     shares: under the prior, (S, M).  centres: means of each share given the others and a flat
     prior of its own, (S, M), with the variances (M,).  weights: of the sweeps if the share had
@@ -46,7 +46,7 @@ class Samples:
     weights: Floats
 
     def of(self, some: Indices) -> Samples:
-        """Those of some of the shares; one by one they do not depend on which others are kept."""
+        """The samples of some of the shares."""
         columns = self.shares, self.centres, self.weights
         shares, centres, weights = (column[:, some] for column in columns)
         return Samples(shares, centres, self.variances[some], weights)
@@ -57,7 +57,8 @@ class Samples:
         return low, high
 
     def flat_interval(self, level: float) -> tuple[Floats, Floats]:
-        """Central interval of each share with a flat prior of its own on the real line, (M,) each.
+        """Central interval of each share under a flat prior of its own on the real line, (M,)
+        each.
 
         The others keep theirs. Given a share, the rest of the data has a known distribution, so
         that the interval covers any true share at its level (Pitman 1939).
@@ -95,7 +96,7 @@ def _quantiles(values: Floats, weights: Floats, parts: tuple[float, float]) -> F
 
 
 def sample(gram: Floats, score: Floats, rng: np.random.Generator) -> Samples:
-    """Sample shares given data of which they explain all but noise.
+    """Draw Gibbs samples of all shares from their posterior.
 
     gram: Z' W Z, (M, M), and score: Z' W y, (M,), with columns Z, data y and W the inverse
     covariance of the noise. Draws from `rng` alone: the same state of it gives the same samples.

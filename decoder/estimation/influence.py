@@ -43,9 +43,8 @@ def fitted_directions(
 
 
 def own_directions(noise: CohortNoise, bits: NDArray[np.integer[Any]], signs: Floats) -> Directions:
-    """The mean over the cohorts of a value's own bit, bits (m, M), or where `signs` (M,) are -1 of
-    its complement.
-    """
+    """The direction in which an estimate reads its own bit: the mean over cohorts of bits (m,
+    M), or of the complement where `signs` (M,) are -1."""
     weights, num_bits = noise.reports / noise.reports.sum(), noise.random.num_bits
 
     def directions(candidates: Indices) -> Floats:

@@ -1,4 +1,4 @@
-"""The LASSO estimator: select and refit, then score what was selected against fits without it.
+"""The LASSO estimator: select and refit, then test the selected against fits without them.
 
 What a selection keeps, it keeps because its score was high, and the values that it keeps beside a
 wrong string were chosen together with that string. The score of a selected candidate against the
@@ -47,7 +47,7 @@ _LEAST_RESPONSE = 0.25  # .62 is the least that was measured
 
 
 class Selected(NamedTuple):
-    """What the LASSO selects, refitted.
+    """The selection of the LASSO and its refit by least squares.
 
     fit: of the LASSO.  members: those of its selection that are refitted, ascending, (A,).
     columns: theirs, centred, (n, A).  fitted: their refit.  noise: the covariance that the refit
@@ -95,7 +95,8 @@ def left_out(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> tuple[Scores, Floats]:
-    """Shares and test scores of the selected against selections that never saw them, (M,) each.
+    """Test each selected candidate against a selection that never saw it, and read its share
+    there, (M,) each.
 
     first: shares, scores and null tail against the refit of all, (M,) each; what they say of the
     candidates that were not selected stands: a selection without those is the same. A score is

@@ -76,7 +76,8 @@ def fit_lasso(
     start: tuple[Indices, Floats] | None = None,
     left_out: int | None = None,
 ) -> LassoFit:
-    """Solve among the columns of the largest scores, until none of the others asks to be let in.
+    """Minimise sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0 by coordinate descent on
+    the columns of the largest scores, until the optimality conditions hold for all columns.
 
     centred: y - a, (m, k).  positions: (M, m, h).  weights: (m, k), > 0.
     start: indices and shares near the solution.  left_out: a candidate that takes no part.

@@ -35,7 +35,7 @@ _CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
 
 
 class Solution(NamedTuple):
-    """What one solve with V gives.
+    """The result of one solve with the covariance V.
 
     residual: u = V^-1 (y - Z m), (m, k).  information: d_i = z_i' V^-1 z_i of the active, (A,).
     expected: sum tr(C [V^-1]_jj).  weigh: V^-1 times columns (n, B).
@@ -48,7 +48,8 @@ class Solution(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """A solution, the variance tau of unlisted strings in it, and what they leave unexplained.
+    """A solution, the estimated variance tau of unlisted strings in it, and the ratio of noise
+    that is left.
 
     ratio: observed over expected variance of the score of an absent string, > 0; 1 where tau
     could settle it, below 1 where the noise is less than the model says.
@@ -65,7 +66,8 @@ class Balance(NamedTuple):
 
     @property
     def slack(self) -> float:
-        """At most 1: shrinks a score whose residual is quieter than the model says it can be."""
+        """Factor, at most 1, that shrinks scores where the residual is quieter than the model
+        says."""
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
@@ -78,7 +80,7 @@ def centred_sums(positions: Positions, values: Floats, random: RandomString) -> 
 
 
 def centred_columns(positions: Positions, random: RandomString) -> Floats:
-    """Z of a few candidates as a dense matrix, (n, A)."""
+    """The centred columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
     return dense_columns(positions, random.num_bits) - random.mean
 
 
@@ -120,7 +122,8 @@ def unexplained(solution: Solution, missing: float, random: RandomString) -> Bal
 def left_out_scores(
     residual: Floats, columns: Floats, directions: Floats, shares: Floats, random: RandomString
 ) -> Floats:
-    """Each column's score against the residual of a fit without it, in its own null deviation.
+    """Score of each column against the residual of a fit without it, in units of its null
+    deviation.
 
     residual: u of the fit of all, (m, k).  columns: z_i, (n, B).  directions: V_-i^-1 z_i, V_-i
     without the belief in i, (n, B).  shares: what the fit gives to i, (B,). Without i the residual

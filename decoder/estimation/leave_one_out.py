@@ -50,7 +50,7 @@ REFIT_STAGE = "fits without a candidate"
 
 @dataclass(frozen=True)
 class CavityFit:
-    """What the fit says of M candidates.
+    """Results of the cavity fit for M candidates.
 
     scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
     candidate, standardised, (M,).  tail: the null distribution of z.  law: that of scores against
@@ -95,7 +95,7 @@ class WarmStarts:
         return next(filter(None, (arrived(question, end) for end in same)), None)
 
     def keep(self, question: FitProblem, found: Settled) -> None:
-        """Remember a fit that was begun anew, if others may start from it."""
+        """Keep a fit that was started cold, as a start for later windows."""
         over = _freedom(question, found.last) / question.freedom
         if found.converged and over > MOSTLY_OVER and _worth_a_start(question):
             self.kept.append((question.positions, found.last))

@@ -1,4 +1,5 @@
-"""One bit a value (basic RAPPOR, a boolean): each share is read off its own bit.
+"""Estimation with one bit a value (basic RAPPOR, a boolean): each share is read from its own
+bit.
 
 Nothing has to be told apart, so there is no design matrix to invert: the estimate is the
 debiased frequency of the bit, and its variance is a known function of the share. Interval: the
@@ -17,7 +18,7 @@ from decoder.typing import Floats
 
 
 class DirectFit(NamedTuple):
-    """Of each bit: share, standard error, score interval, z-score under a share of 0; (k,)."""
+    """For each bit: share, standard error, score interval, z-score under a share of 0; (k,)."""
 
     estimates: Floats
     std_errors: Floats

@@ -1,4 +1,5 @@
-"""Intervals from samples of all shares, where candidates outnumber the numbers they are read from.
+"""Intervals from posterior samples of all shares, where candidates outnumber the rows of the
+data.
 
 Several lists of shares then explain the data about equally well, and one fit is one of them.
 Derivation: docs/method.md, "Crowded lists and maps".
@@ -44,7 +45,8 @@ def sample_shares(observed: Observed, noise: Floats, seed: int) -> Samples:
 def sampled_intervals(
     samples: Samples, estimate: Floats, detected: Flags, level: float
 ) -> tuple[Floats, Floats]:
-    """Intervals under a flat prior; of the detected joined with those under the learnt prior, (M,).
+    """Intervals of all shares under a flat prior; for detected ones joined with those under the
+    learnt prior, (M,).
 
     The first cover a share whatever it is, the second one that was picked for its high score.
     Those of the detected also hold the estimate, as `selected_intervals` do.
@@ -57,5 +59,5 @@ def sampled_intervals(
 
 
 def unsettled(samples: Samples, detected: Flags) -> int:
-    """Of how many of the detected the two halves of the samples tell different shares."""
+    """Number of detected candidates for which the two halves of the samples disagree."""
     return int((samples.disagreement[detected] > _APART).sum())

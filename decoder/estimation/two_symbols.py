@@ -1,4 +1,4 @@
-"""Generalised least squares where a cohort has two symbols that are as noisy as each other.
+"""Generalised least squares where each cohort has two symbols with equal noise.
 
 One symbol's share is 1 less the other's, so that a cohort tells one number, its contrast: the
 first share less the second, over the root of 2. A candidate's column lies along the contrasts,
@@ -62,7 +62,8 @@ class ContrastSolver:
 def solver_in_rows(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> Solver:
-    """For many active candidates: in the contrasts where they tell all, else in the rows.
+    """A solver for many active candidates: in contrasts of the two symbols where possible, else
+    in the rows.
 
     noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,).
     """

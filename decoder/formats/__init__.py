@@ -1,1 +1,1 @@
-"""Files of others: google/rappor, and small tables that an analyst gives."""
+"""File formats of others: google/rappor's, and small tables that an analyst gives."""

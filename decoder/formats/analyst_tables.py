@@ -20,7 +20,8 @@ def read_shares(path: Path) -> dict[str, float]:
 
 
 def read_weights(path: Path) -> Weights:
-    """A CSV of `value,weight`, with or without a header; a line without a value is of all others.
+    """Read a CSV of `value,weight`, with or without a header; the line without a value is for
+    all others.
 
     Raises CandidatesError.
     """

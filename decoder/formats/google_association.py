@@ -28,7 +28,7 @@ _TYPES = ("string", "boolean")
 
 @dataclass(frozen=True)
 class AssociationFiles:
-    """What google/rappor's decode_assoc reads.
+    """The input files of google/rappor's decode_assoc.
 
     variables: the two of the schema.  maps: of those that are strings, by name.
     """
@@ -43,7 +43,8 @@ class AssociationFiles:
 
 @dataclass(frozen=True)
 class LinkedFiles:
-    """What the files hold. repeated: rows of a client that has another row before."""
+    """The contents of google/rappor's association files. repeated: rows of a client that has
+    another row before."""
 
     reports: LinkedReports
     first: Side
@@ -53,7 +54,8 @@ class LinkedFiles:
 
 
 def read_association(files: AssociationFiles) -> LinkedFiles:
-    """Read them all. Raises CountsError that names the file and what is wrong.
+    """Read google/rappor's association files. Raises CountsError that names the file and what is
+    wrong.
 
     Rows in which one of the two variables is blank are left out and counted. A string gets one
     more value, for those that its map does not list.

@@ -1,4 +1,4 @@
-"""google/rappor's files, read as they are, so that its users can move over.
+"""Read and write google/rappor's files.
 
 Their params.csv, counts.csv and map.csv are read, metrics.json is written (the analysis tools of
 2017); results.csv is in `outputs`, with their seven columns first.

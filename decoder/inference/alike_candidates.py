@@ -1,4 +1,5 @@
-"""Do the bits of candidates look as if they were hashed at random? Their overlaps tell."""
+"""Test whether the candidates' bits look randomly hashed, by how many bits pairs of candidates
+share."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ LARGEST_RATIO = 1.2
 
 
 class Alike(NamedTuple):
-    """A list whose candidates share bits more unevenly than hashing makes them.
+    """The finding that candidates share bits more unevenly than random hashing makes them.
 
     ratio: mean squared deviation of the overlap of two candidates over that of random hashing.
     first, second: of the pair that shares most.  shared: bits of it.  expected: of a random pair.
@@ -31,7 +32,7 @@ class Alike(NamedTuple):
 
 
 def alike_candidates(positions: Positions, random: RandomString) -> Alike | None:
-    """What tells that the bits of a list are not hashed at random; None where nothing does.
+    """Test whether a list's bits are hashed at random; None where nothing contradicts it.
 
     The overlap of two candidates is the number of bits, over all cohorts, that both set. Its mean
     squared deviation over all pairs, in units of its variance under random hashing, is 1 with a

@@ -16,7 +16,8 @@ POWER = 0.8  # of a test to find a share of the size that we call visible
 
 
 class VarianceParts(NamedTuple):
-    """Fractions of the variance of the bit shares over all rows; they sum to 1."""
+    """Fractions of the variance of all bit shares: noise, explained by the fit, and the rest;
+    they sum to 1."""
 
     explained: float
     missing: float
@@ -53,7 +54,8 @@ def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> Varia
 
 
 def signal_explained(fitted: Floats, missing: float, variance: float) -> float | None:
-    """What a fit explains of the variance that values give the bit shares; None of nothing.
+    """The fraction of the variance of bit shares due to values that a fit explains; None where
+    there is none.
 
     fitted: centred, of the fit, (m, k).  missing: tau of the strings that are not in it.
     variance: a (1 - a), of a bit of a random string.
@@ -81,7 +83,8 @@ def balance_p_value(reports: Floats, repetition: float) -> float:
 
 
 def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> float:
-    """The repetition that both the cohorts' sizes and their noise show; 1 where they do not.
+    """The repetition of reports that both the cohorts' sizes and their noise indicate; 1 where
+    they do not.
 
     Repeated reports of one device go to one cohort, so that sizes vary by rho as much as those
     of single reports; values that are not on the list add noise, and leave the sizes alone.

@@ -1,4 +1,4 @@
-"""Which cohorts are decoded without, since their counts were plainly not made as the others were.
+"""Find cohorts to leave out, since their counts plainly differ from the model (forged reports).
 
 To first order, forged reports move an estimate by no more than `poisoning` says. What they do
 beyond is to shake the fit: a cohort that fits nothing raises the noise of all, and values that
@@ -41,5 +41,5 @@ def plainly_odd(scores: Floats) -> Indices:
 
 
 def may_be_left_out(odd: Indices, reports: Floats, total: float) -> bool:
-    """Whether the cohorts other than `odd` have enough of `total` reports. reports: (m,)."""
+    """Whether the cohorts other than `odd` hold at least half of `total` reports. reports: (m,)."""
     return float(reports.sum() - reports[odd].sum()) >= (1 - MOST_LEFT_OUT) * total

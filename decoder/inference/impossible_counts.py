@@ -21,7 +21,7 @@ FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all coh
 
 
 class Impossible(NamedTuple):
-    """What was seen and cannot be.
+    """The finding that reports have more or fewer bits than any values give.
 
     mean: bits of a value in a report; that of all reports, or of the cohorts named.
     least, most: what it may be.  forged: smallest part of these reports that, forged, gives it.
@@ -38,7 +38,8 @@ class Impossible(NamedTuple):
 def impossible_counts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float
 ) -> Impossible | None:
-    """Test the mean number of bits of all reports, and of each cohort; None where it can be.
+    """Test whether the mean number of bits, in all reports and in each cohort, is one that
+    values can give.
 
     Args:
         params: of the metric; with symbols nothing is tested, since every report shows one.

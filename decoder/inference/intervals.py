@@ -1,4 +1,5 @@
-"""Intervals of a share: of any candidate, and of one that was chosen for its high score."""
+"""Intervals of a share: for any candidate, and for one that was selected because its estimate
+was large."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def widened_interval(
     freedom: float,
     level: float,
 ) -> tuple[Floats, Floats]:
-    """The plain interval (M,), widened to what the null distribution of the scores says.
+    """The plain interval (M,), widened where the null distribution of the scores or the
+    candidate's test asks for it.
 
     One heavy unlisted value in few cohorts makes a null score stray further than a normal one:
     `law`, that of the residual, says how far. And the interval reaches 0 where the test of the
@@ -66,7 +68,7 @@ def _tested_margin(
 def selected_interval(
     estimates: Floats, std_errors: Floats, cutoffs: Floats, level: float
 ) -> tuple[Floats, Floats]:
-    """Interval of a share given that its estimate passed `cutoffs` (D,), clipped to [0, 1].
+    """Interval of a share given that its estimate passed a cutoff (D,), clipped to [0, 1].
 
     An estimate that is seen only when it lies above c follows a normal distribution truncated at
     c. The interval inverts it: b is inside where neither tail of the truncated distribution at
@@ -96,7 +98,8 @@ def _truncated_quantile(
 
 
 def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Where a rising function crosses 0, element by element; exactly `low` if it starts above."""
+    """Find where a rising function crosses 0, element by element; exactly `low` if it starts
+    above."""
     starts_above, bottom = rising(low) >= 0, low
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
@@ -106,7 +109,8 @@ def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Flo
 
 
 def score_freedom(freedom: float, unfitted: float) -> float:
-    """Of the t distribution of a score: what the residual has left, over the part fitted away.
+    """Degrees of freedom of a score's t distribution: those left over, divided by the fitted
+    fraction.
 
     Given a residual that no fit has touched, the variance of a null score is known, not estimated
     (normal). Only the part that the fit has shaped makes it uncertain. A fit that has used up much

@@ -23,7 +23,7 @@ SHORT_LIST = 20  # candidates below which too few p-values are expected above la
 
 
 class ListDecision(NamedTuple):
-    """What a rule accepts.
+    """The decision of a correction for multiplicity on a list of candidates.
 
     detected: (M,).  adjusted: corrected p-values (M,); for `fdr-eb`, the mean local fdr of the
     list that ends with the candidate.  cutoff: the rule's own threshold, on the p-value or, for
@@ -47,7 +47,7 @@ class ListDecision(NamedTuple):
         return np.where(self.listed(found), largest, self.alpha)
 
     def listed(self, found: Indices) -> Flags:
-        """Which of some candidates were tested as parts of the list, (D,)."""
+        """Which of some candidates were tested as members of the list, not by themselves, (D,)."""
         return np.ones(len(found), dtype=bool) if self.alone is None else ~self.alone[found]
 
 

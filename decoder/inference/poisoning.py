@@ -1,4 +1,4 @@
-"""How much forged reports can move an estimate, and how few could account for all of it.
+"""How far forged reports can move an estimate, and how few could explain all of it.
 
 A forger sends whatever bits he likes, in whatever cohort. Estimates are, to first order, linear
 in the debiased bit shares: the best forgery is known bit by bit, and the best choice of cohorts is
@@ -16,7 +16,7 @@ from decoder.typing import Floats
 
 
 class Gains(NamedTuple):
-    """What forged reports do to estimates of B candidates; (m, B) each.
+    """The largest shift of B estimates if all reports of a cohort are forged; (m, B) each.
 
     up, down: shift of an estimate, >= 0 in size, if all reports of a cohort are forged.
     weights: part of all reports that the cohort has, (m,).

@@ -33,7 +33,7 @@ class UpperTail(NamedTuple):
 
 
 def can_be_listed(num_cohorts: int, random: RandomString) -> bool:
-    """Whether cohorts and sets of bits are few enough."""
+    """Whether there are few enough cohorts and sets of bits to list all bit sets of a string."""
     bits = random.num_bits
     sets = sum(comb(bits, size) for size in range(1, min(random.num_hashes, bits) + 1))
     return num_cohorts <= FEW_COHORTS and sets <= _MOST_SETS

@@ -1,4 +1,5 @@
-"""How long a fit of all candidates takes, and whether it is done: the fit and the planner ask."""
+"""The cost of fitting all candidates, and the decision to fit only some, for the decoder and the
+planner."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> flo
 
 
 def all_may_take_part(candidates: int, shape: tuple[int, int], num_hashes: int) -> bool:
-    """Whether a fit of all candidates is neither too long nor likely to follow the noise."""
+    """Whether a fit of all candidates is affordable and leaves enough degrees of freedom."""
     few = candidates <= FULL_FIT_PER_ROW * shape[0] * shape[1]
     return few and work_of_all(candidates, shape, num_hashes) <= MOST_WORK
 
 
 def most_active(rows: int) -> int:
-    """How many may take part where not all do: half of the rows, and no more than is quick."""
+    """Largest number of candidates in a fit that does not take all: half of the rows, and no
+    more than is affordable."""
     return int(min(rows / 2, (MOST_WORK / (2 * rows)) ** 0.5, (MOST_WORK / 3) ** (1 / 3)))

@@ -1,4 +1,4 @@
-"""What stands between the shares and what we see: the noise of the mechanism, and of sampling.
+"""The noise between true shares and debiased bit shares: of the mechanism, and of sampling.
 
 `BitNoise` splits a report's variance by round, because a device that reports r times draws its
 permanent bits once. `RandomString` has the moments of a string that nobody holds. Together they
@@ -21,7 +21,7 @@ LEAST_VARIANCE = 1e-6  # of a report bit: a probability of 0 or 1 is noiseless, 
 
 @dataclass(frozen=True)
 class BitNoise:
-    """What the two rounds do to one bit, as probabilities in [0, 1].
+    """The probabilities of both rounds for one bit, in [0, 1].
 
     keep_one, keep_zero: P(B'=1) for B=1 and for B=0 (p1, q1).
     show_one, show_zero: P(S=1) for B'=1 and for B'=0 (p2, q2).
@@ -40,12 +40,12 @@ class BitNoise:
 
     @property
     def q_star(self) -> float:
-        """P(S=1 given B=1)."""
+        """Probability that a report bit is 1 where the Bloom bit is 1: P(S=1 given B=1)."""
         return self.keep_one * self.show_one + (1 - self.keep_one) * self.show_zero
 
     @property
     def p_star(self) -> float:
-        """P(S=1 given B=0)."""
+        """Probability that a report bit is 1 where the Bloom bit is 0: P(S=1 given B=0)."""
         return self.keep_zero * self.show_one + (1 - self.keep_zero) * self.show_zero
 
     @property
@@ -54,7 +54,7 @@ class BitNoise:
         return self.q_star - self.p_star
 
     def mirrored(self) -> BitNoise:
-        """The same rounds for the complement of the bit: 1 - B, 1 - B', 1 - S."""
+        """The probabilities for the complement of the bit: 1 - B, 1 - B', 1 - S."""
         return BitNoise(
             1 - self.keep_zero, 1 - self.keep_one, 1 - self.show_zero, 1 - self.show_one
         )
@@ -72,7 +72,8 @@ class BitNoise:
         return kept * (1 - kept) * (self.show_one - self.show_zero) ** 2
 
     def mechanism_variance(self, share: Floats, repetition: float) -> Floats:
-        """Noise of one report about its own bit, averaged over bits set with `share` in [0, 1].
+        """Variance of one report's bit around the device's own, averaged over bits set with
+        `share` in [0, 1].
 
         repetition: rho = sum r^2 / sum r over devices, 1 when each reports once. In units of the
         debiased share (divided by d^2); the sampling of the population is not in it.
@@ -83,7 +84,8 @@ class BitNoise:
         return np.asarray(drawn / self.gap**2)
 
     def symbol_covariance(self, shares: Floats, repetition: float) -> Floats:
-        """Noise of one report between two of its g symbols, which exclude each other; negative.
+        """Covariance between two of the g symbols of one report, which exclude each other;
+        negative.
 
         shares: of the devices whose own symbol each is, (m, g), rows of sum 1.  Returns
         (m, g, g), off the diagonal; `mechanism_variance` is on it, in the same units. A report
@@ -113,7 +115,7 @@ class RandomString:
 
     @cached_property
     def mean(self) -> float:
-        """a, in (0, 1)."""
+        """Probability that a random string sets a given bit, a, in (0, 1)."""
         return 1 - self._none_of(1)
 
     @cached_property
@@ -133,7 +135,7 @@ class RandomString:
 
     @cached_property
     def covariance_matrix(self) -> Floats:
-        """C, (k, k), read-only."""
+        """Covariance of the bits of a random string, C, (k, k), read-only."""
         matrix = np.full((self.num_bits, self.num_bits), self.covariance)
         np.fill_diagonal(matrix, self.variance)
         matrix.setflags(write=False)
@@ -158,11 +160,13 @@ class CohortNoise:
     symbols: bool = False
 
     def shown_repetition(self, ratio: float) -> float:
-        """The repetition in [1, rho] at which the noise of a typical bit is `ratio` of ours."""
+        """The repetition in [1, rho] at which a typical bit's noise is `ratio` times that of
+        this model."""
         return min(self.repetition_of(ratio), self.repetition)
 
     def repetition_of(self, ratio: float) -> float:
-        """The repetition, at least 1, at which the noise of a typical bit is `ratio` of ours."""
+        """The repetition, at least 1, at which a typical bit's noise is `ratio` times that of
+        this model."""
         once, now = self.typical(1.0), self.typical(self.repetition)
         return max(1.0 + (ratio * now - once) / (self.typical(2.0) - once), 1.0)
 
@@ -195,7 +199,8 @@ class CohortNoise:
         return np.asarray(mechanism / self.reports[:, None, None])
 
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
-        """`covariance`, with a typical variance along the ones where it has none, (m, k, k).
+        """An invertible version of `covariance`, (m, k, k): a typical variance is put where
+        symbols have none.
 
         Nothing that is solved for has a part along the ones of a cohort of symbols, neither data
         nor candidates, so that any variance there gives the same answers.

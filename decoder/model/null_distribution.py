@@ -40,7 +40,7 @@ class NullTail:
         return _extended(z, self.scores, self.deviates)
 
     def score(self, deviate: Floats) -> Floats:
-        """The inverse of `deviate`."""
+        """The score of a given normal deviate: the inverse of `deviate`."""
         return _extended(deviate, self.deviates, self.scores)
 
 
@@ -77,7 +77,7 @@ def _extended(x: Floats, points: Floats, values: Floats) -> Floats:
 
 
 class Cumulants(NamedTuple):
-    """Of z' u tilted by s: K(s), K'(s) and K''(s), (T,) each."""
+    """Cumulant generating function of z' u and its derivatives K(s), K'(s), K''(s), (T,) each."""
 
     generating: Floats
     mean: Floats

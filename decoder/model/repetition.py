@@ -15,7 +15,8 @@ from rappor_core.metrics.metric import Metric
 
 
 def repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho = sum r^2 / sum r: as told, or the largest that the definition allows; >= 1.
+    """rho = sum r^2 / sum r: as the analyst gave it, or the largest that the definition allows;
+    >= 1.
 
     A definition bounds r by max_reports_per_period times the periods that the window touches,
     and by max_reports. rho never exceeds the largest r. Without a definition: 1.
@@ -31,7 +32,8 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
 
 
 def linked_repetition(aggregate: AssociationAggregate, repeats: float | None) -> float:
-    """rho of linked reports: as told, or the least that the definitions of both metrics allow."""
+    """rho of linked reports: as the analyst gave it, or the smaller bound of both metrics'
+    definitions."""
     if repeats is not None:
         return float(repeats)
     window = aggregate.first_day, aggregate.last_day
@@ -43,7 +45,8 @@ def linked_repetition(aggregate: AssociationAggregate, repeats: float | None) ->
 def location_repetition(
     aggregate: Aggregate, metric: Metric, location: Location, repeats: float | None
 ) -> float:
-    """rho of a location metric: as told, or the most that its definition allows; >= 1.
+    """rho of a location metric: as the analyst gave it, or the largest that its definition
+    allows; >= 1.
 
     A report is dated by the last day of its period, so there is at most one for each such day in
     the window; in mode `window` one in `window` of them, or in each block that they can touch. Of a
@@ -57,7 +60,8 @@ def location_repetition(
 
 
 def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
-    """rho of a metric that is reported when its period is over: as told, or its bound; >= 1.
+    """rho of a metric that is reported after each period: as the analyst gave it, or its bound;
+    >= 1.
 
     A report is dated by the last day of its period, so a device has at most one for each such day
     in the window, and `max_reports` in all. Of a window without days: `repetition`.
@@ -79,6 +83,6 @@ def _periods(aggregate: Aggregate) -> int:
 
 
 def periods_touched(unit: str, first: date, last: date) -> int:
-    """How many periods of a unit some days can touch, wherever they lie."""
+    """Largest number of periods of a unit that a window of days can touch."""
     days, length = (last - first).days + 1, PERIOD_DAYS[unit]
     return days if length == 1 else (days - 2) // length + 2

@@ -27,7 +27,8 @@ _ROWS = 10_000  # candidates handled at once: bounds memory, and stays in the ca
 
 
 class Posterior(NamedTuple):
-    """Of each candidate's share given its estimate: mean, variance, weight of 0; each (M,)."""
+    """The posterior of each candidate's share given its estimate: mean, variance, weight of 0;
+    each (M,)."""
 
     mean: Floats
     variance: Floats
@@ -35,7 +36,8 @@ class Posterior(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Shares given that they are not 0: weights, means and deviations of their bumps, (M, G)."""
+    """The posterior of shares given that they are not 0: weights, means and deviations of the
+    bumps, (M, G)."""
 
     weights: Floats
     means: Floats
@@ -76,14 +78,14 @@ class SharePrior:
         return Posterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def held(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Held:
-        """The posterior of each share without its weight of 0; arguments as in `posterior`."""
+        """The posterior of each share given that it is not 0; arguments as in `posterior`."""
         weights = responsibilities(self, estimates, std_errors, null_z)[:, 1:]
         means, variances = self.given_bumps(estimates, std_errors)
         total = np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
         return Held(weights / total, means, np.sqrt(variances))
 
     def given_bumps(self, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
-        """Means and variances of the shares if they come from each bump, (M, G) each."""
+        """Posterior means and variances of the shares for each bump of the prior, (M, G) each."""
         noise, spread = std_errors[:, None] ** 2, self.spreads**2
         means = (estimates[:, None] * spread + self.centres * noise) / (spread + noise)
         return means, spread * noise / (spread + noise)
@@ -103,18 +105,18 @@ def ladder(estimates: Floats, std_errors: Floats) -> Floats:
 
 
 def lowest_bump(std_errors: Floats) -> float:
-    """Where the ladder begins."""
+    """The centre of the lowest bump of the prior."""
     return _FIRST_BUMP * float(np.median(std_errors))
 
 
 def steps_up(lowest: float, highest: float) -> Floats:
-    """Centres of bumps from one share up to another, so near that they overlap."""
+    """Centres of overlapping bumps from one share up to another."""
     steps = min(int(np.ceil(np.log(highest / lowest) / np.log(_RATIO))), _MAX_BUMPS - 1)
     return np.asarray(lowest * _RATIO ** np.arange(steps + 1))
 
 
 def flat_prior(centres: Floats) -> SharePrior:
-    """Where the fit of the weights starts: 0 and the bumps share the mass equally."""
+    """The prior at which fitting the weights starts: 0 and the bumps share the mass equally."""
     half = np.full(len(centres), 0.5 / len(centres))
     return SharePrior(np.concatenate([[0.5], half]), centres)
 

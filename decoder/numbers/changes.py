@@ -50,7 +50,7 @@ class ChangeRow:
 
     @property
     def of_share(self) -> bool:
-        """Whether it is the difference of two shares; otherwise of two means."""
+        """Whether the row is a difference of shares; otherwise of means."""
         return not self.quantity.startswith(MEAN)
 
 

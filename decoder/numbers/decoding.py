@@ -82,7 +82,8 @@ def with_data(curve: Survival, level: float) -> Interval | None:
 
 
 def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """`constant + weights . shares`, of devices with data: all of them, or by Fieller's interval.
+    """The linear combination `constant + weights . shares` among devices with data, by Fieller's
+    interval where some have none.
 
     constant: of the devices with data.
     """
@@ -190,7 +191,7 @@ def _quantile(curve: Survival, fitted: Floats, share: float, level: float) -> Qu
 
 
 def fitted_quantile(number: Number, fitted: Floats, share: float) -> float | None:
-    """Of the picture, evenly spread within a bin; None outside the edges, and of strata."""
+    """A quantile of the smooth fit, linear within a bin; None outside the edges, and for strata."""
     if number.ask == "mean":
         return None
     first = _first(number)

@@ -39,7 +39,7 @@ class SymbolLikelihood:
         return float((self.symbols * np.log(self._told(shares))).sum()) / self.kappa
 
     def slope(self, shares: Floats) -> Floats:
-        """Its gradient in the shares."""
+        """Gradient of the log-likelihood in the shares."""
         ratio = self.symbols / self._told(shares)
         slope: Floats = np.einsum("ksc,ks->c", self.cells, ratio) * (self.keep - self.lie)
         return slope / self.kappa
@@ -58,7 +58,7 @@ class SymbolLikelihood:
 
 
 def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:
-    """Shares of the K + 1 cells between the questions, lowest first; they sum to 1.
+    """Smooth fit of the shares of the K + 1 cells between the questions, lowest first; sum 1.
 
     Args:
         counts: of a window.
@@ -141,7 +141,8 @@ def _cells(counts: CutCounts) -> Floats:
 
 
 def smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
-    """Logarithms of the widths, the penalty of second differences, and its rank.
+    """The smoothness prior: logarithms of the cells' widths, the penalty of second differences,
+    and its rank.
 
     Outside the chain: no data, and a lowest cell that is of another kind than its neighbours.
     """

@@ -21,7 +21,7 @@ from rappor_core.metrics.number import Number
 
 
 def mean_of(curve: Survival, level: float) -> Mean | None:
-    """The mean of devices with data, with its interval; None where the edges bound none.
+    """The mean among devices with data, with its interval; None where the edges give no bound.
 
     Between two bounds the estimate is their middle: as linear in the shares as they are, it has no
     bias but what the edges leave open. A sum over all devices is not cut to the range, which would
@@ -77,7 +77,7 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
 
 
 def strata_weights(number: Number) -> Floats:
-    """Widths of the strata, on the scale of the mean; other questions have none. (K,)."""
+    """Widths of the strata on the scale of the mean, 0 for other questions, (K,)."""
     ends = np.log(number.edges) if number.scale == "log" else np.array(number.edges)
     weights = np.zeros(len(number.asked))
     first = 1 if number.none == "apart" else 0

@@ -19,7 +19,7 @@ WINDOWS = (1, 2, 4)  # edges that a test of a quantile pools
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate, its standard error, and the ends of its interval."""
+    """An estimate with its standard error and its interval."""
 
     estimate: float
     std_error: float
@@ -36,7 +36,8 @@ def linear(curve: Survival, weights: Floats, constant: float, level: float) -> I
 
 
 def quotient(curve: Survival, top: Floats, bottom: Floats, level: float) -> Interval:
-    """`top . shares / bottom . shares` by Fieller's theorem; infinite ends where it has none."""
+    """Fieller's interval of `top . shares / bottom . shares`; the ends are infinite where there
+    is none."""
     a, b = float(top @ curve.shares), float(bottom @ curve.shares)
     va = float(top @ curve.covariance @ top)
     vb = float(bottom @ curve.covariance @ bottom)

@@ -47,11 +47,11 @@ class CutCounts:
 
     @property
     def stride(self) -> int:
-        """How many sets of cuts there are."""
+        """Number of different sets of cuts."""
         return len(self.symbols)
 
     def rates(self, repetition: float) -> Floats:
-        """P(a report says "at or above"), as variances take it. (K,).
+        """Smoothed probability that a report says "at or above", for variances, (K,).
 
         Of few reports the plain rate may be 0 or 1, which has no variance: 4 reports are added to
         each set of cohorts, alike for all symbols (Agresti and Coull 1998), `repetition` times as
@@ -86,7 +86,8 @@ class Survival:
     freedom: float
 
     def quantile(self, tail: float) -> float:
-        """The quantile of an estimate over its standard error, above which is `tail`."""
+        """The quantile of (estimate - truth) / standard error with upper tail probability
+        `tail`."""
         if math.isinf(self.freedom):
             return float(-ndtri(tail))
         return float(-stdtrit(self.freedom, tail))
@@ -104,19 +105,19 @@ class Survival:
         return low, high
 
     def band(self, level: float) -> tuple[Floats, Floats]:
-        """Intervals that hold for all cuts together at the level; they fall, as the shares do."""
+        """Simultaneous intervals of all shares at the level, falling as the shares do."""
         low, high = self.intervals(1 - (1 - level) / len(self.shares))
         return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
 
     def variance(self, share: float) -> Floats:
-        """What the variance of each estimate would be if its share were this one. (K,)."""
+        """Variance of each estimate if its true share were `share`, (K,)."""
         rho = np.clip(self.counts.offset + self.counts.spread * share, 1e-12, 1 - 1e-12)
         v: Floats = self.kappa * rho * (1 - rho) / (self.counts.spread**2 * self.reports)
         return v
 
 
 def number_of(aggregate: Aggregate) -> Number:
-    """What the metric asks. Raises DecodeError where the aggregate does not say."""
+    """The `Number` of an aggregate's definition. Raises DecodeError where it has none."""
     if aggregate.definition:
         details = Metric.from_dict(aggregate.definition).details
         if isinstance(details, Number):
@@ -152,7 +153,7 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
 
 
 def survival(counts: CutCounts, repetition: float) -> Survival:
-    """Estimate the shares.
+    """Estimate the share of numbers at or above each cut.
 
     Args:
         counts: of a window.
@@ -174,7 +175,8 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
 
 
 def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | None:
-    """How much more replicates differ than their variances say, and its degrees of freedom.
+    """Estimate how much more replicate cohorts vary than independent reports would, with its
+    degrees of freedom.
 
     parts: (R, K), an estimate in each cohort.  weights: (R, K), one over its variance if reports
     were independent; 0 for a cohort without reports.  None where no question has two cohorts.

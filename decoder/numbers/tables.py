@@ -1,4 +1,4 @@
-"""`NumberDecoding`: what the counts of a metric of numbers say, with how far to trust it."""
+"""`NumberDecoding`: curve, bins, quantiles and mean of a metric of numbers, with warnings."""
 
 from __future__ import annotations
 

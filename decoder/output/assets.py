@@ -1,4 +1,5 @@
-"""The style and scripts of the pages: within a page that is a file, beside one of a service."""
+"""Styles and scripts of the pages: inlined in a page that is a file, linked in one of the
+service."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def stylesheet() -> str:
 
 
 def script(name: str) -> str:
-    """The text of one of `SCRIPTS`."""
+    """The text of one of the scripts named in `SCRIPTS`."""
     if name not in SCRIPTS:
         raise KeyError(name)
     return _text(name)

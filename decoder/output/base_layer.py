@@ -33,7 +33,7 @@ class BaseLayer:
     points: list[tuple[str, list[float]]] = field(default_factory=list)
 
     def shifted(self, unrolled: Callable[[float], float]) -> BaseLayer:
-        """The same, with longitudes that go on beyond 180 where the map's do."""
+        """A copy whose longitudes go on beyond 180, as those of the map do."""
 
         def moved(line: Line) -> Line:
             return [[round(unrolled(x), 5), round(y, 5)] for x, y in line]
@@ -62,7 +62,8 @@ def read_base(path: Path) -> BaseLayer:
 
 
 def place_name(point: Point, base: BaseLayer, cell_km: float) -> str:
-    """What a cell's centre (latitude, longitude) is called; empty if nothing near has a name.
+    """The name of the area, point or city nearest to a cell's centre (latitude, longitude); ""
+    if none is near.
 
     The user's own names come first: the area around the point, then the nearest point within a
     cell's width, then the nearest city of the package.

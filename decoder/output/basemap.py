@@ -28,7 +28,7 @@ _LINES = ("coast", "borders", "rivers")
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at, in degrees; longitudes may pass 180."""
+    """The visible rectangle of a map, in degrees; longitudes may pass 180."""
 
     west: float
     south: float
@@ -36,7 +36,7 @@ class View:
     north: float
 
     def wider(self, factor: float) -> View:
-        """The same middle, `factor` times as wide and high."""
+        """A view with the same centre, `factor` times as wide and high."""
         x, y = (self.west + self.east) / 2, (self.south + self.north) / 2
         half_x = factor * (self.east - self.west) / 2
         half_y = factor * (self.north - self.south) / 2
@@ -44,13 +44,12 @@ class View:
 
 
 def bundled_source() -> str:
-    """Where the outlines of this package come from."""
+    """Attribution of the packaged coast lines and cities."""
     return f"{_bundled()['source']} ({_bundled()['licence']})"
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """What the package knows of a view: `land`, `lakes` (rings), `coast`, `borders`, `rivers`
-    (lines), each of [longitude, latitude], and `cities` as [name, longitude, latitude]."""
+    """The packaged geography within a view, as lists of [longitude, latitude]."""
     found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
     for turn in (-360.0, 0.0, 360.0):
         for name in _FILLED:

@@ -117,7 +117,8 @@ def _same_bits_as(decoding: Decoding) -> Any:
 
 
 def results(decoding: Decoding) -> dict[str, Any]:
-    """What was found and how far to trust it, as plain values (NaN and infinity as null)."""
+    """The contents of results.json: values found, summary, diagnostics, warnings (NaN and
+    infinity as null)."""
     content = {
         "metric": decoding.metric,
         "summary": asdict(decoding.summary),
@@ -132,7 +133,8 @@ def results(decoding: Decoding) -> dict[str, Any]:
 
 
 def manifest(decoding: Decoding) -> dict[str, Any]:
-    """From what, with what and how the decoding was made, so that it can be made again."""
+    """The contents of manifest.json: inputs, method, rule and versions, by which the decoding
+    can be repeated."""
     summary, options = decoding.summary, decoding.options
     return {
         "metric": decoding.metric,

@@ -18,7 +18,7 @@ SHOWN = 60  # rows of the picture and of the table; the files have all
 
 
 def render_report(decoding: Decoding) -> str:
-    """The page as text."""
+    """Render report.html."""
     return page_template("report.html.j2").render(_context(decoding))
 
 
@@ -76,7 +76,7 @@ def _window(decoding: Decoding) -> str | None:
 
 
 def guarantee(one: float, life: float) -> str:
-    """What each device was promised, in words and in numbers.
+    """A sentence with the epsilons that each device was promised.
 
     one, life: epsilon of a report, and of all that is ever sent of a value, in nats.
     """
@@ -97,7 +97,8 @@ def guarantee(one: float, life: float) -> str:
 
 
 def cost(decoding: Decoding) -> str | None:
-    """What the metric's caps allow a device to spend in its life; None where not declared."""
+    """A sentence on what the metric's caps allow a device to spend in its life; None where not
+    declared."""
     if not decoding.definition:
         return None
     metric = Metric.from_dict(decoding.definition)
@@ -114,7 +115,7 @@ def cost(decoding: Decoding) -> str | None:
 
 
 def promise(correction: str, alpha: float) -> str:
-    """What the correction promises about the list of values found."""
+    """A sentence with the correction's guarantee about the values found."""
     level = f"{100 * alpha:g} %"
     return {
         "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
@@ -128,13 +129,13 @@ def promise(correction: str, alpha: float) -> str:
 
 
 def method_text(method: str, correction: str, alpha: float) -> str:
-    """Estimator and rule."""
+    """A sentence that names the estimator and the rule."""
     name = "one bit a value" if method == "direct" else method
     return f"{name}, {correction} at {100 * alpha:g} %"
 
 
 def weights_text(weights: Floats | None) -> str:
-    """That the level was divided unevenly, and how far; nothing where it was not."""
+    """A sentence that weights divided the level unevenly, with their range; "" without weights."""
     if weights is None:
         return ""
     return (
@@ -144,6 +145,6 @@ def weights_text(weights: Floats | None) -> str:
 
 
 def p_heading(correction: str) -> str:
-    """What the column of corrected p-values holds."""
+    """Heading of the column of corrected p-values, by correction."""
     headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
     return headings.get(correction, "Corrected p")

@@ -27,7 +27,7 @@ UNLISTED = "unlisted"
 def write_density_files(
     maps: Sequence[Density], folder: Path, *, every_window: bool = False
 ) -> tuple[Path, ...]:
-    """Write the table twice (CSV, Parquet), and the cells as GeoJSON if they are not pairs.
+    """Write the maps as CSV and Parquet, and as GeoJSON unless the cells are pairs.
 
     maps: of one metric and level, any slots and windows, each slot's last one last.
     every_window: also those before a slot's last in the GeoJSON, which repeats the outlines.

@@ -55,14 +55,14 @@ def render_page(
 
 
 def map_json(data: dict[str, Any]) -> str:
-    """What map.js draws of the data, as JSON that is safe within a page."""
+    """The data that map.js draws, as JSON that is safe within a page."""
     drawn = {name: value for name, value in data.items() if name != "texts"}
     text = json.dumps(drawn, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.replace("<", "\\u003c")
 
 
 def view_of(data: dict[str, Any]) -> dict[str, Any]:
-    """What `map_view.html.j2` shows before its script runs: texts, and the first map's table."""
+    """The variables of `map_view.html.j2`: texts, and the table of the first map."""
     one = next(each for each in data["maps"][::-1] if each["window"] == data["first"])
     told, shares = set(one["visible"]), one["share"]
     inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
@@ -85,7 +85,8 @@ def view_of(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_view(maps: Sequence[Density]) -> int:
-    """Which map is shown first: the last one with half as many answers in the box as the most.
+    """Index of the map that is shown first: the latest with at least half as many answers in the
+    box as the most.
 
     The last window is often one that most devices have not answered for yet.
     """

@@ -41,7 +41,7 @@ def write_picture(
     points: Sequence[Point] = (),
     base: BaseLayer | None = None,
 ) -> None:
-    """Draw the maps; where there are more than 12, the last of each slot.
+    """Draw the maps as a PNG; of more than 12, only the last of each slot.
 
     points: latitude and longitude, marked on each.  base: the user's streets and districts.
     """

@@ -1,4 +1,4 @@
-"""What is said of a map in words, wherever it is shown."""
+"""Sentences about a map, for terminal, files and pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SOURCES = {
 
 
 def window_text(one: Density) -> str:
-    """The days of a map, or nothing; a report of a week or month is dated by its last day."""
+    """The first and last day of a map as text; "" where it has none."""
     days = list(dict.fromkeys(str(day) for day in (one.first_day, one.last_day) if day))
     period = one.metric.period
     if period == "day" or not days:
@@ -39,7 +39,8 @@ def window_text(one: Density) -> str:
 
 
 def row_notes(one: Density) -> list[str]:
-    """What is to be known of each row: told from zero or not, and a map beside its interval."""
+    """A note for each row: whether it differs from zero, and whether the map lies outside its
+    interval."""
     outside = (one.shares < one.low) | (one.shares > one.high)
     return [
         "; ".join(text for text, said in ((NOT_APART, not seen), (MAP_APART, out)) if said)
@@ -48,7 +49,7 @@ def row_notes(one: Density) -> list[str]:
 
 
 def visible_text(one: Density) -> str:
-    """How much of a map can be seen, and what to do about it, in a sentence."""
+    """A sentence on how small a share the map can show, and what would help."""
     shares = one.shares[: one.num_cells]
     mass = float(shares[shares >= one.floor].sum())
     text = (
@@ -63,7 +64,7 @@ def visible_text(one: Density) -> str:
 
 
 def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
-    """`visible_text` of each slot in a window; which slot, where there are more."""
+    """`visible_text` for each slot of a window, with the slot's name if there are several."""
     shown = [one for one in maps if window_text(one) == window]
     if len({one.slot_text for one in maps}) == 1:
         return [visible_text(one) for one in shown]
@@ -71,7 +72,7 @@ def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
 
 
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:
-    """Each warning once, with the slots and windows that it is about where it is not about all.
+    """Each warning once, with the slots and windows that it concerns unless it concerns all.
 
     Warnings that differ in their figures alone are one; the figures of the last are given.
     """
@@ -95,12 +96,13 @@ def _with_windows(said: dict[str, str], num_maps: int) -> str:
 
 
 def cell_km(one: Density) -> float:
-    """How wide or high a cell in the middle of the box is, the larger of both."""
+    """Width or height of a cell in the middle of the box, the larger of both, in km."""
     return max(_cell_size(one))
 
 
 def source_text(one: Density) -> str:
-    """How the map was made, and how it agrees with its own reports; empty for a field of its own.
+    """A sentence on how the map was made and whether it agrees with its reports; "" for a single
+    window's field.
 
     A small p says that the map contradicts the sums of the reports that it was made of.
     """
@@ -111,7 +113,7 @@ def source_text(one: Density) -> str:
 
 
 def grid_text(one: Density) -> str:
-    """What the cells are, and how large, in a sentence."""
+    """A sentence on the kind and size of the map's cells."""
     grid, level = one.places.grid, one.places.levels[-1]
     wide, high = _cell_size(one)
     return (
@@ -130,7 +132,7 @@ def _cell_size(one: Density) -> tuple[float, float]:
 
 
 def held_text(one: Density) -> str:
-    """What a map of held answers shows, in a sentence; nothing of another."""
+    """A sentence on what a map of held answers shows; "" for other maps."""
     location, unit = one.metric.location, one.metric.period
     if location is None or not location.hold:
         return ""
@@ -142,7 +144,7 @@ def held_text(one: Density) -> str:
 
 
 def promise_text(one: Density) -> str:
-    """What the map shows of places that are held, and what each device was promised."""
+    """Sentences on held places and on what each device was promised."""
     metric = one.metric
     life, once = metric.lifetime_epsilon, metric.epsilon_one
     lasting = metric.params.epsilon_infinity

@@ -1,4 +1,5 @@
-"""The public dictionary: what is collected, by whom, until when, and what it can tell of a person.
+"""The public dictionary of metrics: what is collected, by whom, until when, and what it can tell
+about a person.
 
 One page for people who never saw the code; nothing in it needs a key.
 """
@@ -65,7 +66,7 @@ class DictionaryEntry:
 def entries_of(
     metrics: Iterable[Metric], today: date, associations: Sequence[Association] = ()
 ) -> list[DictionaryEntry]:
-    """What the dictionary says of metrics, by declared name; parts of a location are one entry.
+    """Make the dictionary's entries, one for each declared name and each association.
 
     Associations follow, as entries of their own.
     """
@@ -215,7 +216,7 @@ def _period(metric: Metric) -> str:
 
 
 def odds_text(epsilon: float) -> str:
-    """An epsilon as odds."""
+    """An epsilon in words, as the factor by which odds can change."""
     if math.isinf(epsilon):
         return "no bound"
     return f"epsilon {epsilon:.2f}: odds change at most {factor(epsilon)} times"

@@ -81,7 +81,7 @@ def _word(flag: bool) -> str:
 
 
 def discovery_results(discovery: Discovery) -> dict[str, Any]:
-    """All of it in plain values, with the strings as they are."""
+    """The contents of discovered.json as plain values, with unescaped strings."""
     return {
         "version": _DISCOVERED_VERSION,
         "metric": discovery.metric,
@@ -109,7 +109,7 @@ def discovery_json(discovery: Discovery) -> str:
 
 
 def render_discovery(discovery: Discovery) -> str:
-    """`discovery.html`: one page, self-contained."""
+    """Render `discovery.html`, a page that loads nothing."""
     page = page_template("discovery.html.j2")
     return page.render(
         discovery=discovery,

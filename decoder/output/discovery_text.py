@@ -1,4 +1,4 @@
-"""What a discovery names and could name, in sentences: the same in terminal, files and pages."""
+"""Sentences on what a discovery found and could find, for terminal, files and pages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ BEGINNING = "only its beginning"
 
 
 def shown_string(row: FoundString) -> str:
-    """The text fit to be shown: escaped, at most 80 characters, with dots where there is more.
+    """A found string made safe to show: escaped, cut at 80 characters with dots.
 
-    Bytes of a character that the code cut are written `\\xd8`, so that rows which differ look so.
+    Bytes of a character that the code cut are written `\xd8`, so that rows which differ look so.
     """
     rest = "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(row.rest))
     text = visible(row.string.replace("\\", "\\\\")) + rest
@@ -23,13 +23,15 @@ def shown_string(row: FoundString) -> str:
 
 
 def role(row: FoundString) -> str:
-    """What a row is beside a string that devices chose: in brackets, or nothing."""
+    """A remark in brackets for a row that is the metric's fallback or no-data value, or only a
+    beginning; "" for others."""
     parts = [f"{row.declared} of the metric"] * bool(row.declared) + [BEGINNING] * (not row.whole)
     return f" ({', '.join(parts)})" if parts else ""
 
 
 def statement(discovery: Discovery) -> tuple[str, ...]:
-    """How many strings are named, which shares can be, and what rows are only beginnings."""
+    """Sentences: how many strings are named, which shares can be found, which rows are only
+    beginnings."""
     sentences = (_named(discovery), _reach(discovery), _beginnings(discovery))
     return tuple(sentence for sentence in sentences if sentence)
 

@@ -1,4 +1,4 @@
-"""Outlines of cells as GeoJSON has them (RFC 7946): longitude first, closed, cut at 180 degrees."""
+"""Outlines of cells in GeoJSON's form (RFC 7946): longitude first, closed, cut at 180 degrees."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ _FILTERS = (count, fraction, p_text, percent, points, short)
 
 @cache
 def page_environment(assets: str | None = None, *packages: str) -> Environment:
-    """The templates of `decoder/output/templates` with the filters and functions they use.
+    """A Jinja environment with the templates of `decoder/output/templates`, their filters and
+    functions.
 
     Args:
         assets: URL of the folder where style and scripts are served; None puts them into the page.
@@ -42,7 +43,7 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
 
 
 def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> Template:
-    """A template by the name of its file, for a page with its style and scripts inside.
+    """Load a template for a page that holds its own style and scripts.
 
     packages: as in `page_environment`.  filters: more functions that it may apply, by names
     that no other page gives another meaning.

@@ -44,7 +44,7 @@ def write_joint(table: JointTable, directory: str | Path) -> tuple[Path, ...]:
 
 
 def joint_content(table: JointTable) -> dict[str, Any]:
-    """All of it as plain values (what is not known as null)."""
+    """The contents of results.json for a joint table, as plain values (unknown as null)."""
     test = table.independence
     return {
         "metric": table.metric,

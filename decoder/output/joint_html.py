@@ -20,7 +20,7 @@ EVEN = 0.179  # relative luminance on which black and white contrast alike, 4.58
 
 @dataclass(frozen=True)
 class HeatCell:
-    """One square: place in pixels, colour, text, and what a reader sees who points at it."""
+    """One square of the heat map: place in pixels, colour, text and tooltip."""
 
     x: int
     y: int
@@ -78,7 +78,7 @@ def heat_map(table: JointTable) -> HeatMap:
 
 
 def render_joint(table: JointTable) -> str:
-    """The page as text."""
+    """Render report.html of a joint table."""
     page = page_template("joint.html.j2")
     sides = []
     for side, values in enumerate((table.rows, table.columns)):
@@ -109,7 +109,8 @@ def _largest(table: JointTable, side: int) -> list[int]:
 
 
 def ink(place: float) -> str:
-    """Black or white, whichever is told better from the colour of a place on the scale."""
+    """Black or white text colour, whichever contrasts better with the colour at `place` on the
+    scale."""
     parts = colours(np.array([place]))[0]
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return "#000" if float(linear @ (0.2126, 0.7152, 0.0722)) > EVEN else "#fff"  # WCAG 2.2

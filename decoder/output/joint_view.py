@@ -1,4 +1,4 @@
-"""A joint table as the page of a result shows it, from results.json."""
+"""The view of a joint table on a result's page, from results.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ MOST_SIDE = 20  # values of each side of a heat map
 
 @dataclass(frozen=True)
 class HeatSquare:
-    """A cell of a heat map. strength: 0 to 9, of its share within its row; told: from zero."""
+    """A cell of the heat map. strength: 0 to 9, of its share within its row; told: it differs
+    from zero."""
 
     strength: int
     told: bool
@@ -32,7 +33,7 @@ class Heat:
 
 
 def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-    """What `result_pair.html.j2` is filled with. found: content of results.json."""
+    """The variables of `result_pair.html.j2`. found: content of results.json."""
     cells = [one | {"pair": f"{one['first']}, {one['second']}"} for one in found["cells"]]
     cells.sort(key=lambda one: -one["fitted"])
     return {

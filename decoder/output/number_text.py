@@ -1,4 +1,4 @@
-"""Numbers as people write them, for pages, terminals and pictures."""
+"""Format numbers for people, on pages, terminals and pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def fraction(part: float) -> str:
 
 
 def factor(epsilon: float) -> str:
-    """e^epsilon."""
+    """Format the factor e^epsilon."""
     if epsilon > 13.8:
         return "over a million"
     value = math.exp(epsilon)
@@ -22,7 +22,7 @@ def factor(epsilon: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value."""
+    """Format a p-value."""
     return f"{p:.3f}" if p >= 0.001 else "< 1e-300" if p < 1e-300 else f"{p:.0e}"
 
 
@@ -32,7 +32,7 @@ def count(number: float) -> str:
 
 
 def known(value: float, low: float, high: float) -> str:
-    """A number to the digits that its interval tells: two of the half-width."""
+    """Format a number to two digits of its interval's half-width."""
     half = (high - low) / 2
     if not 0 < half < math.inf:
         return f"{value:,.6g}"
@@ -46,7 +46,7 @@ def interval(low: float, high: float) -> str:
 
 
 def days(first: date | None, last: date | None) -> str:
-    """A window of days; ? where it is not known."""
+    """Format a window of days; ? where it is not known."""
     if first is None or last is None:
         return "?"
     return f"{first}" if first == last else f"{first} to {last}"

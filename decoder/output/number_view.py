@@ -1,4 +1,4 @@
-"""A metric of numbers as the page of a result shows it, from results.json."""
+"""The view of a metric of numbers on a result's page, from results.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 
 
 def number_view(found: dict[str, Any]) -> dict[str, Any]:
-    """What `result_number.html.j2` is filled with. found: content of results.json."""
+    """The variables of `result_number.html.j2`. found: content of results.json."""
     points = [row_of(CurvePoint, one) for one in found["curve"]]
     bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
     return {

@@ -51,7 +51,8 @@ def write_numbers(
 
 
 def numbers_content(decoding: NumberDecoding, series: NumberSeries | None = None) -> dict[str, Any]:
-    """All of it as plain values (NaN and infinity as null)."""
+    """The contents of results.json for a metric of numbers, as plain values (NaN and infinity as
+    null)."""
     content = {
         "metric": decoding.metric,
         "params_id": decoding.params_id,

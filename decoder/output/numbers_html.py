@@ -17,7 +17,7 @@ OF_PERIOD = {
 
 
 def render_numbers(decoding: NumberDecoding, series: NumberSeries | None = None) -> str:
-    """The page as text."""
+    """Render report.html of a metric of numbers."""
     page = page_template("numbers.html.j2", edge=edge_text)
     return page.render(_context(decoding, series))
 

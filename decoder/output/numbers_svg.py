@@ -1,4 +1,4 @@
-"""Geometry of the pictures of numbers: a curve with its intervals, and bars; and their text."""
+"""Geometry and texts of the pictures of numbers: a curve with its intervals, and bars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABEL_WIDTH = 65  # of one edge on an axis, at least
 
 @dataclass(frozen=True)
 class Whisker:
-    """One estimate with its interval; pixels."""
+    """An interval in the picture, in pixels."""
 
     x: float
     y: float
@@ -55,12 +55,12 @@ class Plot:
 
     @property
     def right(self) -> int:
-        """Where the axis ends."""
+        """Right end of the axis, in pixels."""
         return self.width - RIGHT
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it is for phones alone."""
+        """Whether the picture is the one for phones."""
         return self.width < WIDTH
 
 
@@ -109,7 +109,7 @@ def _bins_plot(bins: Sequence[Bin], whole: int) -> Plot:
 
 
 def bin_text(one: Bin) -> str:
-    """A bin as people write it."""
+    """Format a bin for people."""
     if one.lower is None:
         return f"below {edge_text(one.upper or 0.0)}"
     if one.upper is None:
@@ -118,7 +118,8 @@ def bin_text(one: Bin) -> str:
 
 
 def change_text(row: ChangeRow) -> tuple[str, str, str, str]:
-    """What has changed, by how much, and both ends of its interval; shares in per cent points."""
+    """A change in words: what changed, by how much, and both ends of its interval; shares in
+    points."""
     numbers = (row.difference, row.low, row.high)
     if row.of_share:
         change, low, high = (f"{100 * number:+.1f}" for number in numbers)
@@ -129,7 +130,7 @@ def change_text(row: ChangeRow) -> tuple[str, str, str, str]:
 
 
 def edge_text(edge: float) -> str:
-    """An edge as people write it."""
+    """Format an edge for people."""
     return f"{edge:,.6g}"
 
 

@@ -45,7 +45,8 @@ THEMES: dict[str, dict[str, Any]] = {
 
 
 def drawn_shares(one: Density) -> Floats:
-    """What the colours show of each cell: its share of the map, within its interval if told.
+    """The share that each cell's colour stands for, (n,): its map share, moved into its interval
+    if it differs from zero.
 
     So a cell that is told apart from zero is never drawn as if it were empty. Shape (M,).
     """

@@ -1,4 +1,5 @@
-"""Geometry of the pages' pictures. Numbers in, places out; templates/pictures.html.j2 draws them.
+"""Geometry of the pages' pictures: numbers become positions; templates/pictures.html.j2 draws
+them.
 
 Interval plots are placed in per cent of the width, so that they fit any window; plots over time
 have a view box.
@@ -21,7 +22,7 @@ _LONGEST_LABEL = 300  # letters; the page cuts at the width
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: its place, its text, and whether a narrow page leaves it out."""
+    """A tick of an axis: its position, its text, and whether a narrow page leaves it out."""
 
     at: float
     text: str
@@ -174,6 +175,6 @@ def axis_step(largest: float, most: int = 8) -> tuple[float, float]:
 
 
 def tick_text(share: float, step: float) -> str:
-    """A share on an axis as per cent, with the decimals that its step needs."""
+    """Format a share on an axis as per cent, with the decimals that its step needs."""
     decimals = max(0, -math.floor(math.log10(step * 100) + 1e-9))
     return f"{100 * share:.{decimals}f} %"

@@ -13,7 +13,8 @@ MOST = 10_000  # rows of a page
 
 @dataclass(frozen=True)
 class TableQuery:
-    """What of a table is wanted. q: text within the values.  sort: column, "-" first: descending.
+    """The wanted part of a table. q: text within the values. sort: column, "-" first:
+    descending.
 
     all: every row there is, not the detected alone.
     """
@@ -26,16 +27,16 @@ class TableQuery:
 
     @property
     def column(self) -> str:
-        """What is sorted by."""
+        """Name of the column by which rows are sorted."""
         return self.sort.removeprefix("-")
 
     @property
     def descending(self) -> bool:
-        """Whether the largest come first."""
+        """Whether the largest values come first."""
         return self.sort.startswith("-")
 
     def order(self, column: str) -> str:
-        """`aria-sort` of a column."""
+        """The value of `aria-sort` for a column."""
         if column != self.column:
             return "none"
         return "descending" if self.descending else "ascending"
@@ -63,7 +64,7 @@ class TableQuery:
 
 @dataclass(frozen=True)
 class TablePage:
-    """The rows of a page, how many match, and how many there are."""
+    """One page of rows, with the number of matching rows and of all rows."""
 
     rows: Sequence[Any]
     matching: int
@@ -72,7 +73,7 @@ class TablePage:
 
     @property
     def pages(self) -> int:
-        """How many pages the matching rows fill."""
+        """Number of pages that the matching rows fill."""
         return max(1, -(-self.matching // self.query.rows))
 
 

@@ -34,7 +34,7 @@ from rappor_core.aggregate import Aggregate
 
 @dataclass(frozen=True)
 class StepResults:
-    """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
+    """The results of the steps of `decode`, for distinguishable candidates, (G,)."""
 
     observed: Observed
     estimate: Estimate
@@ -140,7 +140,8 @@ def _alike(
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
-    """A decoding that says which cohorts it was made without, and how unlike the others they are.
+    """The decoding with a note of the cohorts that were left out, and the sizes of their
+    residuals.
 
     scores: sizes of the residuals of those cohorts when they took part.
     """
@@ -154,7 +155,8 @@ def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
 
 
 def notes_of(answer: StepResults, options: DecodeOptions) -> NDArray[np.uint8]:
-    """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
+    """Index into `NOTES` for each candidate, (G,): why its interval reaches 0 or does not hold
+    its estimate."""
     shares, printed = answer.estimate.shares, answer.estimate.shrunken
     detected = answer.decision.detected
     reaches = detected & ~(answer.intervals.low > 0)

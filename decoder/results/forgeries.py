@@ -1,4 +1,4 @@
-"""What forged reports could account for, of each value found."""
+"""How many forged reports could explain each value found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AT_ONCE = 128  # candidates
 
 
 class Forged(NamedTuple):
-    """Of each candidate, (G,); NaN where it was not found.
+    """The three `forged` columns, (G,); NaN for candidates that were not found.
 
     whole: smallest part of all reports that, forged, accounts for the whole estimate.  low: for
     what is above the lower end of its interval.  shift: largest change of the estimate, up or

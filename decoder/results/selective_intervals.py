@@ -1,4 +1,4 @@
-"""Which estimate a rule would just have accepted, and the intervals that follow from it."""
+"""The cutoff of the rule as an estimate, and the intervals after selection that follow from it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def crowded_samples(observed: Observed, estimate: Estimate, seed: int) -> Sample
 def found_intervals(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions, samples: Samples | None
 ) -> FoundIntervals:
-    """Intervals of the detected: from samples where there are any, else `selected_intervals`.
+    """Intervals of the detected candidates: from samples where there are any, else
+    `selected_intervals`.
 
     Those from samples, too, hold both shares. They reach 0 where a share of 0 is among the
     explanations of the counts, whatever the test says: the row says so.

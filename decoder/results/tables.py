@@ -1,4 +1,4 @@
-"""`Decoding`: what the decoder found, with everything needed to trust it or not."""
+"""`Decoding`: all results of a decoding, with what is needed to judge them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class CandidateTable:
 
     @property
     def found(self) -> Indices:
-        """The detected, each the first with its bits, largest share first: indices, (D,)."""
+        """Indices of the detected candidates, largest share first, one for each group with the
+        same bits, (D,)."""
         leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
         return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
 
@@ -128,7 +129,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What tells whether the model fits.
+    """Figures that tell whether the model fits the data.
 
     method: of the estimates, `cavity`, `lasso` or `direct` (one bit a value).  shrunk: whether
     `shrunken` is more than the estimate, which needs a list that a prior can be learnt from.
@@ -187,7 +188,7 @@ class Decoding:
 
     @property
     def detected(self) -> tuple[Detected, ...]:
-        """What was found, largest share first; candidates with the same bits are one entry."""
+        """The values found, largest share first; candidates with the same bits are one entry."""
         return tuple(self._detected(int(i)) for i in self.candidates.found)
 
     def to_frame(self) -> Any:
@@ -239,6 +240,6 @@ def join_group(members: Sequence[str], most: int = 5) -> str:
 
 
 def short(value: str, most: int = 80) -> str:
-    """A value for people: a long one is cut, and says so; what would not be seen is escaped."""
+    """Format a value for people: long ones are cut visibly, invisible characters are escaped."""
     cut = value if len(value) <= most else value[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return visible(cut)

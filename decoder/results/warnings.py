@@ -38,7 +38,7 @@ class AlikeValues(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What the warnings are made from.
+    """The figures from which warnings are made.
 
     reports: N_j of all cohorts but those left out as asked.  groups: candidates that set the same
     bits, as lists of values, larger than one.  bound: repetition that the definition allows, 1
@@ -101,7 +101,7 @@ def why_nothing(summary: Summary) -> str:
 
 
 def left_out(cohorts: Sequence[int], summary: Summary) -> str:
-    """Say which cohorts a decoding was made without, and why."""
+    """The sentence that names the cohorts which were left out, and why."""
     named = ", ".join(map(str, cohorts[:10])) + ", ..." * (len(cohorts) > 10)
     one = len(cohorts) == 1
     return (
@@ -115,13 +115,15 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
 
 
 def odd_cohorts(cohort_z: Floats) -> Indices:
-    """Cohorts whose residual is larger than noise; about any of them, a false alarm in 1,000."""
+    """Cohorts whose residual is too large for noise, at a false alarm rate of 1 in 1,000 for any
+    of them."""
     limit = -float(ndtri(COHORT_ALARM / max(len(cohort_z), 1)))
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
 
 
 def percent(share: float) -> str:
-    """A share as people write it: three significant digits at most, 12.3 %, 0.045 %, 0.00012 %."""
+    """Format a share as per cent with at most three significant digits: 12.3 %, 0.045 %, 0.00012
+    %."""
     size = abs(share)
     if size < 5e-12:
         return "0 %"
@@ -132,7 +134,7 @@ def percent(share: float) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of shares as people write it: +5.9 points, -0.12 points."""
+    """Format a difference of shares in points: +5.9 points, -0.12 points."""
     sign = "+" if difference > 0 else ""
     return f"{sign}{percent(difference).removesuffix(' %')} points"
 

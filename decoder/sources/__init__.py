@@ -1,1 +1,1 @@
-"""Where aggregates come from: files, or a collector over HTTP."""
+"""Sources of aggregates: files, or a collector over HTTP."""

@@ -19,13 +19,14 @@ from rappor_core.params import HashFamily
 
 
 class AggregateSource(Protocol):
-    """Where an aggregate comes from; another store is another class."""
+    """The interface of a source of aggregates: files, a collector, google/rappor's tables."""
 
     def read(self) -> Aggregate:
-        """The counts of the whole window. Raises RapporError where there are none."""
+        """Read the counts of the whole window. Raises RapporError where there are none."""
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """The windows of a series, oldest first; `note` is told what is left out.
+        """Yield the aggregates of a series of windows, oldest first; `note` is called with what
+        is left out.
 
         Raises RapporError where there are none.
         """
@@ -44,7 +45,7 @@ class AggregateFiles:
         return sum_of(map(read_aggregate_file, self.paths))
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """A file a window. Raises AggregateError for one that does not say its days."""
+        """Yield each file as a window. Raises AggregateError for one that does not say its days."""
         del note  # of files nothing is left out
         yield from windows_of_files(list(map(read_aggregate_file, self.paths)), each)
 
@@ -63,7 +64,7 @@ class CollectorWindow:
         return fetch_aggregate(self.collector, self.metric, first=self.first, last=self.last)
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """As `windows_of_collector`."""
+        """Ask the collector for a series of windows, as `windows_of_collector`."""
         return windows_of_collector(self.collector, self.metric, each, self.first, self.last, note)
 
 
@@ -76,10 +77,10 @@ class GoogleTables:
     hash_family: HashFamily
 
     def read(self) -> Aggregate:
-        """The counts. Raises CountsError."""
+        """Read params.csv and counts.csv. Raises CountsError."""
         return read_counts(self.counts, read_params(self.params, self.hash_family))
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """Never: the tables do not say their days. Raises DecodeError."""
+        """Raise DecodeError: the tables do not say their days."""
         del each, note
         raise DecodeError(f"{self.counts}: counts.csv names no days; give aggregate files")

@@ -1,4 +1,4 @@
-"""Asking a collector over HTTP. Its problem documents become one line."""
+"""Requests to a collector over HTTP, whose problem documents become one-line errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
 
 
 def read_limited(answer: HTTPResponse, address: str, most: int) -> bytes:
-    """The body of an answer. Raises RemoteError for one of more than `most` bytes, or cut short."""
+    """Read the body of an answer. Raises RemoteError if it is longer than `most` bytes, or cut
+    short."""
     content: bytes = answer.read(most + 1)
     said = answer.headers.get("Content-Length", "")
     if said.isdecimal() and len(content) < min(int(said), most):
@@ -106,7 +107,7 @@ def _add_key(request: urllib.request.Request, key: str) -> None:
 
 
 def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[str, Any]:
-    """As `ask`, and read the answer as a JSON object.
+    """Send a request as `ask` does, and parse the answer as a JSON object.
 
     members: what it must hold. Raises RemoteError, also for another document.
     """
@@ -148,7 +149,7 @@ def fetch_association(
     last: date | None = None,
     key: str | None = None,
 ) -> AssociationAggregate:
-    """That of an association, likewise."""
+    """Fetch the aggregate of an association, as `fetch_aggregate` does for a metric."""
     query = _window(params_id, first, last)
     answer = ask(collector, f"/v1/associations/{name}/aggregate", query=query, key=key)
     try:

@@ -26,7 +26,7 @@ Fetch = Callable[[str, date | None, date | None], Aggregate]
 
 
 class SplitName(StrEnum):
-    """How the window is divided."""
+    """Length of the windows into which the days of a map are divided."""
 
     WHOLE = "whole"
     DAY = "day"
@@ -35,10 +35,11 @@ class SplitName(StrEnum):
 
 
 class LocationSource(Protocol):
-    """Where the aggregates of a location metric come from; another store is another class."""
+    """The interface of a source of a location metric's aggregates: files, or a collector."""
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """Aggregates of every slot and level of a declared name; `note` is told what is left out.
+        """Yield the aggregates of every slot and level of a metric; `note` is called with what
+        is left out.
 
         Raises RapporError where there are none.
         """
@@ -46,12 +47,12 @@ class LocationSource(Protocol):
 
 @dataclass(frozen=True)
 class LocationFiles:
-    """Aggregate files of the sub-metrics; each is a window of its own."""
+    """Aggregate files of a location metric's sub-metrics; each is a window of its own."""
 
     paths: tuple[Path, ...]
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """As LocationSource. Raises DecodeError for a file of another metric."""
+        """Yield the aggregates of the files. Raises DecodeError for a file of another metric."""
         del note  # of files nothing is left out
         return (_read(metric, path) for path in self.paths)
 
@@ -74,7 +75,8 @@ class LocationWindows:
     split: SplitName = SplitName.WHOLE
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """As LocationSource. Raises RemoteError, and DecodeError where nothing is served."""
+        """Yield aggregates from the collector. Raises RemoteError, and DecodeError where nothing
+        is served."""
         listed = ask_json(self.collector, "/v1/metrics", "metrics")["metrics"]
 
         def fetch(name: str, first: date | None, last: date | None) -> Aggregate:

@@ -20,7 +20,7 @@ _NOT_YET = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_day
 
 
 class Each(StrEnum):
-    """Length of a window."""
+    """Length of the windows of a series."""
 
     DAY = "day"
     WEEK = "week"
@@ -43,7 +43,7 @@ def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggreg
 
 
 def sum_of(aggregates: Iterable[Aggregate]) -> Aggregate:
-    """Their sum, in whatever order they come. Raises AggregateError if they do not fit."""
+    """Add up aggregates, in whatever order they come. Raises AggregateError if they do not fit."""
     return reduce(Aggregate.merge, sorted(aggregates, key=_start))
 
 
@@ -55,7 +55,8 @@ def windows_of_collector(
     last: date | None,
     note: Note = quiet,
 ) -> Iterator[Aggregate]:
-    """Ask for each window, oldest first; one without reports is left out.
+    """Ask a collector for each window of a series, oldest first; windows without reports are
+    left out.
 
     first, last: None for the first or the last day that is served.
 

@@ -40,7 +40,8 @@ from rappor_core.aggregate import Aggregate
 
 @dataclass(frozen=True)
 class CandidateChoice:
-    """The list to look for: one of file, numbers, dates and map_file, or else the metric's own.
+    """The analyst's choice of candidates: one of file, numbers, dates and map_file, or the
+    metric's own.
 
     file: of values, with the column of a table.  numbers: first, last and perhaps a step.
     dates: first and last.  map_file: google/rappor's map.csv.  cache: a folder that keeps the bits
@@ -67,7 +68,7 @@ class CandidateChoice:
 
 @dataclass(frozen=True)
 class DecodeJob:
-    """A decoding, or by `each` a series of them.
+    """A request to decode one window, or with `each` a series of windows.
 
     output: the folder of its files.  of: rows and columns of a joint table, as declared if None.
     """
@@ -122,7 +123,7 @@ def run_series(
     note: Note = quiet,
     cancelled: Cancelled = never,
 ) -> Series:
-    """As `run_decode`, for a series of windows of length `each`."""
+    """Decode a series of windows of length `each`, as `run_decode` does a single one."""
     progress = watched(progress, cancelled)
     windows = read_windows(job, each, note, cancelled)
     candidates = _prepared(job, windows[0], progress, note, cancelled)
@@ -135,7 +136,8 @@ def run_series(
 
 
 def read_windows(job: DecodeJob, each: Each, note: Note, cancelled: Cancelled) -> list[Aggregate]:
-    """The windows of a job's source. Raises what it does, and JobCancelledError between two."""
+    """Read the windows of a job's source. Raises its errors, and JobCancelledError between two
+    windows."""
     windows = []
     for window in job.source.windows(each, note):
         windows.append(window)
@@ -159,7 +161,7 @@ def _prepared(
 def chosen_candidates(
     source: Aggregate, choice: CandidateChoice, progress: Progress = silent, note: Note = quiet
 ) -> Candidates:
-    """The list that was chosen, or the metric's own values; `note` is told the column taken.
+    """Load the chosen candidates, or the metric's own values.
 
     Raises CandidatesError, or CacheError for the cache's folder.
     """

@@ -14,7 +14,7 @@ from decoder.sources.aggregates import AggregateSource
 
 @dataclass(frozen=True)
 class DiscoverJob:
-    """A discovery; `output`: the folder of its files."""
+    """A request for a discovery. output: the folder of its files."""
 
     source: AggregateSource
     options: DiscoverOptions = field(default_factory=DiscoverOptions)

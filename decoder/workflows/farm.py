@@ -32,7 +32,7 @@ from rappor_core.errors import RapporError
 
 @dataclass(frozen=True)
 class WindowTask:
-    """One window of one metric. folder: of its files, below that of all."""
+    """The work of decoding one window of one metric. folder: of its files, below that of all."""
 
     aggregate: Aggregate
     candidates: CandidateChoice
@@ -42,7 +42,7 @@ class WindowTask:
 
 @dataclass(frozen=True)
 class WindowResult:
-    """What a worker gives back.
+    """A worker's result for one window.
 
     detected: values found; None of kinds with a decoder of their own.  seconds: of the processor.
     worker: host and process.  files: contents by name.  refused: why there are none.
@@ -64,7 +64,8 @@ def tasks_of_collector(
     options: DecodeOptions,
     note: Note = quiet,
 ) -> Iterator[WindowTask]:
-    """A task for each window of each current metric, up to the last day that is served of it.
+    """Yield a task for each window of each current metric, up to the last served day of each
+    metric.
 
     What is not served is told to `note`.
 
@@ -122,7 +123,8 @@ def _tasks(
 
 
 def decode_window(task: WindowTask) -> WindowResult:
-    """Decode one window, as `rappor decode` does; what is refused is told and ends no other."""
+    """Decode one window as `rappor decode` does; a refused window is reported and does not stop
+    the others."""
     started, worker = process_time(), f"{socket.gethostname()}:{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="rappor-decode-") as folder:
         output = Path(folder) / "files"

@@ -1,4 +1,4 @@
-"""What is printed of a joint table."""
+"""Notes and tables that are printed for a joint table."""
 
 from __future__ import annotations
 

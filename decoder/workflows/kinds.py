@@ -48,7 +48,7 @@ class AnswerTable:
 
 @dataclass(frozen=True)
 class KindAnswer:
-    """What a kind's own decoder found. content: for JSON.  files: those written."""
+    """The result of a kind's own decoder. content: for JSON. files: those written."""
 
     content: dict[str, Any]
     tables: tuple[AnswerTable, ...]
@@ -78,7 +78,7 @@ SERIES_COLUMNS = ("first_day", "last_day", "reports", "string", "proportion", "s
 
 
 class DecoderKind:
-    """How metrics of one kind, whose values are no candidates, are decoded and shown.
+    """The decoder and views of one kind of metric whose values are no candidates.
 
     name: as in `metrics.toml`; jobs and results of it are called so, too.
     title: of a result.  purpose: what a job finds out, in words.
@@ -110,15 +110,16 @@ class DecoderKind:
         raise NotImplementedError(f"kind {self.name!r} has no series")
 
     def summary(self, content: dict[str, Any]) -> dict[str, Any]:
-        """What a list of results keeps of `KindAnswer.content`: with num_reports and warnings."""
+        """A short form of `KindAnswer.content` for lists of results, with num_reports and
+        warnings."""
         return {"num_reports": content["num_reports"], "warnings": content["warnings"]}
 
     def in_list(self, summary: dict[str, Any]) -> str:  # noqa: ARG002
-        """What a list of results says of one, in a few words."""
+        """A few words about a result, for lists of results."""
         return self.title
 
     def view(self, content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-        """What `template` is filled with. content: results.json.  query: of its tables."""
+        """The variables of `template`. content: results.json. query: of its tables."""
         raise NotImplementedError(f"kind {self.name!r} has no page")
 
     def series(self, content: dict[str, Any]) -> KindSeries:
@@ -126,7 +127,7 @@ class DecoderKind:
         raise NotImplementedError(f"kind {self.name!r} has no series")
 
     def series_in_list(self, summary: dict[str, Any]) -> str:
-        """What a list of results says of a series. summary: with its `windows`."""
+        """A few words about a series, for lists of results. summary: with its `windows`."""
         return f"{len(summary['windows'])} windows"
 
 
@@ -145,7 +146,8 @@ def decoder_kind(name: object) -> DecoderKind | None:
 
 
 def register_decoder_kind(kind: DecoderKind) -> None:
-    """Add the decoder of an app's own kind, in every process that decodes or shows it.
+    """Register the decoder of an app's own kind; do so in every process that decodes or shows
+    it.
 
     Raises ParameterError for a name that is taken.
     """
@@ -161,11 +163,11 @@ class FetchedCounts:
     aggregates: tuple[Aggregate, ...]
 
     def read(self) -> Aggregate:
-        """All of it, as one."""
+        """The sum of all windows that were read."""
         return sum_of(self.aggregates)
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:  # noqa: ARG002
-        """The windows, as they were read."""
+        """The windows that were read."""
         return iter(self.aggregates)
 
 

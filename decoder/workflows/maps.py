@@ -60,7 +60,7 @@ class MapJob:
 
 @dataclass(frozen=True)
 class Maps:
-    """What a MapJob found: a map a slot and window, and what is to be drawn on them."""
+    """The result of a MapJob: a map for each slot and window, and the layers to draw on them."""
 
     densities: list[Density]
     groups: Groups

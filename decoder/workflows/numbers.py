@@ -25,7 +25,7 @@ MOST_SUMMED = 20  # quantiles in a summary
 
 
 class Numbers(DecoderKind):
-    """A metric of numbers."""
+    """The decoder of metrics of numbers."""
 
     name = "number"
     title = "Numbers"
@@ -50,7 +50,7 @@ class Numbers(DecoderKind):
         return _answer(job, windows, decode_numbers_over_time(windows, job.options), progress)
 
     def summary(self, content: dict[str, Any]) -> dict[str, Any]:
-        """Its mean and quantiles."""
+        """Mean and quantiles, for lists of results."""
         return {
             "num_reports": content["num_reports"],
             "unit": content["unit"],
@@ -60,15 +60,15 @@ class Numbers(DecoderKind):
         }
 
     def in_list(self, summary: dict[str, Any]) -> str:  # noqa: ARG002
-        """Always the same."""
+        """The fixed words for a result in a list of results."""
         return "curve and quantiles"
 
     def view(self, content: dict[str, Any], query: TableQuery) -> dict[str, Any]:  # noqa: ARG002
-        """Pictures and quantiles; it has no long table."""
+        """The variables of the page: pictures and quantiles."""
         return number_view(content)
 
     def series(self, content: dict[str, Any]) -> KindSeries:
-        """Shares at or above each edge, in every window; the means beside them."""
+        """Shares at or above each edge in every window, with the means."""
         unit = content["unit"]
         return KindSeries(
             windows=[_days(one) | {"reports": one["num_reports"]} for one in content["windows"]],
@@ -82,7 +82,7 @@ class Numbers(DecoderKind):
         )
 
     def series_in_list(self, summary: dict[str, Any]) -> str:  # noqa: ARG002
-        """Always the same."""
+        """The fixed words for a series in a list of results."""
         return "shares at or above each edge"
 
 

@@ -55,7 +55,7 @@ class Pairs(DecoderKind):
         }
 
     def in_list(self, summary: dict[str, Any]) -> str:
-        """How many cells, and what the test says."""
+        """Number of cells, and the outcome of the test of independence."""
         said = "rejected" if summary["independence"]["refuted"] else "not rejected"
         return f"{summary['num_cells']:,} cells; independence {said}"
 

@@ -88,7 +88,8 @@ def fetch_joint(
 
 
 def read_joint(paths: Sequence[Path], of: Names) -> Counts:
-    """The counts in the aggregate file of an association, or the sum of those of a pair metric.
+    """Read the counts of two metrics: from an association's aggregate file, or summed from those
+    of a pair metric.
 
     Raises CountsError, also for files of other metrics, and AggregateError.
     """
@@ -122,7 +123,8 @@ def declared_tables(collector: str) -> list[DeclaredVersion]:
 
 
 def choose_joint(of: Names, declared: Iterable[DeclaredVersion]) -> DeclaredVersion:
-    """What links two metrics, in its newest version. Raises DecodeError for none, or several."""
+    """Choose the association or pair metric of two metrics, in its newest version. Raises
+    DecodeError for none, or several."""
     declared = list(declared)
     found = [one for one in declared if set(one.of) == set(of)]
     best = min((STATES.index(one.state) for one in found), default=None)

@@ -1,4 +1,5 @@
-"""Rows of aggregates: what was uploaded, or read for a job, by the digest of its bytes."""
+"""Database rows of aggregates that were uploaded, or read for a job, keyed by the digest of
+their bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _COLUMNS = [aggregates.c[name] for name in AggregateRow.__slots__]
 
 
 def save_aggregate(connection: Connection, row: AggregateRow, content: bytes, person: str) -> None:
-    """Insert an aggregate unless it is there, and let a person read it."""
+    """Insert an aggregate unless it exists, and let a person read it."""
     if not _is_there(connection, aggregates.c.sha256 == row.sha256):
         values = {name: getattr(row, name) for name in row.__slots__}
         connection.execute(insert(aggregates).values(values | {"content": content}))
@@ -66,7 +67,7 @@ def load_aggregate_content(connection: Connection, sha256: str) -> bytes | None:
 
 
 def aggregate_bytes_of(connection: Connection, person: str) -> int:
-    """How many bytes the aggregates that a person may read hold."""
+    """Number of bytes of the aggregates that a person may read."""
     size = func.coalesce(func.sum(func.length(aggregates.c.content)), 0)
     statement = select(size).join(aggregate_readers)
     return int(

@@ -1,4 +1,4 @@
-"""Aggregates that people upload."""
+"""Rules for aggregates that people upload: who may store and read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
 
 @dataclass(frozen=True, slots=True)
 class Aggregates:
-    """Aggregates by the digest of their bytes. Each call asks for the role."""
+    """Operations on uploaded aggregates, which are known by their digest. Each checks the
+    person's role."""
 
     database: ServiceDatabase
     clock: Clock
@@ -30,7 +31,8 @@ class Aggregates:
     reader: Reader
 
     def upload(self, person: Person, content: bytes) -> AggregateRow:
-        """Store an aggregate file. Raises RoleError, QuotaError, RapporError for no such file."""
+        """Store an aggregate file. Raises RoleError, QuotaError, and RapporError if it is no
+        aggregate file."""
         require(person, Act.ANALYSE)
         row, text = self.reader.read(described, content, self.clock().timestamp())
         with self.database.change() as connection:
@@ -44,13 +46,14 @@ class Aggregates:
         return row
 
     def all(self, person: Person, limit: int = 1000) -> list[AggregateRow]:
-        """What one may decode, newest first, without the counts. Raises RoleError."""
+        """The aggregates that a person may decode, newest first, without the counts. Raises
+        RoleError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             return rows.load_aggregates(connection, visible_aggregates(person), limit)
 
     def get(self, person: Person, sha: str) -> AggregateRow:
-        """One of them. Raises RoleError, NotFoundError."""
+        """The aggregate of a digest, without the counts. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             which = visible_aggregates(person) & (table.c.sha256 == sha)
@@ -63,7 +66,8 @@ class Aggregates:
 
 
 def described(content: bytes | str, at: float) -> tuple[AggregateRow, bytes]:
-    """The row of an aggregate file, and its bytes in the one form that digests are made of.
+    """The row of an aggregate file, and its bytes in the canonical form that digests are made
+    of.
 
     Raises AggregateError, WireFormatError.
     """

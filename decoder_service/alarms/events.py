@@ -1,4 +1,5 @@
-"""What alarms tell: causes found when a window is settled, each told once.
+"""Find the causes for which alarms send a message when a window is complete; each cause is
+stored once.
 
 The event of a cause is inserted in the transaction that settles its window, under a key that is
 unique for the alarm.
@@ -59,7 +60,7 @@ class Rules(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvent:
-    """A cause. values: text of strangers, shown where an alarm says so."""
+    """A cause for a message. values: text of strangers, shown where an alarm says so."""
 
     rule: str
     cause: str
@@ -69,7 +70,7 @@ class AlarmEvent:
 
 @dataclass(frozen=True, slots=True)
 class WindowEvents:
-    """Settles windows and stores what is to be told of them."""
+    """Completes windows of schedules, and stores the messages that their alarms send."""
 
     database: ServiceDatabase
     clock: Clock
@@ -79,7 +80,8 @@ class WindowEvents:
     def settle_done(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
     ) -> WindowRow:
-        """Settle a window whose result is there, unless another process was first."""
+        """Complete a window whose result exists, unless another process was first; store its
+        events."""
         now = replace(window, state=WindowState.DONE, result_id=result_id)
         options, family = spec_of_schedule(schedule).options, Family(schedule.family)
         done = [one for one in earlier if one.state == WindowState.DONE]
@@ -115,7 +117,7 @@ class WindowEvents:
         self._store(connection, schedule, alarms, [finding], window)
 
     def wants_refusals(self) -> bool:
-        """Whether any alarm looks at refused reports."""
+        """Whether any alarm has the rule `refused`."""
         return any(rules.refused is not None for _, _, rules in self._refusals())
 
     def tell_refusals(self, accepted: float, refused: float) -> None:
@@ -287,7 +289,7 @@ def _name(window: WindowRow) -> str:
 
 
 def shown_event(row: EventRow) -> dict[str, Any]:
-    """An event as the owner of its alarm sees it."""
+    """The properties of an event that the owner of its alarm sees."""
     return {
         "id": row.id,
         "alarm": row.alarm_id,

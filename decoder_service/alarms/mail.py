@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9.-]{1,190}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where mail goes out. security: starttls, tls (from the start) or none."""
+    """The outgoing mail server. security: starttls, tls (from the start) or none."""
 
     host: str
     port: int
@@ -54,7 +54,8 @@ def compose(server: MailServer, address: str, body: str, link: str) -> EmailMess
 
 
 def send(server: MailServer, address: str, body: str, link: str) -> None:
-    """Send an event once. Raises RequestError, and UnavailableError where it is not taken."""
+    """Send a message by mail, once. Raises RequestError, and UnavailableError if the server does
+    not take it."""
     check_address(address)
     message = compose(server, address, body, link)
     try:

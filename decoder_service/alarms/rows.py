@@ -1,4 +1,4 @@
-"""Rows of alarms and of what they told. A cause is there once for an alarm."""
+"""Database rows of alarms and of their messages (events). A cause has one event in each alarm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class AlarmRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One cause, told once. body: JSON.  due: when it is tried next.  tries: that were begun."""
+    """The message of an alarm about one cause. body: JSON. due: time of the next try. tries:
+    number that were begun."""
 
     id: str
     alarm_id: str
@@ -67,7 +68,7 @@ def load_alarms(connection: Connection, schedule_ids: Collection[str]) -> list[A
 
 
 def delete_alarm(connection: Connection, schedule_id: str, alarm_id: str) -> bool:
-    """Delete an alarm and what it told; False where there is none."""
+    """Delete an alarm with its events; return False if it does not exist."""
     own = (alarms.c.id == alarm_id) & (alarms.c.schedule_id == schedule_id)
     if connection.execute(select(1).where(own)).first() is None:
         return False
@@ -76,7 +77,7 @@ def delete_alarm(connection: Connection, schedule_id: str, alarm_id: str) -> boo
 
 
 def save_event(connection: Connection, row: EventRow) -> bool:
-    """Insert what is to be told; False where the cause was told, or waits, already."""
+    """Insert an event; return False if the alarm has one of this cause already."""
     known = select(1).where(
         alarm_events.c.alarm_id == row.alarm_id, alarm_events.c.cause == row.cause
     )
@@ -89,14 +90,15 @@ def save_event(connection: Connection, row: EventRow) -> bool:
 
 
 def load_events(connection: Connection, alarm_ids: Collection[str], limit: int) -> list[EventRow]:
-    """What alarms told, newest first."""
+    """The events of some alarms, newest first."""
     statement = select(*_EVENT).where(alarm_events.c.alarm_id.in_(alarm_ids))
     ordered = statement.order_by(alarm_events.c.created.desc(), alarm_events.c.id).limit(limit)
     return [EventRow(*row) for row in connection.execute(ordered)]
 
 
 def take_event(connection: Connection, at: float, until: float) -> tuple[EventRow, AlarmRow] | None:
-    """The event that is due for longest, held until a time; it is due again if nothing is said."""
+    """Take the event that is longest due, and hold it until a time; it is due again if its end
+    is not stored by then."""
     due = (alarm_events.c.state == EventState.WAITING, alarm_events.c.due <= at)
     ordered = select(*_EVENT).where(*due).order_by(alarm_events.c.due, alarm_events.c.id)
     found = connection.execute(ordered.limit(1).with_for_update(skip_locked=True)).first()
@@ -114,7 +116,7 @@ def take_event(connection: Connection, at: float, until: float) -> tuple[EventRo
 def end_event(
     connection: Connection, row: EventRow, state: EventState, at: float, reason: str = ""
 ) -> None:
-    """Store what became of a try. at: when it was sent, or when it is due again."""
+    """Store the outcome of a try. at: when it was sent, or when it is due again."""
     values: dict[str, object] = {"state": state, "reason": reason[:500]}
     values |= {"sent": at} if state is EventState.SENT else {"due": at}
     same = (alarm_events.c.id == row.id, alarm_events.c.state == EventState.WAITING)
@@ -122,6 +124,6 @@ def end_event(
 
 
 def count_events(connection: Connection) -> dict[str, int]:
-    """How many events there are in each state."""
+    """Number of events in each state."""
     statement = select(alarm_events.c.state, func.count()).group_by(alarm_events.c.state)
     return {str(state): int(count) for state, count in connection.execute(statement)}

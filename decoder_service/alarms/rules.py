@@ -1,4 +1,4 @@
-"""Alarms as people set them, and the sending of what they tell.
+"""Rules for people's alarms, and the sending of their messages.
 
 At least once: an event is due again unless its sending was stored. Its id is the same in each try.
 """
@@ -35,7 +35,7 @@ PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the nex
 
 
 class Channel(StrEnum):
-    """How an alarm tells."""
+    """The channels of an alarm: webhook or e-mail."""
 
     WEBHOOK = "webhook"
     EMAIL = "email"
@@ -43,7 +43,8 @@ class Channel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How events leave. mail: None where no mail server is set up.  pages: the service's URL."""
+    """What is needed to send messages. mail: None where no mail server is set up. pages: the
+    service's URL."""
 
     allow_loopback: bool
     mail: MailServer | None
@@ -52,7 +53,7 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """What people may do with the alarms of their schedules."""
+    """Operations on the alarms of a person's schedules. Each checks the person's role."""
 
     database: ServiceDatabase
     clock: Clock
@@ -120,13 +121,13 @@ class Alarms:
             return rows.load_alarms(connection, [schedule_id])
 
     def events(self, person: Person, schedule_id: str, limit: int = 100) -> list[EventRow]:
-        """What its alarms told, newest first. Raises RoleError, NotFoundError."""
+        """The messages of a schedule's alarms, newest first. Raises RoleError, NotFoundError."""
         found = [row.id for row in self.all(person, schedule_id)]
         with self.database.read() as connection:
             return rows.load_events(connection, found, limit)
 
     def delete(self, person: Person, schedule_id: str, alarm_id: str) -> None:
-        """Delete an alarm and what it told. Raises RoleError, NotFoundError."""
+        """Delete an alarm with its events. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             self.schedules.one(connection, person, schedule_id)

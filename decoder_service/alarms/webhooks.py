@@ -72,13 +72,14 @@ def check_target(target: str, *, allow_loopback: bool) -> tuple[str, int]:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Whether a host name means this machine."""
     literal = _literal(host)
     return host == "localhost" or (literal is not None and _innermost(literal).is_loopback)
 
 
 def check_addresses(addresses: list[str], *, allow_loopback: bool) -> str:
-    """The first of the addresses, if all of them are public. Raises RequestError."""
+    """Require that all addresses of a host are public, and return the first. Raises
+    RequestError."""
     for text in addresses:
         innermost = _innermost(text)
         if innermost.is_loopback and allow_loopback:
@@ -149,7 +150,7 @@ def post(
     allow_loopback: bool,
     resolver: Resolve = resolve,
 ) -> None:
-    """Send an event once.
+    """Send a message to a webhook, once.
 
     Args:
         target: URL of the webhook.

@@ -27,7 +27,7 @@ _UNREAD = "not all of what is collected can be shown: {}"
 
 
 class Dictionary:
-    """What the page says of what is declared: worked out once for a day, as anyone may ask."""
+    """The content of the dictionary page, computed once a day, since anyone may ask for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,1 +1,1 @@
-"""Jobs: what one is to do, its checks before it is queued, its rows and its pages."""
+"""Jobs: their specification, checks before they are queued, rows, routes and pages."""

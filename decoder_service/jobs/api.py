@@ -61,7 +61,7 @@ def cancel(request: Request, person: Me, job_id: str) -> dict[str, Any]:
 
 
 def shown_job(row: JobRow) -> dict[str, Any]:
-    """A job as its owner sees it; who holds it is not shown."""
+    """The properties of a job that its owner sees; the worker that holds it is not among them."""
     times = {name: getattr(row, name) for name in ("created", "started", "ended")}
     return {
         "id": row.id,

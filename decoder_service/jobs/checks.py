@@ -1,4 +1,5 @@
-"""What is wrong with a job before its counts are read, so that none need fail of it."""
+"""Checks of a job before its counts are read, so that no job fails for a reason that is known
+before."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ Known = Sequence[KnownCounts]
 
 
 def check_job(spec: JobSpec, counts: Sequence[Known | None], *, scheduled: bool = False) -> None:
-    """That a job can succeed, as far as that is known before its counts are read.
+    """Raise RequestError if a job cannot succeed, as far as that is known before its counts are
+    read.
 
     Args:
         spec: what is wanted; of a schedule that of every window.
@@ -207,7 +209,8 @@ def check_candidates(candidates: CandidateSpec) -> None:
 def counts_of_source(
     metrics: Metrics, spec: JobSpec, source: CountSource, *, fresh: bool = False
 ) -> Known | None:
-    """What is known of the window of a collector; None for another source.
+    """The known properties of the counts that a job asks of the collector; None for another
+    source.
 
     Args:
         metrics: asked, in a time that no transaction waits for.
@@ -312,7 +315,7 @@ def _by_cells(kind: str, metric_kind: str | None) -> bool:
 
 
 def unknown_metric(name: str, others: list[str]) -> str:
-    """What is said of a metric that the collector has not."""
+    """The sentence that the collector has no metric of this name, with the names that it has."""
     named = ", ".join(ascii(one) for one in others[:_MOST_NAMED]) or "none yet"
     more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
     return f"the collector has no metric {name!a}; it has {named}{more}"

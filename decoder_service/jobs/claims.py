@@ -1,4 +1,4 @@
-"""How workers take jobs, keep them and end them.
+"""Statements by which workers take jobs, renew their leases and end them.
 
 A held job has a token, an attempt and a lease. Every change names token and attempt, so that a
 worker that comes late changes nothing of a job that another one took. Leases are by the clock of
@@ -23,14 +23,14 @@ _LEAST = 1e-6  # seconds from one start to the next
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Who holds a job: named in every change of it."""
+    """A worker's claim on a job, named in every change of the job."""
 
     job_id: str
     token: str
     attempt: int
 
     def where(self) -> ColumnElement[bool]:
-        """The job, as long as it is held."""
+        """The SQL condition that the job is still held under this claim."""
         return (
             (jobs.c.id == self.job_id)
             & (jobs.c.token == self.token)
@@ -40,7 +40,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker process. `seen`: its last sign of life."""
+    """A worker process. `seen`: time of its last sign of life."""
 
     id: str
     host: str
@@ -113,14 +113,14 @@ def _next(most: int) -> Any:
 
 
 def load_held(connection: Connection, hold: Hold) -> JobRow | None:
-    """The job as long as it is held."""
+    """The job of a claim, or None if the claim is over."""
     statement = select(*COLUMNS).join(people, people.c.id == jobs.c.owner).where(hold.where())
     row = connection.execute(statement).first()
     return None if row is None else JobRow(*row)
 
 
 def states_of(connection: Connection, holds: Collection[Hold]) -> dict[Hold, JobState]:
-    """The states of the jobs that are still held by these holds."""
+    """The states of the jobs whose claims still hold."""
     columns = (jobs.c.id, jobs.c.token, jobs.c.attempt, jobs.c.state)
     statement = select(*columns).where(jobs.c.id.in_([hold.job_id for hold in holds]))
     found = {Hold(*row[:3]): JobState(row[3]) for row in connection.execute(statement) if row[1]}
@@ -128,20 +128,21 @@ def states_of(connection: Connection, holds: Collection[Hold]) -> dict[Hold, Job
 
 
 def renew(connection: Connection, hold: Hold, lease: float) -> bool:
-    """Prolong a lease; False where the job is no more held, so that its work must stop."""
+    """Extend the lease of a claim; return False if the claim is over, so that the work must
+    stop."""
     held = hold.where() & jobs.c.state.in_(HELD)
     values = {"lease": now(connection) + lease}
     return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
 
 
 def name_metric(connection: Connection, hold: Hold, metric: str) -> None:
-    """Store which metric a job is of: of files and uploads that is known when they are read."""
+    """Store the metric of a job, which for files and uploads is known only when they are read."""
     values = {"metric": metric}
     connection.execute(update(jobs).where(hold.where()).values(values))
 
 
 def tell(connection: Connection, hold: Hold, stage: str, done: int, total: int) -> bool:
-    """Store progress."""
+    """Store a job's progress; return False if the claim is over."""
     values = {"stage": _storable(stage)[:100], "done": done, "total": total}
     held = hold.where() & (jobs.c.state == JobState.RUNNING)
     return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
@@ -173,7 +174,7 @@ def _storable(text: str) -> str:
 
 
 def give_back(connection: Connection, hold: Hold) -> bool:
-    """Queue a job again, without counting the attempt: its worker shuts down."""
+    """Queue a job again without counting the attempt, since its worker shuts down."""
     values: dict[str, Any] = {
         "state": JobState.QUEUED,
         "stage": "",
@@ -186,7 +187,8 @@ def give_back(connection: Connection, hold: Hold) -> bool:
 
 
 def take_over(connection: Connection) -> int:
-    """Settle the jobs whose lease is over: their workers are dead. How many there were.
+    """End or queue again the jobs whose lease is over, since their workers are dead. Return
+    their number.
 
     Cancelling ones are cancelled, others are queued again or, with no attempt left, abandoned.
     """
@@ -197,7 +199,8 @@ def take_over(connection: Connection) -> int:
 
 
 def try_again(connection: Connection, hold: Hold, reason: str) -> int:
-    """Settle a job, likewise, whose process was lost while its worker lives. 1, or 0 if not held.
+    """Queue a job again, or abandon it, whose process was lost while its worker lives. Return 1,
+    or 0 if not held.
 
     reason: of a job with no attempt left.
     """
@@ -248,7 +251,7 @@ def forget_silent_workers(connection: Connection, seconds: float) -> None:
 
 
 def live_workers(connection: Connection, seconds: float) -> list[WorkerRow]:
-    """The workers that were seen within so many seconds."""
+    """The workers that gave a sign of life within the last `seconds`."""
     columns = [workers.c[name] for name in WorkerRow.__slots__]
     recent = workers.c.seen >= now(connection) - seconds
     return [WorkerRow(*row) for row in connection.execute(select(*columns).where(recent))]

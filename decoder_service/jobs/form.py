@@ -38,7 +38,7 @@ _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
 def spec_of_form(kind: str, form: Posted) -> JobSpec:
-    """What was chosen, as a job. Raises RequestError in words."""
+    """Make a job specification from a submitted form. Raises RequestError in words."""
     given: dict[str, Any] = {"kind": kind, "source": _source(form, "")}
     if kind == JobKind.COMPARE:
         given["before"] = _source(form, "before_")
@@ -58,7 +58,7 @@ def spec_of_form(kind: str, form: Posted) -> JobSpec:
 
 
 def in_labels(parse: Callable[[], Known]) -> Known:
-    """What was parsed. Raises RequestError under the labels of the form."""
+    """Call a parser of the form, and raise its RequestError under the labels of the form."""
     try:
         return parse()
     except RequestError as error:

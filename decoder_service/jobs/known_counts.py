@@ -1,4 +1,5 @@
-"""What is known of the counts that a job names before anybody reads them."""
+"""Properties of the counts that a job names, as far as they are known before the counts are
+read."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class KnownCounts:
 
 
 def counts_of_row(row: AggregateRow) -> KnownCounts:
-    """Those of an uploaded aggregate."""
+    """The known properties of an uploaded aggregate."""
     first, last = (None if day is None else date.fromisoformat(day)
                    for day in (row.first_day, row.last_day))  # fmt: skip
     return KnownCounts(
@@ -43,7 +44,8 @@ def counts_of_row(row: AggregateRow) -> KnownCounts:
 
 
 def counts_of_version(listed: Mapping[str, Any]) -> KnownCounts:
-    """Those of a version of a metric as the collector lists it, with the days that it serves."""
+    """The known properties of a metric's version as the collector lists it, with its served
+    days."""
     definition, served = listed["definition"], listed["served"] or {}
     first, last = (date.fromisoformat(served[name]) if name in served else None
                    for name in ("first_day", "last_day"))  # fmt: skip
@@ -78,7 +80,8 @@ def shape_of(
 
 
 def sum_of_known(counts: Sequence[KnownCounts], way_out: str) -> KnownCounts:
-    """What is known of their sum. Raises RequestError, with a way out, if they cannot be added."""
+    """The known properties of the sum of several counts. Raises RequestError, with a remedy, if
+    they cannot be added."""
     try:
         return reduce(_added, sorted(counts, key=lambda one: one.first_day or date.min))
     except AggregateError as error:
@@ -96,7 +99,7 @@ def _added(one: KnownCounts, other: KnownCounts) -> KnownCounts:
 
 
 def days_held(version: Mapping[str, Any], last: date | None) -> str:
-    """What the collector has of a metric that is not served, and how it comes to be.
+    """A sentence on which days of a metric the collector has, and when they will be served.
 
     version: as the collector lists it.  last: of the window that is waited for, None if none is.
     """

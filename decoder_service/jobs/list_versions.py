@@ -1,4 +1,4 @@
-"""Fixes the versions of the lists that a specification names, so that its meaning stays."""
+"""Fix the versions of the lists that a specification names, so that its meaning does not change."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Pinned:
 
     @property
     def digests(self) -> tuple[str | None, ...]:
-        """As part of what a specification asks; without weights as it was before there were any."""
+        """Digests of the lists' versions, as they enter the digest of a specification."""
         return (self.candidates,) if self.weights is None else (self.candidates, self.weights)
 
 
 def pinned_lists(connection: Connection, person: Person, spec: JobSpec) -> Pinned:
-    """A specification with the versions that its lists have now.
+    """A specification together with the versions that its lists have now.
 
     Raises NotFoundError for a list that is not there for this person, RequestError for one of
     another kind.

@@ -1,4 +1,4 @@
-"""Jobs: start one with a form, watch it, cancel it."""
+"""Pages of jobs: start one with a form, watch it, cancel it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
 
 @router.get("/jobs/new")
 def new(request: Request, person: Reader, kind: str = "decode", metric: str = "") -> Response:
-    """The form."""
+    """The page with the form for a new job."""
     require(person, Act.ANALYSE)
     given = {name: request.query_params.getlist(name) for name in request.query_params}
     given = {"metric": [metric], **given}
@@ -110,7 +110,7 @@ def submit(request: Request, person: Reader, form: Form) -> Response:
 
 @router.get("/jobs/{job_id}")
 def one(request: Request, person: Reader, job_id: str) -> Response:
-    """A job: state, progress, how it ended."""
+    """The page of a job: state, progress, outcome."""
     service = service_of(request)
     row = service.jobs.get(person, job_id)
     return render(
@@ -128,14 +128,14 @@ def one(request: Request, person: Reader, job_id: str) -> Response:
 
 @router.post("/jobs/{job_id}/cancel")
 def cancel(request: Request, person: Reader, job_id: str, form: Form) -> Response:
-    """Ask for its end."""
+    """Cancel a job."""
     del form
     service_of(request).jobs.cancel(person, job_id)
     return redirect(f"/jobs/{job_id}")
 
 
 def said(spec: dict[str, Any]) -> dict[str, Any]:
-    """What a specification says, without what it leaves open."""
+    """A specification without the parts that it leaves open, for display."""
     known = {name: said(value) if isinstance(value, dict) else value
              for name, value in spec.items()}  # fmt: skip
     foreign = foreign_fields(spec["kind"]) if "kind" in spec else frozenset()
@@ -163,7 +163,7 @@ def _words(value: Any) -> str:
 
 
 def percent_done(row: JobRow) -> int | None:
-    """How much of the stage is done; None where that is not known."""
+    """Progress of the present stage in per cent; None where it is not known."""
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 

@@ -1,4 +1,5 @@
-"""Rows of jobs, and how people see and change them. What workers do is in `store.claims`."""
+"""Database rows of jobs, as people see and change them. Statements of workers are in
+`jobs.claims`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from decoder_service.shell.models import jobs, people
 
 
 class JobState(StrEnum):
-    """Of a job. The first three are live."""
+    """The states of a job. The first three are live."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -98,19 +99,19 @@ def live_twin(connection: Connection, owner: str, digest: str, check_key: str) -
 
 
 def count_live(connection: Connection, owner: str) -> int:
-    """How many jobs of a person are queued or held."""
+    """Number of a person's jobs that wait or run."""
     statement = select(func.count()).where(jobs.c.owner == owner, jobs.c.state.in_(LIVE))
     return int(connection.execute(statement).scalar_one())
 
 
 def count_states(connection: Connection) -> dict[str, int]:
-    """How many jobs there are in each state."""
+    """Number of jobs in each state."""
     statement = select(jobs.c.state, func.count()).group_by(jobs.c.state)
     return {str(state): int(count) for state, count in connection.execute(statement)}
 
 
 def cancel_job(connection: Connection, job_id: str, at: float) -> JobState | None:
-    """Ask for the end of a job: one that waits ends at once, one that runs is `cancelling`.
+    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`.
 
     Returns the state after it, None for a job that was over.
     """
@@ -131,7 +132,7 @@ def delete_old_jobs(connection: Connection, before: float) -> int:
 
 
 def job_ages(connection: Connection, at: float) -> tuple[float, float]:
-    """Seconds that a job waits, and that one runs, at most; 0 where there is none."""
+    """The longest time that a job waits, and that one runs, in seconds; 0 where there is none."""
     waits = select(func.min(jobs.c.created)).where(jobs.c.state == JobState.QUEUED)
     runs = select(func.min(jobs.c.started)).where(jobs.c.state.in_(HELD))
     first, started = connection.execute(waits).scalar(), connection.execute(runs).scalar()

@@ -1,4 +1,4 @@
-"""Jobs as people see them: asked for, looked at, cancelled."""
+"""Rules for people's jobs: submit, look at, cancel."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_SHOWN = 1000
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What a job may take, and what a person may have."""
+    """Limits on what a job may use, and on how many jobs a person may have."""
 
     attempts: int
     of_person: PersonLimits
@@ -55,7 +55,7 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What people may do with jobs. Each call asks for the role, and sees what it may."""
+    """Operations on jobs. Each checks the person's role, and shows only what the person may see."""
 
     database: ServiceDatabase
     clock: Clock
@@ -92,7 +92,7 @@ class Jobs:
         priority: int = 0,
         served: Sequence[Known | None] | None = None,
     ) -> JobRow:
-        """As `submit`, in a transaction that does more. Raises as `submit`.
+        """Queue a job as `submit` does, within a transaction of the caller.
 
         served: what is known of the collector's window of each source, None where that is nothing.
         """
@@ -148,7 +148,7 @@ class Jobs:
             return self._visible(connection, person, job_id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
-        """Ask for the end of a job; one that is over stays as it is. Raises as `get`."""
+        """Cancel a job; one that has ended stays as it is. Raises as `get`."""
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             self._visible(connection, person, job_id)
@@ -165,7 +165,7 @@ class Jobs:
         return found[0]
 
     def pinned(self, connection: Connection, person: Person, spec: JobSpec) -> Pinned:
-        """The specification with the numbers of its lists' versions, and their digests.
+        """A specification with the versions of its lists fixed, and their digests.
 
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
         for a list of another kind.

@@ -156,17 +156,17 @@ async def upload(request: Request, person: Me) -> dict[str, Any]:
 
 
 def shown_list(row: ListRow) -> dict[str, Any]:
-    """A list as it may be seen."""
+    """The public properties of a list."""
     shown = asdict(row) | {"owner": row.owner_name, "created": text_of(row.created)}
     del shown["owner_name"]
     return shown | {"changed": text_of(row.changed)}
 
 
 def shown_version(row: ListVersionRow) -> dict[str, Any]:
-    """A version as it may be seen."""
+    """The public properties of a list's version."""
     return asdict(row) | {"created": text_of(row.created)}
 
 
 def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
-    """An aggregate without its counts."""
+    """The public properties of an aggregate, without its counts."""
     return asdict(row) | {"created": text_of(row.created)}

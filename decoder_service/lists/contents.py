@@ -1,4 +1,5 @@
-"""A file that a person sends as the content of a list: read, checked, in its one form."""
+"""Read and check a file that a person sends as the content of a list, and bring it into
+canonical form."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Read = TypeVar("Read")
 
 
 def file_name(kind: str, list_id: str, number: int | None) -> str:
-    """Of a version that is downloaded, as a command line names it."""
+    """File name of a downloaded version, as the shown command line names it."""
     if kind == ListKind.WEIGHTS:
         return f"weights-{list_id}-{number}.csv"
     return f"list-{list_id}-{number}.txt"

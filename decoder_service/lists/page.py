@@ -52,7 +52,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
 @router.post("/lists/aggregates")
 @takes_file
 def upload(request: Request, person: Reader, form: Form) -> Response:
-    """Store an aggregate file."""
+    """Store an uploaded aggregate file."""
     if "file" not in form.files:
         raise RequestError("no file was chosen; rappor aggregate METRIC -o FILE makes one")
     service_of(request).aggregates.upload(person, form.files["file"][1])
@@ -61,7 +61,7 @@ def upload(request: Request, person: Reader, form: Form) -> Response:
 
 @router.get("/lists/{list_id}")
 def one(request: Request, person: Reader, list_id: str) -> Response:
-    """A list and its versions."""
+    """The page of a list and its versions."""
     row, versions = service_of(request).lists.get(person, list_id)
     own = row.owner == person.id or person.is_admin
     return render(
@@ -78,7 +78,7 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
 @router.post("/lists/{list_id}/versions")
 @takes_file
 def add_version(request: Request, person: Reader, list_id: str, form: Form) -> Response:
-    """Store a new version."""
+    """Store a new version of a list."""
     content, suffix = _values(form)
     column = form.text("column") or None
     service_of(request).lists.add_version(person, list_id, content, suffix=suffix, column=column)
@@ -87,14 +87,14 @@ def add_version(request: Request, person: Reader, list_id: str, form: Form) -> R
 
 @router.post("/lists/{list_id}/share")
 def share(request: Request, person: Reader, list_id: str, form: Form) -> Response:
-    """Show it to other analysts, or to oneself alone."""
+    """Share a list with other analysts, or stop sharing it."""
     service_of(request).lists.share(person, list_id, bool(form.text("shared")))
     return redirect(f"/lists/{list_id}")
 
 
 @router.post("/lists/{list_id}/delete")
 def delete(request: Request, person: Reader, list_id: str, form: Form) -> Response:
-    """Delete it, once that was confirmed."""
+    """Delete a list, once that was confirmed."""
     if not form.text("sure"):
         raise RequestError("tick the box beside Delete: the values are gone for good")
     service_of(request).lists.delete(person, list_id)

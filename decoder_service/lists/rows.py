@@ -22,7 +22,7 @@ class ListKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """A list and its latest version. `owner`: id of a person; `owner_name`: for people.
+    """A list with its latest version. `owner`: id of a person; `owner_name`: for people.
 
     entries: distinct values.  size: bytes.  kind: what it holds.
     """
@@ -73,7 +73,7 @@ def save_version(connection: Connection, row: ListVersionRow, content: bytes) ->
 
 
 def set_visibility(connection: Connection, list_id: str, visibility: str) -> None:
-    """Share a list, or take it back."""
+    """Share a list with other analysts, or stop sharing it."""
     connection.execute(update(lists).where(lists.c.id == list_id).values(visibility=visibility))
 
 
@@ -131,7 +131,7 @@ def load_content(connection: Connection, sha256: str) -> bytes | None:
 
 
 def bytes_of_owner(connection: Connection, owner: str) -> int:
-    """How many bytes the versions of a person's lists hold."""
+    """Number of bytes of the versions of a person's lists."""
     statement = select(func.coalesce(func.sum(list_versions.c.size), 0)).join(lists)
     return int(connection.execute(statement.where(lists.c.owner == owner)).scalar_one())
 

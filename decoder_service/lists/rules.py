@@ -30,7 +30,8 @@ MAX_SOURCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """What people may do with lists. Each call asks for the role, and sees what it may."""
+    """Operations on lists. Each checks the person's role, and shows only what the person may
+    see."""
 
     database: ServiceDatabase
     clock: Clock
@@ -156,7 +157,7 @@ class Lists:
             return saved
 
     def share(self, person: Person, list_id: str, shared: bool) -> None:
-        """Show an own list to other analysts, or to oneself alone. Raises as `get`."""
+        """Share an own list with other analysts, or stop sharing it. Raises as `get`."""
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             self._own(connection, person, list_id)

@@ -1,4 +1,4 @@
-"""What the service asks of the collector, with the key of its settings."""
+"""Requests of the service to the collector, with the key of its settings."""
 
 from __future__ import annotations
 

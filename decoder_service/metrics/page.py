@@ -1,4 +1,4 @@
-"""The metrics, with search and health, and one metric over its windows."""
+"""Pages of metrics: the list with search and state, and one metric over its windows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ router = new_router()
 
 @dataclass(frozen=True)
 class Health:
-    """A declared metric: what the collector says of it, all slots and versions together.
+    """The state of a declared metric at the collector, over all its slots and versions.
 
     closed_through: the last day that is closed in all of them.  results: how many one may see.
     job_kind: of the jobs that decode it.  has_series: whether that is its kind's own decoder, and
@@ -82,7 +82,7 @@ def index(request: Request, person: Reader, q: str = "") -> Response:
 
 @router.get("/metrics/{name}")
 def one(request: Request, person: Reader, name: str) -> Response:
-    """A metric: its versions apart, each with its shares over time and its reports."""
+    """The page of a metric: for each version its shares over time and its reports."""
     service = service_of(request)
     found = service.metrics.all(person)
     views = [view for view in found.metrics if view.name.partition("/")[0] == name]
@@ -217,5 +217,5 @@ def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> I
 
 
 def name_of(first: str | None, last: str | None) -> str:
-    """A window in words."""
+    """A window of days as text."""
     return "?" if not first else first if first == last else f"{first} to {last}"

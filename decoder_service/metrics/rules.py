@@ -1,4 +1,4 @@
-"""The metrics: what the collector declares, and which results there are."""
+"""The metrics that the collector declares, with the results that exist for each."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class MetricView:
 
 @dataclass(frozen=True, slots=True)
 class MetricViews:
-    """All of them; `problem`: why the collector's part is missing or old, or ""."""
+    """All metrics; `problem`: why the collector's part is missing or old, or ""."""
 
     metrics: list[MetricView]
     problem: str
@@ -72,7 +72,8 @@ class MetricViews:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredMetrics:
-    """What reports are taken of now: definitions.  problem: why there may be fewer, or ""."""
+    """The definitions of the metrics that are collected now. problem: why some may be missing,
+    or ""."""
 
     metrics: list[dict[str, Any]]
     associations: list[dict[str, Any]]
@@ -120,7 +121,8 @@ class Metrics:
         return MetricViews(sorted(views, key=lambda view: view.name), problem)
 
     def public(self) -> DeclaredMetrics:
-        """What is collected now, for everyone. Of a collector that fails no address is told."""
+        """The metrics that are collected now, for everyone; errors name no address of the
+        collector."""
         listed, problem = self._listed()
         told = "the collector does not answer now, so this may be old or not all" if problem else ""
         if not told and self._memory.linked_problem:
@@ -131,7 +133,7 @@ class Metrics:
     def versions_of(
         self, name: str, *, of_places: bool = False, fresh: bool = False
     ) -> tuple[list[dict[str, Any]], list[str], str]:
-        """Versions of a metric as the collector lists them, or none.
+        """The versions of a metric as the collector lists them.
 
         of_places: `name` is that of a whole location, of all its slots and levels.  fresh: whether
         the collector is asked now, as it is of a metric that it has not; not twice in a second.
@@ -213,7 +215,7 @@ class Metrics:
 
 
 def checked(listed: Any) -> list[dict[str, Any]]:
-    """What a collector lists, if it is such a list. Raises RemoteError."""
+    """Check that a collector's answer is a list of metrics, and return it. Raises RemoteError."""
     rows = _rows(listed, _ROW)
     for row in rows:
         waiting, served = row["waiting"] or {}, row["served"] or {}
@@ -230,7 +232,8 @@ def checked(listed: Any) -> list[dict[str, Any]]:
 
 
 def checked_associations(listed: Any) -> list[dict[str, Any]]:
-    """The same of associations. Raises RemoteError."""
+    """Check that a collector's answer is a list of associations, and return it. Raises
+    RemoteError."""
     return _rows(listed, _LINKED)
 
 

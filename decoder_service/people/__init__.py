@@ -1,1 +1,1 @@
-"""Who may do what: keys, sessions, an identity provider, quotas, the audit log."""
+"""People and their rights: keys, sessions, an identity provider, quotas, the audit log."""

@@ -47,7 +47,7 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key as it is shown, once. `text` is secret; everything else is not."""
+    """A new key, whose text is shown once. `text` is secret; everything else is not."""
 
     key_id: str
     name: str
@@ -58,7 +58,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who is asking, and what was done."""
+    """Identifies people by keys and sessions, and keeps the audit log."""
 
     database: ServiceDatabase
     clock: Clock
@@ -97,7 +97,8 @@ class Access:
             return person, self._session(connection, person, {})
 
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
-        """A session for who a provider says it is; the person is made with the first one.
+        """Make a session for a person whom the identity provider identified; the first sign-in
+        creates the person.
 
         Sessions of another role, which the provider gave before, end.
 
@@ -162,13 +163,14 @@ class Access:
         return token
 
     def sign_out(self, person: Person, token: str) -> None:
-        """End a session."""
+        """End a person's session."""
         with self.database.change() as connection:
             rows.end_session(connection, hash_secret(token))
             self.note(connection, person, "sign-out")
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
-        """Make a key of a person, who is made with the first one; only here is it seen whole.
+        """Make a key for a person, who is created with the first one. The key's text is returned
+        here and never again.
 
         Raises RoleError, RequestError.
         """
@@ -190,7 +192,7 @@ class Access:
         return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
 
     def list_identities(self, person: Person) -> list[IdentityRow]:
-        """Who signs in through the provider. Raises RoleError."""
+        """The people who sign in through the identity provider. Raises RoleError."""
         require(person, Act.ADMINISTER)
         with self.database.read() as connection:
             return load_identities(connection)
@@ -210,11 +212,12 @@ class Access:
             self.note(connection, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, connection: Connection, person_id: str) -> Person | None:
-        """A person with the highest role that holds while they are away; None without one."""
+        """A person with the highest role that holds in their absence; None without one."""
         return person_of_id(connection, person_id, self._now() - self.role_seconds)
 
     def check_holds(self, connection: Connection, person: Person) -> None:
-        """That the key or identity of who asks still holds, in the transaction of an act.
+        """Raise AuthenticationError if the asker's key or identity was revoked since the request
+        came; for use in a transaction.
 
         Raises AuthenticationError where it was revoked since the request came.
         """
@@ -236,7 +239,7 @@ class Access:
             return rows.load_keys(connection)
 
     def revoke_key(self, person: Person, key_id: str) -> None:
-        """Make a key worthless, and end its sessions. Raises RoleError, NotFoundError."""
+        """Revoke a key for good, and end its sessions. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
         with self.database.change() as connection:
             if not rows.revoke_key(connection, key_id, self._now()):
@@ -280,7 +283,7 @@ def person_of_id(connection: Connection, person_id: str, since: float) -> Person
 
 
 def shown_key(row: KeyRow) -> dict[str, Any]:
-    """A key as it may be listed."""
+    """The public properties of a key, for a list of keys."""
     return {
         "key_id": row.key_id,
         "name": row.name,

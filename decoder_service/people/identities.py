@@ -12,7 +12,8 @@ from decoder_service.shell.models import identities, people
 
 @dataclass(frozen=True, slots=True)
 class IdentityRow:
-    """A person as a provider knows them. `name`: of the person.  role, seen: of the last sign-in.
+    """A person as an identity provider knows them. `name`: of the person. role, seen: of the
+    last sign-in.
 
     revoked: since when an admin keeps them out, or None.
     """
@@ -34,7 +35,7 @@ _COLUMNS = [*(identities.c[name] for name in _OWN), people.c.name]
 def load_identities(
     connection: Connection, which: ColumnElement[bool] | None = None
 ) -> list[IdentityRow]:
-    """People, those kept out too, by name."""
+    """The people of the identity provider, those kept out too, by name."""
     statement = select(*_COLUMNS).join(people, people.c.id == identities.c.person_id)
     wanted = true() if which is None else which
     rows = connection.execute(statement.where(wanted).order_by(people.c.name))
@@ -42,18 +43,18 @@ def load_identities(
 
 
 def identity_of(connection: Connection, issuer: str, subject: str) -> IdentityRow | None:
-    """One of them."""
+    """The identity with this issuer and subject, or None."""
     which = (identities.c.issuer == issuer) & (identities.c.subject == subject)
     return next(iter(load_identities(connection, which)), None)
 
 
 def save_identity(connection: Connection, row: IdentityRow) -> None:
-    """Insert one, of a person who is there."""
+    """Insert an identity of a person who exists."""
     connection.execute(insert(identities).values({name: getattr(row, name) for name in _OWN}))
 
 
 def see_identity(connection: Connection, row: IdentityRow, role: str, at: float) -> None:
-    """Note a sign-in."""
+    """Store the role and time of a sign-in."""
     which = (identities.c.issuer == row.issuer) & (identities.c.subject == row.subject)
     connection.execute(update(identities).where(which).values(role=role, seen=at))
 

@@ -26,7 +26,7 @@ def keys(request: Request, person: Reader) -> Response:
 
 @router.post("/keys")
 def create(request: Request, person: Reader, form: Form) -> Response:
-    """Make a key; only this page shows it whole."""
+    """Make a key; only this page shows its text."""
     role = form.text("role")
     if role not in set(Role):
         raise RequestError(f"role {role[:20]!a} is not one of {', '.join(Role)}")
@@ -37,7 +37,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
 
 @router.post("/keys/{key_id}/revoke")
 def revoke(request: Request, person: Reader, key_id: str, form: Form) -> Response:
-    """Make a key worthless."""
+    """Revoke a key."""
     if not form.text("sure"):
         raise RequestError("tick the box beside Revoke: a revoked key never holds again")
     service_of(request).access.revoke_key(person, key_id)

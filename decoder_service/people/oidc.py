@@ -42,7 +42,8 @@ _FAILED = "the identity provider's answer cannot be taken: {}; sign in again"
 
 @dataclass(frozen=True, slots=True)
 class RegisteredClient:
-    """The service as a provider knows it. back: where the browser returns to, registered there.
+    """The service's registration at the identity provider. back: the URL to which browsers
+    return.
 
     secret: None for a public client, which PKCE alone protects.
     """
@@ -72,7 +73,8 @@ class _OAuth2Client(OAuth2Client):  # type: ignore[misc]
 
 
 class Provider:
-    """One provider. What it says of itself is asked for at the first sign-in, and kept an hour.
+    """An OpenID Connect identity provider. Its configuration is fetched at the first sign-in and
+    kept for an hour.
 
     Anyone may begin a sign-in, so that few wait for a provider at once; others are refused.
     """
@@ -87,16 +89,17 @@ class Provider:
 
     @property
     def issuer(self) -> str:
-        """Its address: with a subject it names a person."""
+        """The provider's address, which together with a subject identifies a person."""
         return self._client.issuer
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The provider's name for people."""
         return urlsplit(self._client.issuer).hostname or self._client.issuer
 
     def begin(self, there: str) -> tuple[str, Pending]:
-        """Where to send a browser, and what it has to keep. Raises UnavailableError."""
+        """Begin a sign-in: the address to send the browser to, and the state that it keeps.
+        Raises UnavailableError."""
         state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
         pending = Pending(state, nonce, verifier, there, self._clock().timestamp())
         with self._place(), self._session() as session:
@@ -110,7 +113,7 @@ class Provider:
         return str(url), pending
 
     def finish(self, pending: Pending, answer: Mapping[str, str]) -> Claimed:
-        """Who came back from the provider.
+        """Finish a sign-in, and identify the person who came back from the provider.
 
         Args:
             pending: of the same browser.
@@ -139,7 +142,7 @@ class Provider:
         return self._roles.claimed(claims)
 
     def leave_url(self, back: str) -> str | None:
-        """Where a person signs out of the provider, too; None where it has no such page."""
+        """The provider's page for signing out; None where it has none."""
         try:
             with self._place():
                 metadata, _ = self._metadata()

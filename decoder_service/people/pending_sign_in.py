@@ -1,4 +1,4 @@
-"""A sign-in at an identity provider that was begun: what the browser keeps of it."""
+"""The state of a sign-in at an identity provider, which the browser keeps in a cookie meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PENDING_SECONDS = 600  # for a person to sign in at the provider
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A sign-in that was begun. there: the page that the person wanted.  began: seconds."""
+    """The state of a begun sign-in. there: the page that the person wanted. began: seconds."""
 
     state: str
     nonce: str
@@ -22,12 +22,12 @@ class Pending:
     began: float
 
     def to_cookie(self) -> str:
-        """As the browser keeps it."""
+        """The state as the text of a cookie."""
         return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
 
     @classmethod
     def from_cookie(cls, text: str) -> Pending:
-        """Raises AuthenticationError for what is no such cookie."""
+        """Read the state from a cookie's text. Raises AuthenticationError if it is malformed."""
         try:
             found = json.loads(base64.urlsafe_b64decode(text.encode("ascii")))
             texts = {name: str(found[name]) for name in ("state", "nonce", "verifier", "there")}

@@ -1,4 +1,4 @@
-"""Who may do what, in one place: roles for acts, and filters for rows.
+"""All permissions in one place: roles for acts, and SQL filters for rows.
 
 A row that a person may not see is answered as one that is not there.
 """
@@ -26,7 +26,7 @@ from decoder_service.shell.models import (
 
 
 class Role(StrEnum):
-    """Of a key or a session."""
+    """The role of a key or a session."""
 
     VIEWER = "viewer"  # released results and the metrics
     ANALYST = "analyst"  # also own jobs, results and lists, and shared lists
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Act(StrEnum):
-    """What needs a role."""
+    """The acts that need a role."""
 
     READ = "read"  # metrics, and the results that one may see
     ANALYSE = "analyse"  # jobs, lists, aggregates, releasing one's results, proposing releases
@@ -52,7 +52,8 @@ ALLOWED: dict[Act, frozenset[Role]] = {
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who is asking. `key_id`: the key, or the one that the session was made from.
+    """The person who sends a request. `key_id`: the key, or the one that the session was made
+    from.
 
     session: whether it is a browser's session.
     """
@@ -65,16 +66,16 @@ class Person:
 
     @property
     def is_admin(self) -> bool:
-        """Whether everything may be seen."""
+        """Whether the person is an admin, who may see everything."""
         return self.role is Role.ADMIN
 
     def may(self, act: Act) -> bool:
-        """Whether the role allows it."""
+        """Whether the person's role allows an act."""
         return self.role in ALLOWED[act]
 
 
 def require(person: Person, act: Act) -> None:
-    """Raises RoleError unless the role allows it."""
+    """Raise RoleError unless the person's role allows an act."""
     if not person.may(act):
         roles = " or ".join(role for role in Role if role in ALLOWED[act])
         raise RoleError(
@@ -100,7 +101,7 @@ def _own(person: Person, owner: ColumnElement[str]) -> ColumnElement[bool]:
 
 
 def visible_results(person: Person) -> ColumnElement[bool]:
-    """Released results, and of analysts those that a job of theirs had."""
+    """SQL filter: released results, and for analysts those that a job of theirs had."""
     if person.is_admin:
         return true()
     if not person.may(Act.ANALYSE):
@@ -110,7 +111,8 @@ def visible_results(person: Person) -> ColumnElement[bool]:
 
 
 def own_results(person: Person) -> ColumnElement[bool]:
-    """Those that may be released and checked: what a job of one's own had, all of an admin."""
+    """SQL filter: the results that a person may release and check, which a job of theirs had;
+    for admins all."""
     if person.is_admin:
         return true()
     if not person.may(Act.ANALYSE):
@@ -120,7 +122,8 @@ def own_results(person: Person) -> ColumnElement[bool]:
 
 
 def visible_releases(person: Person) -> ColumnElement[bool]:
-    """Approved releases, and of analysts what they proposed; all of who approves."""
+    """SQL filter: approved releases, for analysts also their own proposals, for those who
+    approve all."""
     if person.may(Act.REVIEW):
         return true()
     approved = releases.c.state == ReleaseState.APPROVED
@@ -144,7 +147,7 @@ def own_lists(person: Person) -> ColumnElement[bool]:
 
 
 def visible_aggregates(person: Person) -> ColumnElement[bool]:
-    """What one uploaded, or a job of one's own has read."""
+    """SQL filter: the aggregates that a person uploaded or a job of theirs has read."""
     if person.is_admin:
         return true()
     if not person.may(Act.ANALYSE):

@@ -1,4 +1,4 @@
-"""Sign in through an identity provider, and come back from it."""
+"""Pages for signing in through an identity provider, and for coming back from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = new_router()
 @router.get("/sign-in/provider")
 @without_key
 def begin(request: Request, next: str = "") -> Response:
-    """Send the browser to the provider, with a cookie that only it can come back with."""
+    """Redirect the browser to the provider, with a cookie that is required on its return."""
     url, pending = _provider(request).begin(local_address(next))
     answer = redirect("/sign-in")
     answer.headers["location"] = url

@@ -1,4 +1,5 @@
-"""The role of who signs in through an identity provider, from what the provider says of them."""
+"""The role of a person who signs in through an identity provider, from the groups in the
+provider's claims."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _NAMES = ("preferred_username", "email", "name")
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A person as a provider knows them. subject: for good.  name: for people, not unique."""
+    """A person as identified by a provider. subject: permanent. name: for people, not unique."""
 
     subject: str
     name: str
@@ -25,7 +26,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRoles:
-    """Which groups have which role.
+    """The roles that the provider's groups have.
 
     claim: where the provider lists groups; `a.b` is b within a.  groups: by role.  default: of who
     is in none of them, None to refuse them.
@@ -36,11 +37,11 @@ class ProviderRoles:
     default: Role | None
 
     def are_told(self, claims: Mapping[str, Any]) -> bool:
-        """Whether the claims say anything of groups."""
+        """Whether the claims list groups at all."""
         return _at(claims, self.claim) is not None
 
     def claimed(self, claims: Mapping[str, Any]) -> Claimed:
-        """Who somebody is by their claims. Raises AuthenticationError, NoGroupError."""
+        """The person and role that claims stand for. Raises AuthenticationError, NoGroupError."""
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
             raise AuthenticationError("the identity provider names no subject")

@@ -1,4 +1,4 @@
-"""What people have stored, and how much their role allows."""
+"""What people have stored, and the limits of their roles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /
 
 @dataclass(frozen=True, slots=True)
 class PersonLimits:
-    """Of one person, by role. results: bytes.  jobs: that wait or run."""
+    """Limits of one person, by role. results: bytes. jobs: that wait or run."""
 
     results_of_analyst: int
     results_of_admin: int
@@ -39,7 +39,7 @@ class PersonLimits:
 
 
 def limits_of(settings: ServiceSettings) -> PersonLimits:
-    """What one person may have."""
+    """The limits of one person, from the settings."""
     return PersonLimits(
         results_of_analyst=settings.max_result_bytes_of_analyst,
         results_of_admin=settings.max_result_bytes_of_admin,
@@ -75,7 +75,7 @@ def check_held(connection: Connection, limits: PersonLimits, person: str, role: 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much there is, and how much there may be."""
+    """An amount and its limit."""
 
     held: int
     most: int
@@ -83,7 +83,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a person has stored."""
+    """A person's stored bytes and jobs, with their limits."""
 
     database: ServiceDatabase
     limits: PersonLimits

@@ -12,7 +12,7 @@ from rappor_server.rows import insert_record, revoke_row
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A key without its secret. `name`: of its person.  `secret_hash`: SHA-256."""
+    """A stored key, without its secret. `name`: of its person. `secret_hash`: SHA-256."""
 
     key_id: str
     person_id: str
@@ -90,7 +90,7 @@ def save_key(connection: Connection, row: KeyRow) -> None:
 
 
 def revoke_key(connection: Connection, key_id: str, at: float) -> bool:
-    """Revoke a key and end its sessions; False when there is no such key that still holds."""
+    """Revoke a key and end its sessions. Return False if no valid key has this id."""
     if not revoke_row(connection, keys, key_id, at):
         return False
     connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
@@ -126,7 +126,7 @@ def end_session(connection: Connection, token_hash: bytes) -> None:
 def end_sessions_of_provider(
     connection: Connection, person_id: str, but_of_role: str | None = None
 ) -> None:
-    """Delete the sessions that a person has through the provider, but for those of a role."""
+    """Delete a person's sessions through the provider, but for those of a role."""
     which = (sessions.c.person_id == person_id) & sessions.c.key_id.is_(None)
     if but_of_role is not None:
         which &= sessions.c.role != but_of_role

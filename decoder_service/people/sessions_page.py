@@ -26,7 +26,8 @@ def home() -> Response:
 @router.get("/sign-in")
 @without_key
 def form(request: Request, next: str = "", left: bool = False) -> Response:
-    """Ask for a key. left: whether somebody just signed out, but not of their provider."""
+    """The page that asks for a key. left: whether somebody just signed out, but not of their
+    provider."""
     return render(request, "sign_in.html.j2", **_context(request, local_address(next), left=left))
 
 

@@ -1,4 +1,4 @@
-"""Who decides about a release, and what an approval adds to it."""
+"""Rules for decisions about a release, and the files that an approval adds."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ ACTS = {
 
 
 def sees_review(person: Person, row: ReleaseRow) -> bool:
-    """Whether a person sees the difference, the results and the reason of a release."""
+    """Whether a person may see the difference, the results and the reason of a release."""
     return person.may(Act.REVIEW) or (person.may(Act.ANALYSE) and person.id == row.proposer)
 
 
 def check_may_decide(person: Person, row: ReleaseRow, state: ReleaseState) -> None:
-    """Raises RoleError, or ConflictError for what is settled; the UPDATE asks the same again."""
+    """Raise RoleError if a person may not decide, ConflictError if the release is decided; the
+    UPDATE checks it again."""
     mine = row.proposer == person.id
     if mine and state != ReleaseState.WITHDRAWN:
         raise RoleError("you proposed this release: another person approves or rejects it")
@@ -39,7 +40,7 @@ def check_may_decide(person: Person, row: ReleaseRow, state: ReleaseState) -> No
 
 
 def stale(row: ReleaseRow) -> ConflictError:
-    """That a release was not built on what was approved since."""
+    """The error for a release that was not built on all that is approved now."""
     return ConflictError(
         "another release was approved after this one was built, and it was not checked against "
         "that one; reject it, and have it proposed again",
@@ -54,7 +55,7 @@ def check_words(what: str, text: str, most: int) -> None:
 
 
 def approval_of(connection: Connection, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
-    """The files that an approval adds to a release, which is as it was proposed.
+    """The files that an approval adds to a release; the proposed files are unchanged.
 
     Raises ConflictError for a file that is another one now, or another key.
     """

@@ -1,4 +1,4 @@
-"""The tables of releases, beside those of `models`."""
+"""The database tables of releases, beside those of `models`."""
 
 from __future__ import annotations
 

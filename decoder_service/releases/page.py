@@ -1,4 +1,4 @@
-"""Releases: propose one, see what it changes, approve or reject it, download it."""
+"""Pages of releases: propose one, see what it changes, approve or reject it, download it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
 
 @router.get("/releases/new")
 def new(request: Request, person: Reader, result: str = "", name: str = "") -> Response:
-    """The form."""
+    """The page with the form for a proposal."""
     given = {"name": [name], "result": [result], "policy": [EXAMPLE]}
     return _form(request, person, Posted(given, {}))
 
@@ -85,7 +85,7 @@ def propose(request: Request, person: Reader, form: Form) -> Response:
 
 @router.get("/releases/{release_id}")
 def one(request: Request, person: Reader, release_id: str) -> Response:
-    """A release: what it changes, for who may approve it, and its files."""
+    """The page of a release: what it changes, for those who may approve it, and its files."""
     releases = service_of(request).releases
     row = releases.get(person, release_id)
     review = sees_review(person, row)
@@ -133,7 +133,7 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
 
 @router.post("/releases/{release_id}/approve")
 def approve(request: Request, person: Reader, release_id: str, form: Form) -> Response:
-    """Publish it, once that was confirmed."""
+    """Approve and publish a release, once that was confirmed."""
     require(person, Act.REVIEW)
     if not form.text("sure"):
         raise RequestError("tick the box beside Approve: it is settled for good")
@@ -143,14 +143,14 @@ def approve(request: Request, person: Reader, release_id: str, form: Form) -> Re
 
 @router.post("/releases/{release_id}/reject")
 def reject(request: Request, person: Reader, release_id: str, form: Form) -> Response:
-    """Refuse it."""
+    """Reject a release."""
     service_of(request).releases.reject(person, release_id, form.text("reason"))
     return redirect(f"/releases/{release_id}")
 
 
 @router.post("/releases/{release_id}/withdraw")
 def withdraw(request: Request, person: Reader, release_id: str, form: Form) -> Response:
-    """Take it back."""
+    """Withdraw a release."""
     service_of(request).releases.withdraw(person, release_id, form.text("reason"))
     return redirect(f"/releases/{release_id}")
 

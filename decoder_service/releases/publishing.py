@@ -37,7 +37,7 @@ Files = Mapping[str, bytes]  # by name
 
 @dataclass(frozen=True, slots=True)
 class SourceTables:
-    """A stored result as `files` of its kind. strata: what its reports were filtered by."""
+    """A stored result as input of a release. strata: what its reports were filtered by."""
 
     result_id: str
     files: Files
@@ -46,7 +46,7 @@ class SourceTables:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A release. owner, audience: of its policy. digest: SHA-256 of its manifest."""
+    """A built release. owner, audience: of its policy. digest: SHA-256 of its manifest."""
 
     files: Files
     owner: str
@@ -56,7 +56,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How a release differs from another one, for whoever approves it.
+    """The difference between two releases, for the person who approves.
 
     policy: by key that differs, the old and the new value.  rows: of each change its kind
     (`change`), its `table`, its `cell` ("" for a whole table), and the numbers `before` and
@@ -87,7 +87,8 @@ class ReleasePublisher:
         return "" if self._key is None else key_id(self._key.public_key())
 
     def sign(self, manifest: bytes) -> Files:
-        """The signature, as `rappor release build --key` writes it; nothing without a key."""
+        """The signature file for a manifest, as `rappor release build --key` writes it; no file
+        without a key."""
         return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
 
     def build(
@@ -123,7 +124,7 @@ class ReleasePublisher:
         return Built(files, rules.owner, rules.audience, sha256(files[MANIFEST]).hexdigest())
 
     def compare(self, old: Files | None, new: Files) -> Changes:
-        """What a release shows that an older one, or none, does not. Raises RequestError.
+        """List what a release shows that an older one, or none, does not. Raises RequestError.
 
         The rows of a new table are told one by one, too: they are what is approved.
         """

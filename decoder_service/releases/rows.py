@@ -19,7 +19,7 @@ _DESCRIPTION = "datapackage.json"  # the file that says what columns and symbols
 
 
 class ReleaseState(StrEnum):
-    """Of a release. All but the first are for good."""
+    """The states of a release. All but the first are final."""
 
     PROPOSED = "proposed"
     APPROVED = "approved"
@@ -29,7 +29,7 @@ class ReleaseState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRow:
-    """A release without its files and its difference.
+    """The database row of a release, without its files and its difference.
 
     number: its place among the approved ones of its name.  proposer, reviewer: ids of people.
     policy: text of release.toml.  sources: JSON.  base: the release that the difference is
@@ -105,7 +105,7 @@ def save_release(
 
 
 def add_files(connection: Connection, release_id: str, files: Mapping[str, bytes]) -> None:
-    """Files that an approval adds, in its transaction."""
+    """Insert the files that an approval adds, in its transaction."""
     packed = packed_files("release_id", release_id, files)
     if packed:
         connection.execute(insert(release_files), packed)
@@ -116,7 +116,7 @@ def add_files(connection: Connection, release_id: str, files: Mapping[str, bytes
 def decide(
     connection: Connection, row: ReleaseRow, state: ReleaseState, person: str, at: float
 ) -> bool:
-    """Settle a proposed release, by one guarded UPDATE; False where it is not to be settled.
+    """Decide a proposed release by one guarded UPDATE; return False if it is not to be decided.
 
     row: with the reason.  A release is withdrawn by who proposed it, and approved or rejected by
     anybody else: `person` is the id that all keys and sessions of one person share.  An approval
@@ -154,7 +154,7 @@ def _delete_files(connection: Connection, which: ColumnElement[bool]) -> int:
 
 
 def files_are_deleted(connection: Connection, release_id: str) -> bool:
-    """Whether a release was withdrawn, or rejected long ago."""
+    """Whether the release's files are deleted: it was withdrawn, or rejected long ago."""
     stored = select(releases.c.stored).where(releases.c.id == release_id)
     return connection.execute(stored).scalar() == 0
 
@@ -167,7 +167,7 @@ def last_approved(connection: Connection, name: str) -> tuple[str | None, int]:
 
 
 def approved_numbers(connection: Connection, metrics: Iterable[str]) -> dict[str, int]:
-    """By metric, how many approved releases it is in."""
+    """For each metric, the number of approved releases that contain it."""
     columns, wanted = release_metrics.c, list(metrics)
     statement = (
         select(columns.metric, func.max(columns.number))
@@ -195,7 +195,8 @@ def numbers_of(connection: Connection, release_id: str) -> dict[str, int]:
 
 
 def held_by(connection: Connection, person: str) -> tuple[int, int]:
-    """How many releases of a person wait, and the bytes of all that are not approved."""
+    """Number of a person's proposals that wait, and the bytes of their releases that are not
+    approved."""
     mine = releases.c.proposer == person
     waiting = select(func.count()).where(mine, releases.c.state == ReleaseState.PROPOSED)
     size = select(func.coalesce(func.sum(releases.c.stored), 0)).where(mine, ~_IS_APPROVED)
@@ -216,14 +217,15 @@ def load_release_files(connection: Connection, release_id: str) -> list[FileRow]
 
 
 def load_release_file(connection: Connection, release_id: str, name: str) -> bytes | None:
-    """The bytes of a file; None where there is none, or it was withdrawn."""
+    """The bytes of a release's file; None where there is none, or the release was withdrawn."""
     own = (release_files.c.release_id == release_id, release_files.c.name == name)
     found = connection.execute(select(release_files.c.content).where(*own)).scalar()
     return zlib.decompress(bytes(found)) if found else None
 
 
 def load_symbols(connection: Connection, release_id: str) -> dict[str, str]:
-    """What each symbol means that a release has in place of a number; {} where it is withdrawn."""
+    """The meaning of each symbol that the release shows in place of a number; {} where it is
+    withdrawn."""
     described = load_release_file(connection, release_id, _DESCRIPTION)
     meanings: dict[str, str] = json.loads(described).get("symbols", {}) if described else {}
     return meanings

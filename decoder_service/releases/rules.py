@@ -58,7 +58,8 @@ _MAX_POLICY_WORDS = 500
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """What people may do with releases. Each call asks for the role, and sees what it may."""
+    """Operations on releases. Each checks the person's role, and shows only what the person may
+    see."""
 
     database: ServiceDatabase
     clock: Clock
@@ -93,25 +94,26 @@ class Releases:
             return self._one(connection, visible_releases(person), release_id)
 
     def is_stale(self, row: ReleaseRow) -> bool:
-        """Whether another one was approved that a proposed release was not built on."""
+        """Whether a release was approved that this proposal was not built on."""
         if row.state != ReleaseState.PROPOSED:
             return False
         with self.database.read() as connection:
             return is_stale(connection, row)
 
     def sources(self, person: Person, row: ReleaseRow) -> list[SourceState]:
-        """The results that it is made of, as they are now; for who sees the review."""
+        """The present state of the results that a release is made of, for those who see the
+        review."""
         asked = json.loads(row.sources) if sees_review(person, row) else []
         with self.database.read() as connection:
             return source_states(connection, person, asked)
 
     def proposer_holds(self, row: ReleaseRow) -> bool:
-        """Whether who proposed it has a key that holds, or signed in lately."""
+        """Whether the proposer has a valid key, or signed in lately."""
         with self.database.read() as connection:
             return self.access.person_of_id(connection, row.proposer) is not None
 
     def files(self, person: Person, release_id: str) -> list[FileRow]:
-        """Its files, by name. Raises as `get`."""
+        """The files of a release, by name. Raises as `get`."""
         self.get(person, release_id)
         with self.database.read() as connection:
             return rows.load_release_files(connection, release_id)
@@ -134,7 +136,7 @@ class Releases:
         return content
 
     def difference(self, person: Person, release_id: str) -> Changes:
-        """What is to be approved: how it differs from the last approved one of its name.
+        """The difference between a release and the last approved one of its name.
 
         Raises as `get`; it is for the proposer and for who approves.
         """
@@ -236,7 +238,7 @@ class Releases:
         return self._decide(person, release_id, ReleaseState.REJECTED, reason)
 
     def withdraw(self, person: Person, release_id: str, reason: str = "") -> ReleaseRow:
-        """Take back what one proposed, before it is settled; its files are deleted.
+        """Withdraw an own proposal before it is decided; its files are deleted.
 
         Raises as `approve`.
         """

@@ -1,1 +1,1 @@
-"""Stored results: who sees them, their pages, comparisons and downloads."""
+"""Stored results: who may see them, their pages, comparisons and downloads."""

@@ -13,7 +13,8 @@ from decoder_service.results.rules import counts_name
 
 
 def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
-    """Of a result; empty where the specification is not shown to this person."""
+    """The command line that makes a result's files again; "" where this person may not see the
+    specification."""
     if "spec" not in manifest:
         return ""
     spec = JobSpec.model_validate(manifest["spec"])
@@ -35,7 +36,8 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
 
 
 def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """The aggregate files that the command names, each with the digest of its counts."""
+    """File names of the aggregates in the shown command line, each with the digest of its
+    counts."""
     if "spec" not in manifest:
         return []
     spec = JobSpec.model_validate(manifest["spec"])

@@ -1,4 +1,4 @@
-"""Two results beside each other: what a job would compute of them, and what one has computed."""
+"""The page that compares two results: the job that would do it, or the stored comparison."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = new_router()
 
 @router.get("/compare")
 def compare(request: Request, person: Reader, before: str = "", after: str = "") -> Response:
-    """A choice of two results; the job that would compare them; the changes that one result has."""
+    """The page to choose two results, with the job that compares them, or the stored comparison."""
     results = service_of(request).results
     choices = [
         row
@@ -48,7 +48,7 @@ def compare(request: Request, person: Reader, before: str = "", after: str = "")
 
 @router.get("/compare/map.json")
 def map_data(request: Request, person: Reader, result: str) -> Response:
-    """What the script of a map of changes draws."""
+    """The data that the script of a map of changes draws, as JSON."""
     data = _changes(request, person, service_of(request).results.get(person, result))
     return Response(drawn_only(data), media_type="application/json")
 

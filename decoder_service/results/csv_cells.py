@@ -1,4 +1,4 @@
-"""CSV as it is downloaded: no cell is a formula of a spreadsheet.
+"""CSV for download, in which no cell is a formula that a spreadsheet computes.
 
 Values are text of strangers. What a spreadsheet that opens a CSV file would compute gets an
 apostrophe before it, unless the cell is a number. The stored bytes stay as they are.
@@ -18,7 +18,7 @@ _QUOTED = re.compile(r'[",;\t\r\n]')
 
 
 def without_formulas(content: bytes) -> bytes:
-    """The same table, with an apostrophe before each cell that a spreadsheet would compute.
+    """A CSV table with an apostrophe before each cell that a spreadsheet would compute.
 
     content: CSV, UTF-8; bytes that are none are kept.
     """

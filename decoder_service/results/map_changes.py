@@ -1,4 +1,4 @@
-"""Maps of change as a density result holds them: each window of a slot against its first."""
+"""Maps of change from a density result: each window of a slot against the slot's first window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = ["since_first", "since_first_low", "since_first_high", "changed_since
 
 
 def changes_data(drawn: bytes, table: bytes) -> dict[str, Any]:
-    """What map.js draws: a map for each slot and window but the first of a slot.
+    """The data that map.js draws: a map for each slot and window but the first of a slot.
 
     Args:
         drawn: map.json.
@@ -85,7 +85,7 @@ def _map(
 
 
 def changes_view(data: dict[str, Any]) -> dict[str, Any]:
-    """What the template shows before the script runs: the largest changes of the last map."""
+    """The variables of the template before the script runs: the largest changes of the last map."""
     one = next(each for each in data["maps"][::-1] if each["window"] == data["first"])
     told, unit = set(one["visible"]), data["unit"]
     order = sorted(range(len(one["share"])), key=lambda i: (i not in told, -abs(one["share"][i])))
@@ -116,6 +116,6 @@ def _row(
 
 
 def drawn_only(data: dict[str, Any]) -> bytes:
-    """The data as map.js reads it."""
+    """The data for map.js as JSON bytes."""
     shown = {name: value for name, value in data.items() if name not in ("texts", "reference")}
     return json.dumps(shown, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -1,4 +1,4 @@
-"""Stored results: the list, and a result with its pictures, tables and provenance."""
+"""Pages of results: the list, and a result with pictures, tables and provenance."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def index(
 
 @router.get("/results/{result_id}")
 def one(request: Request, person: Reader, result_id: str) -> Response:
-    """A result."""
+    """The page of a result."""
     results = service_of(request).results
     row = results.get(person, result_id)
     query = query_of(request.query_params)
@@ -104,7 +104,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
 
 @router.get("/results/{result_id}/map.json")
 def map_data(request: Request, person: Reader, result_id: str) -> Response:
-    """What the script of a map draws."""
+    """The data that the script of a map draws, as JSON."""
     text = service_of(request).results.file(person, result_id, MAP)
     return Response(text, media_type="application/json")
 
@@ -125,7 +125,7 @@ def release(request: Request, person: Reader, result_id: str, form: Form) -> Res
 
 @router.post("/results/{result_id}/keep")
 def keep(request: Request, person: Reader, result_id: str, form: Form) -> Response:
-    """Make a list of those strings of a discovery that a person has read and ticked."""
+    """Make a candidate list of the strings of a discovery that a person has read and ticked."""
     service = service_of(request)
     if not service.results.is_own(person, result_id):
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")

@@ -1,4 +1,4 @@
-"""Rows of results. A result is inserted once and never changed, but for who may see it."""
+"""Database rows of results. A result is inserted once; only its visibility changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEVEL = 6  # of zlib; the same input gives the same bytes
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """A result without its files.
+    """The database row of a result, without its files.
 
     key: digest of aggregates, candidates, options and version.  question: the same without the
     version.  supersedes: id of the result of an earlier version to the same question.
@@ -46,7 +46,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file of a result. `size`: bytes; `sha256`: of them."""
+    """The database row of a result's file. `size`: bytes; `sha256`: of them."""
 
     name: str
     sha256: str
@@ -64,7 +64,7 @@ def result_of_key(connection: Connection, key: str) -> ResultRow | None:
 
 
 def result_of_id(connection: Connection, result_id: str) -> ResultRow | None:
-    """A result, whoever asks."""
+    """The result of an id, without a check of who asks."""
     row = connection.execute(select(*_COLUMNS).where(results.c.id == result_id)).first()
     return None if row is None else ResultRow(*row)
 
@@ -110,19 +110,20 @@ def let_read(connection: Connection, result_id: str, person: str) -> None:
 
 
 def result_bytes_of(connection: Connection, person: str) -> int:
-    """How many bytes the results that a job of a person had take, those of others' jobs too."""
+    """Number of bytes of the results that a person holds, those shared with others too."""
     size = select(func.coalesce(func.sum(results.c.stored), 0)).join(result_readers)
     return int(connection.execute(size.where(result_readers.c.person_id == person)).scalar_one())
 
 
 def hold_still(connection: Connection, person: str) -> None:
-    """Let no other transaction add to what a person holds until this one ends (PostgreSQL)."""
+    """Block other transactions from adding to a person's results until this one ends
+    (PostgreSQL)."""
     row = select(people.c.id).where(people.c.id == person)
     connection.execute(row.with_for_update(key_share=True))
 
 
 def give_up(connection: Connection, result_id: str, person: str) -> bool:
-    """Take a result from a person; False where it was not theirs."""
+    """Remove a result from a person; return False if the person did not hold it."""
     columns = result_readers.c
     which = (columns.result_id == result_id) & (columns.person_id == person)
     return connection.execute(delete(result_readers).where(which)).rowcount == 1
@@ -142,14 +143,14 @@ def delete_old_results(connection: Connection, before: float) -> int:
 
 
 def delete_superseded(connection: Connection, before: float) -> int:
-    """The same of those that a later version had superseded before a time."""
+    """Delete the results that a later version had superseded before a time; return their number."""
     later = results.alias()
     newer = select(later.c.supersedes).where(later.c.supersedes.is_not(None))
     return delete_results(connection, results.c.id.in_(newer.where(later.c.created < before)))
 
 
 def delete_unheld(connection: Connection, result_id: str | None = None) -> int:
-    """The same of those that nobody holds any more, or of one of them."""
+    """Delete the results that nobody holds any more, or one of them; return their number."""
     holders = select(result_readers.c.result_id).where(result_readers.c.result_id == results.c.id)
     which = ~holders.exists()
     return delete_results(
@@ -175,7 +176,8 @@ def delete_results(connection: Connection, which: ColumnElement[bool]) -> int:
 
 
 def set_released(connection: Connection, result_id: str, person: str | None) -> None:
-    """Show a result to every viewer. person: who releases it; None takes it back."""
+    """Show a result to every viewer, or to nobody else. person: who releases it; None takes it
+    back."""
     values = {"released": person is not None, "released_by": person}
     connection.execute(update(results).where(results.c.id == result_id).values(values))
 

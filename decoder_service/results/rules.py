@@ -1,4 +1,4 @@
-"""Stored results, for who may see them."""
+"""Rules for stored results: who may see, release and delete them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ MAIN_FILES: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What people may do with results. Each call asks for the role, and sees what it may."""
+    """Operations on results. Each checks the person's role, and shows only what the person may
+    see."""
 
     database: ServiceDatabase
     access: Access
@@ -84,7 +85,7 @@ class Results:
             return self._one(connection, visible_results(person), result_id)
 
     def superseded_by(self, person: Person, result_id: str) -> ResultRow | None:
-        """The result of a later version to the same question, if one may see it."""
+        """A later decoder version's result to the same question, if the person may see it."""
         require(person, Act.READ)
         with self.database.read() as connection:
             which = visible_results(person) & (table.c.supersedes == result_id)
@@ -92,13 +93,13 @@ class Results:
         return found[0] if found else None
 
     def is_own(self, person: Person, result_id: str) -> bool:
-        """Whether a job of this person had it: who may release it and check it again."""
+        """Whether a job of this person had the result, so that they may release and check it."""
         with self.database.read() as connection:
             which = own_results(person) & (table.c.id == result_id)
             return bool(rows.load_results(connection, which, 1))
 
     def files(self, person: Person, result_id: str) -> list[FileRow]:
-        """Its files, by name; the whole list of candidates only where it is one's own result.
+        """The files of a result, by name; the list of all candidates only for its holders.
 
         Raises as `get`.
         """
@@ -124,7 +125,7 @@ class Results:
         return content
 
     def counts(self, person: Person, result_id: str, sha: str) -> bytes:
-        """The aggregate file of a digest that a result of one's own was made of; it is audited.
+        """The aggregate file of a digest that an own result was made of; the read is audited.
 
         Raises as `get`, and NotFoundError for another digest.
         """
@@ -168,7 +169,7 @@ class Results:
             return self._one(connection, true(), result_id)
 
     def give_up(self, person: Person, result_id: str) -> bool:
-        """Take a result from its holder; it is deleted when nobody holds it.
+        """Remove a result from its holder; it is deleted when nobody holds it.
 
         An admin who does not hold it takes it from everybody.
 
@@ -198,12 +199,12 @@ class Results:
 
 
 def may_take_back(person: Person, row: ResultRow) -> bool:
-    """Whether a release is not another person's."""
+    """Whether a person may take back a result's release: their own, or any as admin."""
     return person.is_admin or row.released_by in (None, person.id)
 
 
 def is_list(name: str) -> bool:
-    """Whether a file holds the whole list of candidates, which is sensitive."""
+    """Whether a file holds the whole candidate list, which is sensitive."""
     return name.startswith("candidates.")
 
 
@@ -213,7 +214,8 @@ def counts_name(sha: str) -> str:
 
 
 def main_file(kind: str, form: str) -> str:
-    """The file of a kind of result in a format. Raises NotFoundError where there is none."""
+    """Name of the main table of a kind of result in a format. Raises NotFoundError where there
+    is none."""
     own = decoder_kind(kind)
     names = MAIN_FILES.get(kind, {"json": "results.json"})
     if own is not None:
@@ -225,12 +227,12 @@ def main_file(kind: str, form: str) -> str:
 
 
 def media_type(name: str) -> str:
-    """Of a file, by its ending."""
+    """Media type of a file, by its ending."""
     return MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
 
 
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
-    """A result as it may be listed."""
+    """The public properties of a result."""
     return {
         "id": row.id,
         "kind": row.kind,
@@ -248,7 +250,7 @@ def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
 
 
 def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:
-    """What a result was made from; viewers do not see whose list that was."""
+    """The provenance of a result; viewers do not see whose list was used."""
     manifest: dict[str, Any] = json.loads(row.manifest)
     if not person.may(Act.ANALYSE):
         manifest.pop("spec", None)

@@ -12,7 +12,7 @@ from decoder.results.tables import short
 
 @dataclass(frozen=True)
 class ValuePanel:
-    """A value over windows: share, low and high of each, None where it was not found.
+    """A value over windows: share, low and high of each window, None where it was not found.
 
     smallest_p: corrected, of its changes; None where none was tested.
     """
@@ -37,12 +37,12 @@ class SeriesFile:
 
     @property
     def windows(self) -> tuple[str, ...]:
-        """Their names, in order."""
+        """Names of the windows, in order."""
         return tuple(dict.fromkeys(map(_window, self.rows)))
 
     @property
     def reports(self) -> tuple[int, ...]:
-        """Of each window."""
+        """Number of reports of each window."""
         return tuple(int(n) for n in {_window(row): row["reports"] for row in self.rows}.values())
 
 

@@ -1,1 +1,1 @@
-"""Schedules: the windows that they decode, and what they found over them."""
+"""Schedules: decodings of every sealed window, and what was found over all of them."""

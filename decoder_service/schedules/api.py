@@ -197,7 +197,7 @@ def shown_window(row: WindowRow) -> dict[str, Any]:
 
 
 def shown_alarm(row: AlarmRow) -> dict[str, Any]:
-    """An alarm without its secret."""
+    """The public properties of an alarm, without its secret."""
     return {
         "id": row.id,
         "name": row.name,

@@ -34,7 +34,7 @@ class Family(StrEnum):
 
 @dataclass(frozen=True)
 class WindowTests:
-    """The tests of one window: a row for each value that is told apart from the others, (M,).
+    """The tests of one window: a row for each distinguishable value, (M,).
 
     detected, p_adjusted: by the family of the schedule.  cohort_z: of the cohorts.
     """
@@ -86,7 +86,7 @@ def decided(windows: Sequence[WindowTests], family: Family, alpha: float) -> lis
 
 
 def level_in_words(family: Family, options: Choices, windows: int, tests: int) -> dict[str, Any]:
-    """What the level of a schedule means over its windows."""
+    """Sentences on what the level of a schedule means over its windows."""
     alpha = options.alpha
     if family is Family.SERIES:
         text = (

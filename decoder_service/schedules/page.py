@@ -1,4 +1,4 @@
-"""Schedules: make one, see its windows and what was found, change, pause and delete it."""
+"""Pages of schedules: make one, see its windows and findings, change, pause and delete it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def index(request: Request, person: Reader) -> Response:
 
 @router.get("/schedules/new")
 def new(request: Request, person: Reader, metric: str = "") -> Response:
-    """The form."""
+    """The page with the form for a new schedule."""
     require(person, Act.ANALYSE)
     return _form(request, person, None, Posted({"metric": [metric]}, {}))
 
@@ -85,20 +85,20 @@ def create(request: Request, person: Reader, form: Form) -> Response:
 
 @router.get("/schedules/{schedule_id}")
 def one(request: Request, person: Reader, schedule_id: str) -> Response:
-    """A schedule: its windows, what was found over them, its alarms."""
+    """The page of a schedule: its windows, findings and alarms."""
     return _shown(request, person, schedule_id)
 
 
 @router.get("/schedules/{schedule_id}/edit")
 def edit(request: Request, person: Reader, schedule_id: str) -> Response:
-    """The form, filled."""
+    """The page with the filled form of a schedule."""
     row = service_of(request).schedules.get(person, schedule_id)
     return _form(request, person, row, _filled(row))
 
 
 @router.post("/schedules/{schedule_id}/edit")
 def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
-    """Change it."""
+    """Change a schedule."""
     schedules = service_of(request).schedules
     row = schedules.get(person, schedule_id)
     try:
@@ -121,7 +121,7 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
 
 @router.post("/schedules/{schedule_id}/enable")
 def enable(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
-    """Pause it, or let it go on."""
+    """Pause a schedule, or let it go on."""
     service = service_of(request)
     row = service.schedules.enable(person, schedule_id, bool(form.text("enabled")))
     service.standings.check(row)
@@ -130,7 +130,7 @@ def enable(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
 
 @router.post("/schedules/{schedule_id}/delete")
 def delete(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
-    """Delete it, once that was confirmed."""
+    """Delete a schedule, once that was confirmed."""
     if not form.text("sure"):
         raise RequestError("tick the box beside Delete: windows and alarms go, results stay")
     service_of(request).schedules.delete(person, schedule_id)
@@ -168,7 +168,7 @@ def create_alarm(request: Request, person: Reader, schedule_id: str, form: Form)
 def delete_alarm(
     request: Request, person: Reader, schedule_id: str, alarm_id: str, form: Form
 ) -> Response:
-    """Delete an alarm with what it told, once that was confirmed."""
+    """Delete an alarm with its messages, once that was confirmed."""
     if not form.text("sure"):
         raise RequestError("tick the box beside Delete: what the alarm told goes with it")
     service_of(request).alarms.delete(person, schedule_id, alarm_id)

@@ -1,4 +1,4 @@
-"""Rows of schedules."""
+"""Database rows of schedules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from decoder_service.shell.models import (
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """What is to be decoded again and again.
+    """A schedule: what to decode in every sealed window.
 
     every: day, week or month.  spec: JSON.  family: over what the level holds, a window or the
     series.  first_day: nothing before it is decoded; None: all that is served.
@@ -52,19 +52,20 @@ def change_schedule(connection: Connection, row: ScheduleRow) -> None:
 
 
 def load_schedules(connection: Connection, which: ColumnElement[bool]) -> list[ScheduleRow]:
-    """Schedules, by name."""
+    """The schedules that match a condition, by name."""
     statement = select(*_COLUMNS).where(which).order_by(schedules.c.name, schedules.c.id)
     return [ScheduleRow(*row) for row in connection.execute(statement)]
 
 
 def enable_schedule(connection: Connection, schedule_id: str, enabled: bool) -> bool:
-    """Switch a schedule on or off; False where there is none."""
+    """Switch a schedule on or off; return False if it does not exist."""
     statement = update(schedules).where(schedules.c.id == schedule_id).values(enabled=enabled)
     return connection.execute(statement).rowcount == 1
 
 
 def delete_schedule(connection: Connection, schedule_id: str) -> bool:
-    """Delete a schedule with its windows and alarms; results stay. False where there is none."""
+    """Delete a schedule with its windows and alarms; results stay. Return False if it does not
+    exist."""
     own = select(alarms.c.id).where(alarms.c.schedule_id == schedule_id)
     connection.execute(delete(alarm_events).where(alarm_events.c.alarm_id.in_(own)))
     for table in (alarms, schedule_standings, schedule_values, schedule_windows):

@@ -1,4 +1,4 @@
-"""Schedules as people see them: what is decoded in every window, and what was found so far."""
+"""Rules for people's schedules: make, change, look at, delete."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ MAX_SCHEDULES = 200  # of a person
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """What people may do with schedules. Each call asks for the role, and sees what it may."""
+    """Operations on schedules. Each checks the person's role, and shows only what the person may
+    see."""
 
     database: ServiceDatabase
     clock: Clock
@@ -187,7 +188,7 @@ class Schedules:
             return self.one(connection, person, schedule_id)
 
     def windows(self, person: Person, schedule_id: str) -> list[WindowRow]:
-        """Its windows, oldest first. Raises as `get`."""
+        """The windows of a schedule, oldest first. Raises as `get`."""
         self.get(person, schedule_id)
         with self.database.read() as connection:
             return load_windows(connection, schedule_id)
@@ -223,7 +224,8 @@ class Schedules:
         return found[0]
 
     def series(self, person: Person, schedule_id: str) -> list[SeriesView]:
-        """What was found, by version of the metric and of the list; the read is audited.
+        """The findings of a schedule, by version of the metric and of the list; the read is
+        audited.
 
         Raises as `get`, and QuotaError for more tests than can be corrected together.
         """
@@ -243,7 +245,7 @@ class Schedules:
 
 
 def spec_of_schedule(row: ScheduleRow) -> JobSpec:
-    """What it decodes; the window is of the collector's whole metric."""
+    """The specification of a schedule's jobs, for the whole metric at the collector."""
     return JobSpec.model_validate_json(row.spec)
 
 
@@ -256,7 +258,7 @@ def question_of(pinned: Pinned) -> str:
 
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
-    """A schedule as its owner sees it."""
+    """The properties of a schedule that its owner sees."""
     spec = json.loads(row.spec)
     return {
         "id": row.id,

@@ -1,4 +1,4 @@
-"""Which windows of a schedule are sealed: asked of the collector, period by period."""
+"""Find the sealed windows of a schedule by asking the collector, period by period."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
 
 
 class AskCollector(Protocol):
-    """What a tick asks; `decoder_service.metrics.collector.Collector` over HTTP."""
+    """The requests of a tick to the collector, which
+    `decoder_service.metrics.collector.Collector` sends."""
 
     def metrics(self) -> list[dict[str, object]]:
         """Every version of every metric."""
@@ -26,7 +27,7 @@ class AskCollector(Protocol):
         """The counts of a window."""
 
     def counters(self) -> tuple[float, float]:
-        """Reports accepted and refused."""
+        """Numbers of reports that the collector accepted and refused, from its `/metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ def sealed_windows(
     question: str,
     known: dict[str, WindowRow],
 ) -> Iterator[tuple[WindowRow, Aggregate | None]]:
-    """The windows that are sealed and not there yet, oldest first; None: without reports.
+    """Yield the sealed windows that are not stored yet, oldest first; None in place of counts:
+    without reports.
 
     Days that the collector merged stay together: the window before their end is made longer.
     """

@@ -1,4 +1,4 @@
-"""What a schedule found in its windows, and what its level means over them."""
+"""The findings of a schedule over its windows, and what its level means for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_VALUES = 1000  # of a series that is shown
 
 @dataclass(frozen=True, slots=True)
 class SeriesView:
-    """What a schedule found in the windows of one question. rows: of each value in each window."""
+    """The findings in the windows of one question. rows: of each value in each window."""
 
     windows: list[WindowRow]
     rows: list[dict[str, Any]]
@@ -43,7 +43,7 @@ def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
 
 
 def load_tests(connection: Connection, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
-    """The tests of those windows whose results are there."""
+    """Load the tests of the windows whose results exist."""
     found = {}
     for one in windows:
         if one.state != WindowState.DONE or one.result_id is None:
@@ -58,7 +58,7 @@ def load_tests(connection: Connection, windows: list[WindowRow]) -> dict[WindowR
 def view_of(
     connection: Connection, family: Family, options: Choices, windows: list[WindowRow]
 ) -> SeriesView:
-    """What was found in the windows of one question.
+    """The findings in the windows of one question.
 
     options: of the schedule now; those of a result count where there is one.  Raises QuotaError.
     """

@@ -1,4 +1,4 @@
-"""Whether a schedule goes on, and if not, why and what to do."""
+"""The state of a schedule: whether it goes on, and if not, why and what to do."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ Listed = Sequence[Mapping[str, Any]]  # versions of metrics, as the collector li
 
 
 class ScheduleState(StrEnum):
-    """Of a schedule. blocked: somebody has to act.  waiting: for days that are not closed."""
+    """The states of a schedule. blocked: somebody has to act. waiting: for days that are not
+    closed."""
 
     READY = "ready"
     WAITING = "waiting"
@@ -80,17 +81,17 @@ class ScheduleStatuses:
     has_key: bool
 
     def of(self, person: Person, schedule_id: str) -> ScheduleStatus:
-        """That of a schedule that one may see. Raises as `Schedules.get`."""
+        """The state of a schedule that a person may see. Raises as `Schedules.get`."""
         return self.of_row(self.schedules.get(person, schedule_id))
 
     def of_row(self, row: ScheduleRow) -> ScheduleStatus:
-        """That of a schedule: as it was stored, but for what the database itself tells now."""
+        """The state of a schedule: as stored, but for what the database itself says now."""
         with self.database.read() as connection:
             stored = load_standing(connection, row.id)
             return self._told(connection, row, stored)
 
     def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """Those of several schedules, in their order."""
+        """The states of several schedules, in their order."""
         with self.database.read() as connection:
             stored = load_standings(connection)
             return [self._told(connection, row, stored.get(row.id)) for row in rows]
@@ -117,7 +118,7 @@ class ScheduleStatuses:
         return ScheduleStatus(ScheduleState(stored.state), stored.reason, since, checked)
 
     def check(self, row: ScheduleRow) -> ScheduleStatus:
-        """How it stands by what the collector says now or said just now; it is stored."""
+        """Work out a schedule's state from what the collector says now, and store it."""
         if row.enabled:
             self.store([(row, self._checked(row))])
         return self.of_row(row)
@@ -131,12 +132,12 @@ class ScheduleStatuses:
         return self._by(row, versions, others)
 
     def by_list(self, row: ScheduleRow, listed: Listed) -> ScheduleStatus:
-        """How a schedule stands by what the collector lists."""
+        """Work out a schedule's state from what the collector lists."""
         versions = [one for one in listed if one["name"] == row.metric]
         return self._by(row, versions, sorted({str(one["name"]) for one in listed}))
 
     def failed(self, error: RapporError) -> ScheduleStatus:
-        """How a schedule stands whose check met an error."""
+        """The state of a schedule whose check met an error."""
         about_key = ""
         if isinstance(error, RemoteError) and self.has_collector and not self.has_key:
             about_key = (
@@ -209,7 +210,7 @@ def _waits(
 
 
 def shown_standing(standing: ScheduleStatus) -> dict[str, str | None]:
-    """As the API and the command line tell it."""
+    """A schedule's state as API and command line show it."""
     times = {"since": standing.since, "checked": standing.checked}
     told = {name: None if at is None else text_of(at) for name, at in times.items()}
     return {"state": standing.state.value, "reason": standing.reason, **told}

@@ -1,4 +1,4 @@
-"""The table of standings, beside those of `models`."""
+"""The database table of schedules' states, beside those of `models`."""
 
 from __future__ import annotations
 

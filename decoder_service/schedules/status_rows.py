@@ -1,4 +1,4 @@
-"""Rows of standings: how each schedule stood when a process last checked it."""
+"""Database rows of schedules' states, as a process last found them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from decoder_service.schedules.status_models import schedule_standings as table
 
 @dataclass(frozen=True, slots=True)
 class StandingRow:
-    """since: when it began to stand like this.  checked: when that was last found."""
+    """A schedule's stored state. since: when it began. checked: when it was last confirmed."""
 
     schedule_id: str
     state: str
@@ -24,12 +24,12 @@ _COLUMNS = [table.c[name] for name in StandingRow.__slots__]
 
 
 def load_standings(connection: Connection) -> dict[str, StandingRow]:
-    """Those of all schedules that were ever checked, by id of the schedule."""
+    """The stored states of all schedules that were ever checked, by id of the schedule."""
     return {row[0]: StandingRow(*row) for row in connection.execute(select(*_COLUMNS))}
 
 
 def load_standing(connection: Connection, schedule_id: str) -> StandingRow | None:
-    """That of a schedule; None where no process has checked it yet."""
+    """The stored state of a schedule; None where no process has checked it yet."""
     statement = select(*_COLUMNS).where(table.c.schedule_id == schedule_id)
     row = connection.execute(statement).first()
     return None if row is None else StandingRow(*row)

@@ -51,7 +51,8 @@ PAUSE_SECONDS = 600.0  # before another try, times the tries
 
 @dataclass(slots=True)
 class TickResult:
-    """What a tick did. problems: why a schedule stands still, in words, without values."""
+    """The effect of one check of all schedules. problems: why a schedule does not go on, without
+    values."""
 
     queued: int = 0
     settled: int = 0

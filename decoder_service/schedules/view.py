@@ -1,4 +1,4 @@
-"""What a schedule found, and the rules of its alarms, in words."""
+"""Sentences and tables about a schedule's findings and about the rules of its alarms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class FoundValue:
-    """A value that was detected: in how many windows, and in which last, with its share there."""
+    """A detected value: in how many windows, in which last, and its share there."""
 
     value: str
     windows: int
@@ -28,7 +28,7 @@ class FoundValue:
 
 
 def found_values(series: SeriesView) -> list[FoundValue]:
-    """The values that were detected, those of the most windows first."""
+    """The detected values, those of the most windows first."""
     by_value: dict[str, list[dict[str, Any]]] = {}
     for row in series.rows:
         if row["detected"]:
@@ -40,7 +40,7 @@ def found_values(series: SeriesView) -> list[FoundValue]:
 
 
 def rules_in_words(rules: dict[str, Any]) -> list[str]:
-    """Those of an alarm that are on."""
+    """A sentence for each rule of an alarm that is on."""
     return [
         f"{RULES[name]} ({value:g})" if isinstance(value, float) else RULES[name]
         for name, value in rules.items()

@@ -1,4 +1,4 @@
-"""Rows of the windows of schedules: each is there once for one question."""
+"""Database rows of schedules' windows; each is stored once for a question."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AT_ONCE = 500
 
 
 class WindowState(StrEnum):
-    """Of a window. `waiting`: its job is not over."""
+    """The states of a window. `waiting`: its job is not over."""
 
     EMPTY = "empty"  # no reports
     WAITING = "waiting"
@@ -43,7 +43,7 @@ class WindowRow:
     result_id: str | None = None
 
     def where(self) -> ColumnElement[bool]:
-        """This row."""
+        """The SQL condition that selects this row."""
         names = ("schedule_id", "digest", "params_id", "first_day")
         return and_(*(schedule_windows.c[name] == getattr(self, name) for name in names))
 
@@ -84,7 +84,7 @@ def try_again(connection: Connection, row: WindowRow, job_id: str) -> bool:
 def add_values(
     connection: Connection, schedule_id: str, params_id: str, values: Collection[str]
 ) -> list[str]:
-    """Store values as seen; those that were not, in their order."""
+    """Store values as seen; return those that were not seen before, in their order."""
     digests = {
         sha256(value.encode("utf-8", "surrogatepass")).hexdigest(): value for value in values
     }
@@ -107,7 +107,8 @@ def add_values(
 def first_reading(
     connection: Connection, day: str, accepted: float, refused: float
 ) -> tuple[float, float]:
-    """What was counted when a day was first looked at; now, if this is the first look."""
+    """The counters that were stored at the first check of a day; the given ones, if this is the
+    first."""
     statement = select(readings.c.accepted, readings.c.refused).where(readings.c.day == day)
     found = connection.execute(statement).first()
     if found is not None:

@@ -1,1 +1,1 @@
-"""What holds the features together: the app, its settings, its database and its pages' frame."""
+"""The frame of the service: the app, its settings, its database and the pages' layout."""

@@ -1,4 +1,4 @@
-"""`create_app`: the service as an ASGI application. All is made here, nothing at import."""
+"""`create_app`: the service as an ASGI application. Nothing is built at import."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ HEADERS = {  # of every answer that does not set its own
 
 
 def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
-    """The service for these settings. The database is opened when the app starts.
+    """Build the service's ASGI application for these settings. The database is opened when the
+    app starts.
 
     clock: the current time, UTC. Raises SettingsError.
     """

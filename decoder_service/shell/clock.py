@@ -1,4 +1,4 @@
-"""The current time, given as an argument, and how it is stored and shown."""
+"""The present time, passed as an argument, and the forms in which times are stored and shown."""
 
 from __future__ import annotations
 

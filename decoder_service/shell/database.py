@@ -1,4 +1,4 @@
-"""The service's database: what is its own of `rappor_server`, its locks and its clock."""
+"""The service's database: its `Program`, its locks and its clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ restore = partial(backup.restore, program=SERVICE)
 
 
 def check_is_there(url: str) -> None:
-    """Raises SettingsError for an SQLite file that is not there, which would be made empty."""
+    """Raise SettingsError for an SQLite file that does not exist, which would be made empty."""
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
         raise SettingsError(
@@ -49,7 +49,7 @@ def check_is_there(url: str) -> None:
 
 
 class ServiceDatabase(database.Database):
-    """The service's transactions."""
+    """Transactions of the service on its database."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, SERVICE)

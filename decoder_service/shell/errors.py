@@ -1,4 +1,4 @@
-"""What the service refuses, in the product's one tree of errors.
+"""Errors that the service raises, in the product's one tree of errors.
 
 RapporError
 `-- ServiceError               it is `ServerError`: some are raised by what servers share
@@ -60,11 +60,12 @@ class QuotaError(RequestError):
 
 
 class RoleError(ServiceError):
-    """The role does not allow it."""
+    """The person's role does not allow the act."""
 
 
 class NoGroupError(RoleError):
-    """Who signs in at the identity provider is in no group that has a role. subject: who it is."""
+    """The person who signs in at the identity provider is in no group that has a role. subject:
+    who it is."""
 
     def __init__(self, message: str, subject: str) -> None:
         super().__init__(message)

@@ -51,7 +51,7 @@ _PAGES = (
 
 
 def open_operations() -> set[str]:
-    """The operations of the API that ask for no key, by their ids."""
+    """Ids of the API operations that need no key."""
     routes = [route for module in _API for route in module.router.routes]
     return {
         str(route.operation_id)

@@ -1,4 +1,4 @@
-"""What a route takes: whose requests, and how large a body. Both are checked before it is read.
+"""Checks before a route reads a body: who sends it, and how large it may be.
 
 A route asks for a key and takes `max_body_bytes`, unless its function is marked here.
 """
@@ -37,7 +37,7 @@ def takes_file(endpoint: Endpoint) -> Endpoint:
 
 
 class GuardedRoute(APIRoute):
-    """A route that knows who asks, and how much it takes, before it reads a body."""
+    """A route that checks the sender and the size bound before it reads a body."""
 
     def get_route_handler(self) -> Handler:
         """The handler, behind the checks."""
@@ -63,7 +63,7 @@ class GuardedRoute(APIRoute):
 
 
 def is_open(route: GuardedRoute) -> bool:
-    """Whether a route asks for no key."""
+    """Whether a route needs no key."""
     return getattr(route.endpoint, "is_open", False)
 
 

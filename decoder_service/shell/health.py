@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether jobs can be taken and done."""
+"""Health routes: whether the process lives, and whether jobs can be taken and done."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _PROBLEM = {
 
 
 def document(app: FastAPI, without_key: Collection[str]) -> dict[str, Any]:
-    """The document of an app's routes, with its problem documents and keys.
+    """The OpenAPI document of an app's routes, with problem documents and keys.
 
     without_key: ids of the operations that ask for none.
     """

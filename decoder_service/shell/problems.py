@@ -44,7 +44,7 @@ status_of = partial(problems.status_of, table=STATUS)
 
 
 def answer(error: Exception, log: Log) -> Response:
-    """The problem document of an error; the log is told of those that the sender cannot mend."""
+    """The problem document for an error; defects and storage errors are logged."""
     status, slug = status_of(error)
     if status == 500:
         log.crash(error)

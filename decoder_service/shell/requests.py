@@ -1,4 +1,4 @@
-"""What every route and page needs: the service, who is asking, and sessions of browsers.
+"""What routes and pages share: the service, the person who asks, and sessions of browsers.
 
 A session lives in a cookie that scripts cannot read (HttpOnly), that other sites do not send
 (SameSite=Strict), and that goes over https alone where the service is on https. A write with a
@@ -27,7 +27,7 @@ def service_of(request: Request) -> DecoderService:
 
 
 def current_person(request: Request) -> Person:
-    """Who is asking: by `Authorization: Bearer KEY`, or by the session of a browser.
+    """The person who sends a request: by `Authorization: Bearer KEY`, or by a browser's session.
 
     Works as a FastAPI dependency, for routes and pages alike; a page that wants to show the
     form to sign in catches AuthenticationError.
@@ -71,7 +71,7 @@ def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
 
 
 def own_origin(request: Request) -> str:
-    """Scheme, host and port of the service, as browsers see it."""
+    """Scheme, host and port of the service as browsers see them."""
     public: str | None = request.app.state.public_origin
     if public is not None:
         return public
@@ -96,12 +96,12 @@ def origin_of(url: str) -> str:
 
 
 def is_https(request: Request) -> bool:
-    """Whether browsers see the service over https."""
+    """Whether browsers reach the service over https."""
     return own_origin(request).startswith("https://")
 
 
 def cookie_name(request: Request, name: str = COOKIE) -> str:
-    """Over https bound to this host and path by its name."""
+    """The name of a cookie; over https with the prefix that binds it to this host and path."""
     return f"__Host-{name}" if is_https(request) else name
 
 
@@ -139,7 +139,7 @@ def set_session(request: Request, response: Response, token: str) -> None:
 
 
 def sign_out(request: Request, response: Response) -> None:
-    """End the session of a browser, and take its cookie. Raises as `current_person`."""
+    """End a browser's session and delete its cookie. Raises as `current_person`."""
     person = current_person(request)
     name = cookie_name(request)
     token = request.cookies.get(name)

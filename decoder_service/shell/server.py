@@ -88,7 +88,7 @@ def _prepare_to_serve(settings: ServiceSettings) -> None:
 
 
 def prepare_database(settings: ServiceSettings, connections: int) -> None:
-    """Bring an empty database up, check any other.
+    """Create the tables in an empty database, check any other.
 
     connections: how many of PostgreSQL are taken at once.
 
@@ -152,7 +152,8 @@ def _stop(process: BaseProcess) -> None:
 
 @contextmanager
 def running_service(settings: ServiceSettings) -> Iterator[tuple[str, FastAPI]]:
-    """The service on a thread, with a worker unless job_slots = 0; yields its URL and the app.
+    """Run the service on a thread, with a worker unless job_slots = 0; yield its URL and the
+    app.
 
     Raises ServiceError when it does not start.
     """

@@ -71,7 +71,8 @@ class DecoderService:
     provider: Provider | None
 
     def check_ready(self) -> list[WorkerRow]:
-        """The workers that live. Raises StorageError, and UnavailableError where there is none."""
+        """The live workers. Raises StorageError if the database fails, UnavailableError if no
+        worker lives."""
         with self.database.change() as connection:
             connection.execute(text("SELECT 1"))
             found = live_workers(connection, 2 * self.settings.lease_seconds)
@@ -95,7 +96,7 @@ class DecoderService:
         return ticked
 
     def job_states(self) -> dict[str, int]:
-        """How many jobs there are in each state."""
+        """Number of jobs in each state."""
         with self.database.read() as connection:
             return count_states(connection)
 
@@ -130,7 +131,7 @@ class DecoderService:
             return delete_unused_aggregates(connection, before)
 
     def close(self) -> None:
-        """Give back every connection."""
+        """Close every database connection."""
         self.database.close()
 
 
@@ -141,7 +142,8 @@ def make_service(
     random_bytes: Callable[[int], bytes] = os.urandom,
     publisher: ReleasePublisher | None = None,
 ) -> DecoderService:
-    """The operations on the database of the settings; no connection is made yet.
+    """Build the service's operations over the database of the settings; no connection is made
+    yet.
 
     publisher: makes and signs releases; None: one that signs nothing.
 

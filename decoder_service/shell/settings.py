@@ -143,7 +143,7 @@ class ServiceSettings(ServerSettings):
 
 
 def is_safe_url(text: str) -> bool:
-    """Whether it is https, or http to this machine."""
+    """Whether a URL is https, or http to this machine."""
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""

@@ -1,4 +1,4 @@
-"""Style and scripts, as files: they change with the version alone."""
+"""Routes of style sheets and scripts, which change with the version alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asset(request: Request, name: str) -> Response:
 @router.get("/favicon.ico")
 @without_key
 def favicon() -> Response:
-    """None."""
+    """Answer that there is no icon."""
     return Response(status_code=204)
 
 

@@ -1,4 +1,5 @@
-"""Which code computes results: part of their keys, since other code may give other bytes."""
+"""The version of the code that computes results, which is part of their keys: other code may
+give other bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "pya
 
 
 def decoder_version() -> str:
-    """Versions of the package, of the libraries whose arithmetic and files it uses, and Python."""
+    """Versions of this package, of Python, and of the libraries on which results depend."""
     found = [f"{name} {_version(name)}" for name in LIBRARIES]
     return ", ".join([*found, f"python {platform.python_version()}"])
 

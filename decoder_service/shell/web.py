@@ -1,4 +1,4 @@
-"""What every page needs: templates, the policy, forms, and errors as pages."""
+"""What pages share: templates, the content policy, forms, and errors shown as pages."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class PageRoute(GuardedRoute):
     """A route whose errors are pages; who is not signed in is asked to."""
 
     def get_route_handler(self) -> Handler:
-        """The handler, with its errors caught."""
+        """The route's handler, whose errors become error pages."""
         handler = super().get_route_handler()
 
         async def caught(request: Request) -> Response:
@@ -166,12 +166,12 @@ def address(path: str, **query: Any) -> str:
 
 
 def redirect(path: str, **query: Any) -> RedirectResponse:
-    """See another page."""
+    """Redirect the browser to another page."""
     return RedirectResponse(address(path, **query), 303, headers=HEADERS)
 
 
 def back_to(request: Request) -> str:
-    """The address that was asked for, if it can be asked for again."""
+    """The requested address, if it can be requested again by a link."""
     query = request.url.query
     return request.url.path + (f"?{query}" if query else "") if request.method == "GET" else ""
 
@@ -185,7 +185,7 @@ def _whoever(request: Request, error: Exception) -> Person | None:
 
 
 def error_page(request: Request, error: Exception, person: Person | None = None) -> Response:
-    """What went wrong, and what to do. person: who is signed in."""
+    """The page for an error, with what to do. person: who is signed in."""
     if isinstance(error, HTTPException):
         status, text = error.status_code, str(error.detail)
     else:
@@ -207,7 +207,7 @@ def _told(error: RequestValidationError) -> str:
 
 
 def parsed(model: type[Known], given: dict[str, Any]) -> Known:
-    """A form as one of the service's models. Raises RequestError in words."""
+    """Validate a form by one of the service's models. Raises RequestError in words."""
     try:
         return model.model_validate(given)
     except ValidationError as error:

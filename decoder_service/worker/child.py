@@ -18,7 +18,7 @@ _TELL_SECONDS = 0.2  # between two messages of one stage
 
 
 def run(task: Task, pipe: Connection, life: Connection) -> None:
-    """Do a job and send what became of it.
+    """The main function of a job's process: do the job and send its outcome.
 
     pipe: messages of `decoder_service.worker.task`, and the answer to Keyed.
     life: its other end is held by the worker; this process ends with it.

@@ -18,7 +18,7 @@ from rappor_core.aggregate import Aggregate
 
 @dataclass(frozen=True)
 class StoredCounts:
-    """Aggregates that are there already: a source for every workflow (`decoder.sources`).
+    """Aggregates that were read already, as a source for workflows (`decoder.sources`).
 
     each: windows are put together by day or week; None leaves them as they are.
     """
@@ -27,7 +27,7 @@ class StoredCounts:
     each: Each | None = None
 
     def read(self, metric: str = "", note: Note = quiet) -> Aggregate:
-        """Their sum. Raises AggregateError if they do not fit."""
+        """The sum of the aggregates. Raises AggregateError if they do not fit."""
         del metric, note
         return sum_of(self.aggregates)
 
@@ -39,12 +39,12 @@ class StoredCounts:
 
 @dataclass(frozen=True)
 class PlaceCounts:
-    """The same for maps."""
+    """Aggregates of a location metric that were read already, as a source for maps."""
 
     aggregates: tuple[Aggregate, ...]
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """All of them."""
+        """Yield all aggregates."""
         del metric, note
         return iter(self.aggregates)
 

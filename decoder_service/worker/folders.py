@@ -1,4 +1,4 @@
-"""Folders of jobs that run. They hold counts and lists, so none may outlive its worker for long.
+"""Folders of running jobs. They hold counts and lists, so none may outlive its worker for long.
 
 A worker holds a lock on a file in each of its folders. The system frees the locks of a process that
 ends, however it ends; a folder whose lock is free is left over. That holds in containers, where
@@ -27,13 +27,13 @@ class JobFolder:
     lock: int
 
     def delete(self) -> None:
-        """Delete it, then let the lock go."""
+        """Delete the folder, then release its lock."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self.lock)
 
 
 def make_folder(work: Path, job_id: str) -> JobFolder:
-    """A folder of a job, for its owner alone. Raises OSError."""
+    """Make the folder of a job, which its owner alone can read. Raises OSError."""
     while True:  # until one is locked before another worker deletes it as left over
         path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{job_id}-", dir=work))
         with suppress(FileNotFoundError):

@@ -1,4 +1,5 @@
-"""Imported once by the process that forks the jobs of a worker: it holds the decoder ready.
+"""Imports for the process that forks a worker's jobs, so that each job has the decoder in
+memory.
 
 That process must not outlive its worker: its own death then ends the jobs (`process_limits`).
 This comes before the imports that take long, during which the worker may die. The worker names

@@ -1,4 +1,4 @@
-"""What jobs and large uploads need of the system that they run on."""
+"""Requirements of jobs and large uploads on the operating system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's process may take, and that it ends with the process that started it."""
+"""Limits of a job's process, and its end with the process that started it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def limit_resources(memory: int, file_size: int) -> None:
 
 
 def limit_processor(seconds: int) -> None:
-    """End this process by SIGXCPU after so many seconds of processor time."""
+    """Let SIGXCPU end this process after `seconds` of processor time."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))

@@ -1,4 +1,4 @@
-"""One job that runs: its process and its pipes."""
+"""A running job in its worker: its process and its pipes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ForkingError(Exception):
 
 @dataclass(slots=True)
 class Running:
-    """What a worker keeps of a job. Times are by the worker's own clock.
+    """A worker's record of a running job. Times are by the worker's own clock.
 
     strikes: how often the database refused to store it.  not_before: time of the next try.
     """
@@ -67,26 +67,27 @@ class Running:
                     self.end = [message]
 
     def proceed(self, wanted: bool) -> None:
-        """Answer that the result is to be computed, or is there already."""
+        """Tell the job's process whether to compute the result, or that it exists already."""
         self.answered = True
         with suppress(OSError):
             self.pipe.send(wanted)
 
     @property
     def is_over(self) -> bool:
-        """Whether the process sent its end, or is gone."""
+        """Whether the process has sent its outcome, or is gone."""
         return bool(self.end) or not self.process.is_alive()
 
     @property
     def lost(self) -> str:
-        """Why it ended without an end of its own, by no proven fault of its own; "" otherwise."""
+        """The reason why the process is gone without an outcome, through no proven fault of its
+        own; "" otherwise."""
         if self.end or self.process.is_alive():
             return ""
         return _LOST.get(self.process.exitcode or 0, "")
 
     @property
     def outcome(self) -> End:
-        """What became of a job that is over."""
+        """The outcome of a job that is over."""
         if self.end:
             return self.end[0]
         code = self.process.exitcode
@@ -122,7 +123,8 @@ def prepare(context: ForkServerContext) -> None:
 def start(
     context: ForkServerContext, job: JobRow, hold: Hold, folder: JobFolder, task: Task
 ) -> Running:
-    """Start the process of a job. Raises ForkingError; the next start has another to fork it."""
+    """Start the process of a job. Raises ForkingError; the next start uses a new forking
+    process."""
     pipe, its_pipe = context.Pipe()
     its_life, life = context.Pipe(duplex=False)
     process = context.Process(target=run, args=(task, its_pipe, its_life), name=f"job-{job.id}")
@@ -140,7 +142,7 @@ def start(
 
 
 def why(error: Exception, log: Log) -> str:
-    """Why a job failed in its worker, in words without paths; the log is told of a defect."""
+    """The reason why a job failed in its worker, in words without paths; a defect is logged."""
     if isinstance(error, RapporError):
         return str(error)
     if isinstance(error, OSError):

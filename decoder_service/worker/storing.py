@@ -1,4 +1,4 @@
-"""Between the database and the folder of a job: what it reads, and the result that it leaves."""
+"""Move data between the database and a job's folder: its inputs, and the result that it leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GONE = "a list of this job was deleted; start it again with another"
 
 
 def make_task(connection: Connection, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
-    """Write what a job reads into its folder.
+    """Write the inputs of a job into its folder.
 
     Raises DecodeError where a list or an aggregate is not there any more.
     """
@@ -155,7 +155,8 @@ def store_result(
 
 
 def give(connection: Connection, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
-    """Let the owner of a job hold a result; its id. Raises QuotaError where it is too much."""
+    """Let the owner of a job hold an existing result; return its id. Raises QuotaError where it
+    is too much."""
     let_read(connection, result_id, job.owner)
     since = now(connection) - settings.oidc_role_days * 86_400.0
     owner = person_of_id(connection, job.owner, since)
@@ -165,7 +166,8 @@ def give(connection: Connection, job: JobRow, result_id: str, settings: ServiceS
 
 
 def differences(connection: Connection, result_id: str, folder: Path) -> tuple[list[str], int]:
-    """Names of the files whose bytes are not those of a stored result, and how many there are."""
+    """Names of the files that differ from those of a stored result, and number of files
+    compared."""
     stored = {row.name: row.sha256 for row in load_result_files(connection, result_id)}
     made = {path.name: sha256(path.read_bytes()).hexdigest() for path in (folder / "out").iterdir()}
     names = sorted(stored.keys() | made.keys())

@@ -1,4 +1,4 @@
-"""What goes to the process of a job, and what comes back."""
+"""Messages between a worker and the process of a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Task:
-    """A job, with the files that it reads.
+    """The message that starts a job: its specification and the files that it reads.
 
     spec: JSON.  counts: of each source of the specification the aggregate files, None where the
     collector is to be asked.  candidates: file of the values, one a line, if a list was named.
@@ -34,7 +34,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Told:
-    """Progress."""
+    """The message about progress."""
 
     stage: str
     done: int
@@ -43,7 +43,8 @@ class Told:
 
 @dataclass(frozen=True)
 class Keyed:
-    """The counts are there: the key of the result. The process waits for `True` to go on."""
+    """The message that the counts are read, with the key of the result. The process waits for
+    `True` to go on."""
 
     key: str
     question: str
@@ -63,6 +64,6 @@ class TaskFinished:
 
 @dataclass(frozen=True)
 class Failed:
-    """It cannot be done, for a reason in words."""
+    """The message that the job cannot be done, with the reason in words."""
 
     reason: str

@@ -1,4 +1,4 @@
-"""Reading what people upload: a large file in a process of its own, bounded as those of jobs are.
+"""Read uploaded files; a large one in a process of its own, with bounds like those of jobs.
 
 Python reads JSON and CSV under its one lock, so that a large file would hold up everybody else. One
 processor is left to the service, and those that read give way to it.
@@ -45,7 +45,7 @@ def _places() -> BoundedSemaphore:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads files within bounds.
+    """Reads uploaded files within bounds.
 
     memory: bytes that a process may take.  seconds: of processor.  at_once: the processes that
     read at the same time.  places: those and the files that wait for their turn.
@@ -57,7 +57,7 @@ class Reader:
     places: BoundedSemaphore = field(default_factory=_places)
 
     def read(self, function: Callable[..., Read], content: bytes, *given: Any) -> Read:
-        """What a function of a module gives for a file and more arguments.
+        """Call a function of a module on a file, in a process of its own if the file is large.
 
         Raises what it raises of the product's errors, RequestError of a file over the bounds, and
         UnavailableError where too many wait.
@@ -113,7 +113,8 @@ def _answer(memory: int, function: Callable[..., Any], given: tuple[Any, ...]) -
 
 
 def main() -> None:
-    """Read one file, which comes through standard input, and write what it gives."""
+    """The main function of the reading process: take a file from standard input, write the
+    function's result."""
     die_with_parent()
     os.nice(_NICE)
     memory, seconds, function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 (our parent's)

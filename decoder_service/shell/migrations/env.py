@@ -1,4 +1,4 @@
-"""What Alembic runs for each command: it works on the connection that `store.schema` hands in."""
+"""The script that Alembic runs for each command, on the connection that `store.schema` hands in."""
 
 from __future__ import annotations
 
