@@ -29,7 +29,8 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """params_id: None where the archive holds one version.  first, last: inclusive, or no bound."""
+    """The window to sum. params_id: None where the archive holds one version. first, last:
+    inclusive, or no bound."""
 
     metric: str
     params_id: str | None = None

@@ -10,7 +10,7 @@ from rappor_core.errors import RapporError
 
 
 class ArchiveError(RapporError):
-    """Base of what goes wrong with an archive."""
+    """Base class of the archive's errors."""
 
 
 class ArchiveKeyError(ArchiveError):

@@ -87,20 +87,20 @@ class Block(Protocol):
 
     @property
     def damage(self) -> str:
-        """Why these cannot be read."""
+        """The reason why the block's raw reports cannot be read; "" if they can."""
 
 
 B = TypeVar("B", bound=Block)
 
 
 class ExportSource(Protocol[B]):
-    """Where reports come from."""
+    """The interface through which raw reports are read and deleted."""
 
     def blocks(self) -> Iterable[B]:
-        """Sealed blocks of which raw reports are kept."""
+        """Yield the sealed blocks of which raw reports are kept."""
 
     def reports(self, block: B, cohort: int) -> Iterator[bytes]:
-        """Pieces of the reports of a cohort, whole reports of `report_bytes` end to end."""
+        """Yield pieces of the reports of a cohort: whole reports of `report_bytes`, end to end."""
 
     def forget(self, block: B) -> int:
         """Delete the raw reports of a block; return how many."""
@@ -108,7 +108,7 @@ class ExportSource(Protocol[B]):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a block: one of the words above.
+    """The outcome of exporting a block, as one of the words above.
 
     first_day, last_day: None where damage hides them.  num_reports: moved or left.  reason: why it
     was set aside, else "".

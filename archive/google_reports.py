@@ -73,7 +73,8 @@ def _refuse_twice(store: Store, key: ArchiveKey, label: PartLabel) -> None:
 
 
 def read_csv(path: Path, params: RapporParams) -> tuple[Cohorts, Bytes]:
-    """Cohorts, (n,), and reports, (n, report_bytes). Raises ArchiveError that names the line."""
+    """Read cohorts, (n,), and reports, (n, report_bytes). Raises ArchiveError that names the
+    line."""
     pieces = []
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)

@@ -27,13 +27,13 @@ _FILE, _ENTRY, _NAME = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveKey:
-    """master: 32 secret bytes, or None for an archive in clear."""
+    """The key of an archive. master: 32 secret bytes, or None for an archive in clear."""
 
     master: bytes | None = field(repr=False)
 
     @property
     def name(self) -> str:
-        """What tells one key from another, 16 hex digits; empty in clear."""
+        """A fingerprint that distinguishes keys, 16 hex digits; empty in clear."""
         return self._derive(_NAME)[:8].hex() if self.master is not None else ""
 
     def file_key(self, file_name: str) -> bytes:
@@ -41,7 +41,7 @@ class ArchiveKey:
         return self._derive(_FILE + file_name.encode())
 
     def seal(self, content: bytes) -> str:
-        """What proves that an entry was written by who has the key; a digest in clear."""
+        """An HMAC that proves who wrote an entry; in clear, a digest."""
         if self.master is None:
             return sha256(_ENTRY + content).hexdigest()
         return hmac.new(self._derive(_ENTRY), content, sha256).hexdigest()

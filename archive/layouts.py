@@ -1,4 +1,4 @@
-"""How the reports of a part lie in its rows, and what is counted of them.
+"""The layout of reports in the rows of a part, and the counts that are made of them.
 
 Of a metric a row has its bits. Of an association it has the bits of both linked reports, those of
 each from a byte of its own on; counted are the bits of the first, those of the second, and every
@@ -24,24 +24,24 @@ _MOST_CELLS = 1 << 24  # of unpacked bits, for memory
 
 @dataclass(frozen=True, slots=True)
 class LinkedLayout:
-    """Rows of linked reports. shape: bits of each metric, k1 and k2."""
+    """The layout of linked reports. shape: bits of each metric, k1 and k2."""
 
     num_cohorts: int
     shape: tuple[int, int]
 
     @property
     def num_bits(self) -> int:
-        """How many counters a cohort has."""
+        """Number of counters of a cohort."""
         first, second = self.shape
         return first + second + first * second
 
     @property
     def report_bytes(self) -> int:
-        """Bytes of a row."""
+        """Number of bytes of a row."""
         return sum((bits + 7) // 8 for bits in self.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for an entry."""
+        """The layout as plain values, for an entry."""
         return {"num_cohorts": self.num_cohorts, "linked": list(self.shape)}
 
 
@@ -57,7 +57,7 @@ def layout_of(fields: Mapping[str, Any]) -> Layout:
 
 
 def shape_of(fields: Mapping[str, Any]) -> tuple[int, int]:
-    """(m, k) of the counters, of `to_dict`'s form."""
+    """The shape (m, k) of the counters, from the plain values of `to_dict`."""
     if "linked" in fields:
         layout = layout_of(fields)
         return layout.num_cohorts, layout.num_bits
@@ -71,7 +71,7 @@ def linked_bits(fields: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def declared(metric: Metric | Association) -> tuple[dict[str, Any], Layout]:
-    """What an entry keeps of a declaration, and the layout of its reports."""
+    """The declaration that an entry keeps, and the layout of its reports."""
     if isinstance(metric, Metric):
         return metric.to_dict(), metric.params
     definition = {

@@ -34,7 +34,7 @@ ENTRIES, REPORTS = "entries", "reports"
 
 @dataclass(frozen=True, slots=True)
 class ArchivedPart:
-    """What the archive knows of one part.
+    """The manifest entry of one part of the archive.
 
     metric, params_id: of its reports ("" where a params.csv declared them).
     definition: the metric as declared, or empty; of an association it and its metrics.
@@ -68,12 +68,12 @@ class ArchivedPart:
 
     @property
     def name(self) -> str:
-        """The name of its file in the manifest."""
+        """Name of the part's file in the manifest."""
         return entry_name(self.metric, self.params_id, self.first_day or self.source)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, k)."""
+        """The shape (m, k) of the part's counters."""
         return shape_of(self.params)
 
     @property
@@ -115,7 +115,8 @@ def keep_until(first_day: date, keep_days: int) -> date:
 
 
 def digest_of(reports_per_cohort: Counts, bit_counts: Counts) -> str:
-    """SHA-256 of N_j, (m,), and c_ij, (m, k), as little-endian 64-bit integers."""
+    """SHA-256 of reports per cohort (m,) and bit counts (m, k), as little-endian 64-bit
+    integers."""
     digest = sha256(reports_per_cohort.astype("<i8").tobytes())
     digest.update(np.ascontiguousarray(bit_counts, dtype="<i8").tobytes())
     return digest.hexdigest()
@@ -132,13 +133,14 @@ def retire(store: Store, entry: ArchivedPart, key: ArchiveKey) -> None:
 
 
 def read_entries(store: Store, key: ArchiveKey, folder: str = "") -> Iterator[ArchivedPart]:
-    """Every entry, in the order of their names. Raises ArchiveDamagedError, ArchiveKeyError."""
+    """Read every entry, in the order of their names. Raises ArchiveDamagedError,
+    ArchiveKeyError."""
     for name in store.list(f"{ENTRIES}/{folder}" if folder else ENTRIES):
         yield read_entry(store, key, name)
 
 
 def read_entry(store: Store, key: ArchiveKey, name: str) -> ArchivedPart:
-    """One entry, checked against its seal and its name."""
+    """Read one entry and check it against its seal and its name."""
     try:
         fields = parse_strict_json(store.read(name))
         seal = fields.pop("seal")

@@ -59,7 +59,7 @@ class LocalPool(Generic[T, R]):
         self._preload = list(preload)
 
     def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """See Pool. Raises ArchiveError where processes keep dying."""
+        """Run each task in processes of this machine. Raises ArchiveError where they keep dying."""
         left = iter(tasks)
         lost: list[T] = []
         for _ in range(_POOLS):
@@ -124,7 +124,8 @@ class DaskPool(Generic[T, R]):
         self._work = work
 
     def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """See Pool. Raises ArchiveError where no scheduler answers or workers keep dying."""
+        """Run each task on a Dask cluster. Raises ArchiveError where no scheduler answers or
+        workers keep dying."""
         distributed = _import_distributed()
         try:
             with _connected(distributed, self._scheduler) as client:

@@ -17,7 +17,8 @@ _ORPHAN_SECONDS = 86_400  # younger ones may belong to an export that runs
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """parts, reports: out of time, now deleted.  orphans: files that no entry named."""
+    """What was deleted. parts, reports: past their retention date. orphans: files that no entry
+    named."""
 
     parts: int
     reports: int

@@ -19,7 +19,7 @@ from archive.errors import ArchiveError
 
 
 class Store(Protocol):
-    """Files by name, relative to the archive; names use `/`."""
+    """The interface of a storage: files by name, relative to the archive; names use `/`."""
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file to read. Raises FileNotFoundError."""
@@ -78,7 +78,7 @@ class FolderStore:
         return (self._root / name).read_bytes()
 
     def list(self, folder: str) -> list[str]:
-        """See Store; files that are being written are left out."""
+        """List the names of all complete files under a folder, sorted."""
         paths = (path for path in (self._root / folder).rglob("*") if path.is_file())
         names = (path.relative_to(self._root).as_posix() for path in paths)
         return sorted(name for name in names if not name.endswith(".part"))

@@ -108,13 +108,13 @@ class Client:
 
     @property
     def last_error(self) -> str:
-        """Why the last try to send failed, or a report was refused; "" otherwise."""
+        """The reason why the last try to send failed, or a report was refused; "" otherwise."""
         session = self._life.session
         return session.worker.last_error if session is not None else ""
 
     @property
     def last_refusal(self) -> str:
-        """Why the last `record` that returned False did, in a sentence; "" if none has yet.
+        """A sentence with the reason of the last `record` that returned False; "" if none has.
 
         No value is in it. Of all threads: the latest.
         """
@@ -270,7 +270,7 @@ class Client:
         self._life.reset()
 
     def inspect(self, *, debug: bool = False) -> dict[str, Any]:
-        """What is queued, what was sent and what can be inferred, in plain values for JSON.
+        """The account of what is queued, was sent and can be inferred, as plain values for JSON.
 
         `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
         debug: with what a developer asks: why values were not recorded, which periods are full.

@@ -20,7 +20,7 @@ from rappor_core.errors import RapporError, meant
 
 
 class ClientError(RapporError):
-    """Base of the errors of the device."""
+    """Base class of the errors of the device."""
 
 
 class UnknownMetricError(ClientError, KeyError):
@@ -54,7 +54,7 @@ class StateVersionError(StateError):
 
 
 class StateBusyError(StateError):
-    """Another process or thread holds the state just now."""
+    """The state is held by another process or thread at this moment."""
 
     def __init__(self, message: str) -> None:
         """Its condition is `state_busy`."""
@@ -66,7 +66,7 @@ class StateChangedError(StateError):
 
 
 class TransportError(ClientError):
-    """A batch was not delivered.
+    """A batch was not delivered; `retry` says whether it may be sent again.
 
     reason: one word, for counters.  retry: whether the same bytes may be sent again later.
     retry_after: seconds that the collector asked to wait, or None.

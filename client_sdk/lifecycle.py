@@ -43,7 +43,8 @@ UNREMEMBERED = ". Nor can that be noted: keep the answer in the app, and open wi
 
 
 class Status(Frozen):
-    """condition: one word, `active` when all is well.  sentence: for a person or a log."""
+    """The client's condition. condition: one word, `active` when all is well. sentence: for a
+    person or a log."""
 
     condition: str
     sentence: str
@@ -106,7 +107,7 @@ class Lifecycle:
             session.close(CLOSE_SECONDS)
 
     def reopen(self) -> None:
-        """Another process changed the secret: read the state again, once."""
+        """Read the state again, once, since another process changed the secret."""
         with self._lock:
             if self.session is not None:
                 self.shut("closed")

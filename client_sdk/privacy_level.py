@@ -10,7 +10,7 @@ from rappor_core.frozen import Frozen
 
 
 class PrivacyLevel(Frozen):
-    """Bounds of the person's own, each taken together with the app's: the smaller one holds.
+    """A person's own bounds, which apply beside the app's: the smaller one holds.
 
     max_values: memoised values of a metric for life, the fallback among them.
     max_reports_per_period: reports of a metric in its period.

@@ -229,7 +229,7 @@ def _add_routes(app: FastAPI) -> None:
 
 
 async def openapi_document(_request: Request) -> Response:
-    """What the collector answers to, for tools."""
+    """Answer with the collector's OpenAPI document."""
     return JSONResponse(document())
 
 

@@ -70,7 +70,7 @@ class CounterFullError(StorageError):
 
 
 class DamagedBlocksError(StorageError):
-    """Rows of closed days are not what was written."""
+    """The stored rows of closed days are damaged."""
 
 
 class PositionError(CollectorError):
@@ -78,7 +78,7 @@ class PositionError(CollectorError):
 
 
 class UnsupportedMediaError(RequestError):
-    """A content type or encoding that is not taken."""
+    """The content type or encoding of a body is not supported."""
 
 
 class ScopeError(CollectorError):

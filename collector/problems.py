@@ -77,5 +77,6 @@ class Refuser:
 
 
 def later(seconds: int) -> dict[str, str]:
-    """A Retry-After of `seconds` to three times as many, so that devices do not return at once."""
+    """A Retry-After of `seconds` to three times as many, at random, so that devices do not
+    return at once."""
     return {"Retry-After": str(random.randint(seconds, 3 * seconds))}

@@ -101,17 +101,17 @@ class Settings(ServerSettings):
 
     @property
     def clock_skew(self) -> timedelta:
-        """How far a device's clock may be ahead."""
+        """How far a device's clock may be ahead of the collector's."""
         return timedelta(seconds=self.clock_skew_seconds)
 
     @property
     def connections(self) -> int:
-        """To the database, of all workers of all hosts, at most."""
+        """Largest number of database connections of all workers of all hosts."""
         return self.hosts * self.workers * (1 + self.database_connections)
 
     @property
     def who_connects(self) -> str:
-        """Who takes them, with its verb."""
+        """The subject and verb of messages about the number of connections."""
         if self.hosts == 1:
             return "the workers of this host take"
         return f"{self.workers} workers on each of {self.hosts} hosts take"

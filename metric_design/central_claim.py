@@ -28,7 +28,8 @@ class CentralClaim:
 
 
 def smallest_crowd(metric: Metric, *, forged: float = FORGED_SHARE) -> int:
-    """Honest reports in the smallest cohort that the metric's declaration makes sure of.
+    """The number of honest reports in the smallest cohort that the metric's declaration
+    guarantees.
 
     Args:
         metric: with `min_reports` and `min_reports_per_cohort`.

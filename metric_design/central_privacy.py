@@ -84,7 +84,8 @@ def central_epsilon(
 def steady_crowd_epsilon(
     mechanism: TwoRoundMechanism, num_hashes: int, *, crowd: int, delta: float
 ) -> float:
-    """Bound for life if the same devices report in every period: the permanent counters alone.
+    """Bound for life if the same devices report in every period, so that only permanent counters
+    count.
 
     All that is ever published is then a function of the sums of the permanent bits. It fails where
     devices come and go: one that is missing from some blocks shows by difference.

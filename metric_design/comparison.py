@@ -21,7 +21,8 @@ _SLACK = 1e-3  # of a lifetime epsilon, for the rounding of probabilities
 
 @dataclass(frozen=True)
 class Alternative:
-    """One row. share: the smallest found with the power asked for; None: none, or not possible.
+    """A mechanism in the comparison. share: the smallest found with the power asked for; None:
+    none, or not possible.
 
     epsilon_one, epsilon_life: nats.  fits: whether it costs a device no more than the plan.
     bytes: of a report.  note: what it takes.

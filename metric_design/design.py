@@ -1,4 +1,4 @@
-"""From numbers to a design: kind, k, h, m, f, p, q; and the one number that is not known."""
+"""Choose a design (kind, k, h, m, f, p, q) for given numbers, and solve for the missing number."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _shapes(request: PlanRequest, candidates: int) -> Iterator[tuple[str, str, i
 def mechanism_for(
     request: PlanRequest, hashes: int, *, single_bit: bool
 ) -> tuple[TwoRoundMechanism, float, float] | None:
-    """RAPPOR's rounds for the epsilons asked for; None where nothing would be kept.
+    """RAPPOR's rounds for the given epsilons; None where they would keep nothing.
 
     Returns the mechanism, epsilon_infinity and epsilon_one as declared in `metrics.toml`.
 

@@ -57,12 +57,12 @@ class PlanSetting:
 
     @property
     def reports(self) -> float:
-        """All reports of the window."""
+        """Number of all reports of the window."""
         return self.devices * self.reports_each
 
     @property
     def threshold(self) -> float:
-        """p-value at or below which a value is found."""
+        """The p-value at or below which a value is found."""
         return self.alpha / self.candidates
 
 
@@ -94,7 +94,8 @@ def _spectrum(setting: PlanSetting) -> _Spectrum:
 
 
 def information(setting: PlanSetting, unlisted: float = 0.0) -> float:
-    """1 / variance of the estimate of a small share, where `unlisted` is tau, a sum of squares."""
+    """Fisher information (1 / variance) about a small share; `unlisted` is tau, a sum of
+    squares."""
     noise = BitNoise.of(setting.params.mechanism)
     if setting.params.scheme.own_bits:
         zero = noise.mechanism_variance(np.zeros(1), float(setting.reports_each))

@@ -98,7 +98,8 @@ def _places_of(metric: Metric) -> int | None:
 
 
 def round_down(epsilon: float) -> float:
-    """To four decimals where that leaves three digits: what is declared anew must fit a budget."""
+    """Round down to four decimals where that leaves three digits, since declared numbers must
+    fit a budget."""
     return math.floor(epsilon * 1e4) / 1e4 if epsilon >= 0.01 else epsilon
 
 

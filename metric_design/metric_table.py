@@ -17,7 +17,7 @@ _BARE = re.compile(r"[a-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
 def metric_table(
     name: str, description: str, owner: str, expires: date, request: PlanRequest, design: Design
 ) -> str:
-    """TOML of the metric. Categories that nobody has named are `value-1`, and so on."""
+    """The metric as a TOML table. Categories without names are `value-1`, and so on."""
     params = design.params
     lines = [
         f"[metrics.{name if _BARE.fullmatch(name) else json.dumps(name)}]",

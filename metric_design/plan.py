@@ -64,7 +64,7 @@ class Trust:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan. Shares are fractions of 1, epsilons in nats.
+    """The result of planning a metric. Shares are fractions of 1, epsilons in nats.
 
     solved: the number that was not known.  table: for `metrics.toml`.
     visible: smallest share found with each of `POWERS`; None: none is.
@@ -259,13 +259,14 @@ def _claims(
 
 
 def smallest_cohort(devices: float, cohorts: int) -> int:
-    """About how many devices the smallest of some cohorts holds; the least of Poisson counts."""
+    """Expected number of devices in the smallest of some cohorts (the least of Poisson counts)."""
     mean = devices / cohorts
     return max(0, math.floor(mean - math.sqrt(2 * mean * math.log(max(cohorts, 1)))))
 
 
 def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:
-    """Devices, and the smallest share seen with the power asked for: for a picture."""
+    """Numbers of devices with the smallest share seen at each, with the power asked for: for a
+    picture."""
 
     power, theory = plan.request.power, (plan.design.unlisted, plan.design.clear)
     points = []

@@ -18,7 +18,8 @@ RIGHT = 50  # half of the widest number below the plot
 
 @dataclass(frozen=True)
 class Sampled:
-    """A preview's rows: value, true share, estimate, low, high; and what was missed."""
+    """The decoded preview: value, true share, estimate, low, high of each row, and what was
+    missed."""
 
     rows: Sequence[tuple[str, float, float, float, float]]
     found: int

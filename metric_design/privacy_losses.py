@@ -13,7 +13,7 @@ _RATES = (0.3, 0.6, 1.0, 1.6, 4.0)  # of Chernoff bounds, in units of a normal v
 
 
 class Losses(NamedTuple):
-    """Privacy losses on a grid: of point i, (first + i) * step nats.
+    """A distribution of privacy losses on a grid: point i stands for (first + i) * step nats.
 
     upper: P and lower: Q, where a loss is ln(P / Q); masses of each point.
     """

@@ -114,7 +114,7 @@ class PlanRequest:
 
     @property
     def held(self) -> int:
-        """Values that a device may hold for life."""
+        """Number of values that a device may hold for life."""
         return 2 if self.single_bit else self.values
 
     def unknown(self) -> Unknown:

@@ -174,7 +174,7 @@ def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
 
 
 def reports_to_serve(metric: Metric) -> int:
-    """About how many reports a block needs until each cohort holds `cohort_floor`.
+    """Expected number of reports that a block needs until each cohort holds `cohort_floor`.
 
     The least of m Poisson counts of mean x is near x - sqrt(2 x ln m); x is solved for.
     """

@@ -16,7 +16,8 @@ USELESS = 0.1  # half-width of the interval of a cell, above which the table say
 
 
 def findings(one: Association, population: int | None) -> Iterator[tuple[Level, str]]:
-    """Levels and messages. population: devices that report both metrics in a period."""
+    """Yield (level, message) about an association. population: devices that report both metrics
+    in a period."""
     first, second = one.metrics
     total = first.lifetime_epsilon + second.lifetime_epsilon
     k1, k2 = one.shape
@@ -39,7 +40,7 @@ def findings(one: Association, population: int | None) -> Iterator[tuple[Level, 
 
 
 def permanent_entropy(metric: Metric) -> float:
-    """Bits of information in a permanent response, of a metric that may be reported again."""
+    """Bits of information in a metric's permanent response, if it may be reported again."""
     if metric.max_reports == 1:
         return 0.0
     lie = metric.params.mechanism.q1 / (1 << 16)

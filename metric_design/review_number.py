@@ -54,7 +54,7 @@ def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]
 
 
 def mean_error(metric: Metric, reports: float, middle: float) -> float:
-    """Standard error of a mean at most, where all devices have data, as a part of the range.
+    """Largest standard error of a mean, where all devices have data, as a fraction of the range.
 
     A report adds to the sum over strata between nothing and the widths of its cohort's cuts: such
     a number has at most a quarter of the square of that as variance. Where no data is an answer

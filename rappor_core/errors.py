@@ -39,7 +39,7 @@ def meant(given: object, known: Iterable[str]) -> str:
 
 
 def toml_problem(error: ValueError, text: str = "") -> str:
-    """Why a text is not TOML, in our words: the parser's own are Python's.
+    """The reason why a text is not TOML, in our words instead of the parser's.
 
     text: of which the line is shown; left out where it may hold a secret.
     """
@@ -58,14 +58,14 @@ def toml_problem(error: ValueError, text: str = "") -> str:
 
 
 def file_problem(error: OSError | UnicodeDecodeError) -> str:
-    """Why a file cannot be read, without numbers of the system and Python's words."""
+    """The reason why a file cannot be read, without error numbers and Python's words."""
     if isinstance(error, OSError):
         return (error.strerror or "it is no file").lower()
     return "it is not UTF-8"
 
 
 class RapporError(Exception):
-    """Base of every error that this product raises on purpose."""
+    """Base class of every error that this product raises on purpose."""
 
 
 class ParameterError(RapporError, ValueError):
@@ -85,8 +85,8 @@ class MetricsFileError(RapporError, ValueError):
 
 
 class WireFormatError(RapporError, ValueError):
-    """Bytes that are not a report, a batch or an aggregate of a known version."""
+    """Bytes are not a report, a batch or an aggregate of a known version."""
 
 
 class AggregateError(RapporError, ValueError):
-    """Aggregates that do not fit together, or counts that no set of reports can give."""
+    """Aggregates do not fit together, or have counts that no set of reports can give."""

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class Frozen:
-    """Fields are the annotated names, in order, given by position or by name; some have defaults.
+    """A small immutable record whose fields are the annotated names, given by position or by
+    name.
 
     Equal and hashed by value. A class checks its fields in `__post_init__`.
     """

@@ -21,7 +21,7 @@ MD5_MAX_HASHES = 16  # a digest has 16 bytes
 
 
 class RapporParams(Frozen):
-    """Parameters of one kind of report.
+    """The parameters of one kind of report: encoding, sizes and noise.
 
     encoding: a name of `rappor_core.encodings`, which `scheme` says more of: `bloom` (k bits, h
         hashes, by cohort), `one_hot` (basic RAPPOR: one bit a category),
@@ -76,7 +76,7 @@ class RapporParams(Frozen):
 
     @property
     def prob_f(self) -> float:
-        """f of RAPPOR, as rounded. Raises ParameterError where the first round is not RAPPOR's."""
+        """RAPPOR's f, as rounded. Raises ParameterError where the first round is not RAPPOR's."""
         if self.mechanism.p1 + self.mechanism.q1 != PROBABILITY_SCALE:
             raise ParameterError("the permanent response is not symmetric: there is no prob_f")
         return 2 * self.mechanism.q1 / PROBABILITY_SCALE
@@ -103,7 +103,7 @@ class RapporParams(Frozen):
 
     @property
     def epsilon_infinity(self) -> float:
-        """Nats, for all reports of one memoised value, for life."""
+        """Bound of all reports of one memoised value, for life, nats."""
         return self.scheme.epsilon_infinity(self)
 
     @property
@@ -112,16 +112,16 @@ class RapporParams(Frozen):
         return self.epsilon_n(1)
 
     def epsilon_n(self, num_reports: int) -> float:
-        """Nats, for `num_reports` reports of one memoised value."""
+        """Bound of `num_reports` reports of one memoised value, nats."""
         return self.scheme.epsilon_n(self, num_reports)
 
     @property
     def report_bytes(self) -> int:
-        """Bytes of one report's bits on the wire."""
+        """Number of bytes of one report's bits on the wire."""
         return (self.num_bits + 7) // 8
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for files and digests; `from_dict` is the inverse."""
+        """The parameters as plain values, for files and digests; `from_dict` reads them."""
         mechanism = self.mechanism
         return {
             "encoding": self.encoding,

@@ -43,13 +43,13 @@ class SequenceRisk(NamedTuple):
     shown: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; None for infinite."""
+        """The risk as plain values for JSON; None for infinite."""
         epsilon = self.epsilon if math.isfinite(self.epsilon) else None
         return {"epsilon": epsilon, "bounded": self.bounded, "periods": self.periods}
 
     @property
     def sentence(self) -> str:
-        """One sentence, for who decides on a metric."""
+        """The risk in one sentence, for the person who decides on a metric."""
         if not self.bounded:
             return (
                 "No bound holds for the whole sequence of answers: memoised answers hide which "

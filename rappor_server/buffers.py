@@ -35,7 +35,8 @@ class Arriving:
 
 
 class Buffers:
-    """Bytes of all bodies that are arriving, or are whole and wait to be read, bounded together.
+    """The memory for request bodies that arrive or wait to be read, bounded in all and shared
+    out by address.
 
     When they are full, the bodies whose bytes have been here longest are given up first, those of
     addresses that hold more than an equal share. What waits to be read takes half at most, and of
@@ -53,7 +54,7 @@ class Buffers:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are held now."""
+        """Number of bytes that are held now."""
         return self._held
 
     @contextmanager

@@ -19,7 +19,8 @@ class TransportProtocol(Protocol):
 
 
 def most_connections() -> int:
-    """MAX_CONNECTIONS, or as many as the limit of open files leaves room for."""
+    """The bound on connections: MAX_CONNECTIONS, or what the limit of open files leaves room
+    for."""
     try:
         import resource
     except ImportError:

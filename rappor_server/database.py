@@ -70,7 +70,7 @@ def is_pooled(url: URL) -> bool:
 def make_engine(
     database: str, program: Program, *, pool_size: int = 2, timeout: float = 5.0
 ) -> Engine:
-    """An engine; no connection is made yet.
+    """Make the database engine; no connection is opened yet.
 
     pool_size: the most connections to PostgreSQL.  timeout: seconds to wait for a lock or one.
     """
@@ -182,7 +182,8 @@ def refuse_unsafe_commits(fsync: str, synchronous_commit: str) -> None:
 
 
 def check_commits(connection: Connection, lock: str = "") -> None:
-    """See that commits last, on PostgreSQL, and take a lock. Raises StorageError.
+    """Check, on PostgreSQL, that commits are on the disk when they return, and take a lock.
+    Raises StorageError.
 
     lock: a call of one of its functions, waited for in the same round trip.
     """
@@ -213,7 +214,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One consistent view of the tables."""
+        """A transaction that reads one consistent view of the tables."""
         level: Any = {"isolation_level": "REPEATABLE READ"} if self.is_postgresql else {}
         with self._transaction(**level) as connection:
             yield connection

@@ -25,7 +25,7 @@ from rappor_core.errors import RapporError
 
 
 class ServerError(RapporError):
-    """Base of a server's errors. `details` are extra members of the problem document."""
+    """Base class of a server's errors. `details` are extra members of the problem document."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -65,15 +65,15 @@ class BodyTimeoutError(RequestError):
 
 
 class RateLimitedError(RequestError):
-    """Too many requests of one key or address."""
+    """A key or address has sent too many requests."""
 
 
 class OverloadedError(ServerError):
-    """More waits than the bound allows, or the server is shutting down."""
+    """More requests wait than the bound allows, or the server is shutting down."""
 
 
 class AuthenticationError(ServerError):
-    """No key or session, or one that is unknown, revoked or over."""
+    """The request has no key or session, or one that is unknown, revoked or expired."""
 
 
 class NotFoundError(ServerError, LookupError):

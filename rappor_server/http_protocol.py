@@ -113,7 +113,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Bytes of an answer could not be sent at once."""
+        """Start the timeout for bytes of an answer that the socket did not take."""
         super().pause_writing()
         self._unsent.begin(self.transport)
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 
 def make_secret(random_bytes: Callable[[int], bytes]) -> str:
-    """43 characters of letters, digits, `-` and `_`."""
+    """Make a new secret: 43 characters of letters, digits, `-` and `_`."""
     return base64.urlsafe_b64encode(random_bytes(32)).decode("ascii").rstrip("=")
 
 

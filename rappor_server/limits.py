@@ -223,7 +223,7 @@ class KeyLimit:
 
 
 def network_of(address: str) -> str:
-    """An IPv4 address itself; of an IPv6 address the /64, which one subscriber holds whole.
+    """The unit that a limit applies to: an IPv4 address, or the /64 of an IPv6 address.
 
     A socket for both gives IPv4 addresses as IPv6 ones, all in one /64: they are taken as IPv4.
     """

@@ -29,7 +29,7 @@ class Log:
         self._logger.info(event, **fields)
 
     def warning(self, event: str, **fields: str | int | float) -> None:
-        """Something that an operator may have to look at; of a flood, one line a second."""
+        """Log an event that an operator may have to look at; of a flood, one line a second."""
         now = self._seconds()
         if now - self._last.get(event, float("-inf")) < 1.0:
             self._left_out[event] += 1
@@ -81,7 +81,7 @@ def make_log(level: str, stream: TextIO | None = None) -> Log:
 
 
 def make_logger(level: str, stream: TextIO) -> Any:
-    """structlog's logger, one JSON object a line."""
+    """Make structlog's logger that writes one JSON object a line."""
     return structlog.wrap_logger(
         structlog.WriteLogger(stream),
         processors=[

@@ -24,7 +24,7 @@ _ENDED_EARLY = "the body ended early"
 
 @dataclass(frozen=True, slots=True)
 class BodyBounds:
-    """max_bytes: as sent.  seconds: until the whole body has arrived."""
+    """Bounds of a request body. max_bytes: as sent. seconds: until it has arrived whole."""
 
     max_bytes: int
     seconds: float
@@ -90,7 +90,7 @@ def sender_of(scope: Scope) -> str:
 async def receive_body(
     scope: Scope, receive: Receive, buffers: Buffers, bounds: BodyBounds
 ) -> bytes:
-    """A whole body, held in memory that is shared out by address.
+    """Receive a whole body, held in memory that is shared out by address.
 
     Raises BodyTooLargeError, BodyTimeoutError, OverloadedError, and RequestError of one that ends
     early.

@@ -37,7 +37,7 @@ class ServerSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic passes it by name)
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments over environment over the file."""
+        """The order of sources: arguments before environment before the file."""
         file = os.environ.get(cls.FILE_VARIABLE)
         sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
         if file:

@@ -15,7 +15,7 @@ class Writer(Protocol):
     """The methods of an asyncio transport that this module calls."""
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that wait to be sent."""
+        """Number of bytes that wait to be sent."""
         ...
 
     def abort(self) -> None:
@@ -46,7 +46,7 @@ class Unsent:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that wait to be sent now."""
+        """Number of bytes that wait to be sent now."""
         return sum(writer.get_write_buffer_size() for writer in tuple(self._waiting))
 
     def begin(self, writer: Writer) -> None:
@@ -61,7 +61,7 @@ class Unsent:
             self._cut_off(next(iter(self._waiting)))
 
     def end(self, writer: Writer) -> None:
-        """Everything was taken, or the connection is gone."""
+        """Forget a connection whose bytes were all taken, or that is gone."""
         size, timer = self._waiting.pop(writer, (0, None))
         self._total -= size
         if timer is not None:

@@ -33,7 +33,7 @@ _Result = TypeVar("_Result")
 
 
 class Connection:
-    """A connected stream of bytes. Used by one thread.
+    """An open TCP or TLS connection. Used by one thread.
 
     deadline: of the monotonic clock, for whatever is waited for; set anew for each exchange.
     """
@@ -74,7 +74,7 @@ class Connection:
             left = left[self._through(self._tls.write, left) :]
 
     def receive(self, most: int) -> bytes:
-        """Some bytes, `most` at most; none at the end of the stream."""
+        """Receive at most `most` bytes; none at the end of the stream."""
         if self._tls is None:
             return self._receive(most)
         try:

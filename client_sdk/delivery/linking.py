@@ -38,7 +38,8 @@ class Queued(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """free: to be sent by itself.  linked: numbers of two that go together.  The rest waits."""
+    """Queued reports sorted by how they may travel. free: by themselves. linked: pairs that go
+    together. The rest waits."""
 
     free: list[Queued]
     linked: list[tuple[int, int]]

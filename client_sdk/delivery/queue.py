@@ -77,7 +77,7 @@ class ReportQueue:
         return max(1, int(self._state.rows(query)[0][0]))
 
     def settle(self, batch: StoredBatch, answer: Answer) -> None:
-        """Forget a batch that was answered; count what became of each report, by metric."""
+        """Delete a batch that was answered, and count accepted and refused reports, by metric."""
         groups = read_body(batch.body, json=batch.json).groups
         metrics = [group.metric for group in groups for _ in group.rows]
         outcomes = Counter(
@@ -87,7 +87,7 @@ class ReportQueue:
         self._forget(batch, outcomes)
 
     def discard(self, batch: StoredBatch, reason: str) -> None:
-        """Forget a batch that the collector will never take."""
+        """Delete a batch that the collector will never take."""
         self._forget(batch, Counter({f"dropped:{reason}": batch.reports}))
 
     def trim(self) -> None:

@@ -77,7 +77,8 @@ class SendLoop:
 
     @property
     def not_delivered(self) -> str:
-        """Since when nothing could be delivered, and why; "" where the last try did not fail."""
+        """The time since when nothing could be delivered, with the reason; "" where the last try
+        did not fail."""
         if self._failing_since is None:
             return ""
         stamp = min(max(self._failing_since, 0.0), 2e11)  # damage: a year that can be written
@@ -284,7 +285,8 @@ def uniform(randomness: Randomness) -> float:
 
 
 def geometric_delay(mean: float, randomness: Randomness) -> float:
-    """Seconds: ticks of mean / 100, their number geometric with mean 100; at most 10 means.
+    """Draw a delay in seconds: a geometric number of ticks of mean / 100, mean 100 ticks, at
+    most 10 means.
 
     Memoryless: how long a report has waited says nothing about how long it will.
     """

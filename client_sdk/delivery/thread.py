@@ -32,7 +32,7 @@ TROUBLE_PAUSE = 5.0  # seconds until the next try when the state cannot be used 
 
 
 class SenderThread:
-    """One sending thread of one client. All methods may be called from any thread."""
+    """The sending thread of a client. All methods may be called from any thread."""
 
     def __init__(
         self,
@@ -79,12 +79,13 @@ class SenderThread:
 
     @property
     def last_error(self) -> str:
-        """Why the last try failed, or "" after one that did not."""
+        """The reason why the last try failed; "" after one that did not."""
         return self._trouble or (self._loop.last_error if self._loop is not None else "")
 
     @property
     def not_delivered(self) -> str:
-        """Since when nothing could be delivered, and why; "" where the last try did not fail."""
+        """The time since when nothing could be delivered, with the reason; "" where the last try
+        did not fail."""
         if self._trouble:
             return f"not delivered, because {self._trouble}"
         return self._loop.not_delivered if self._loop is not None else ""
@@ -104,7 +105,7 @@ class SenderThread:
         self._thread.start()
 
     def notify(self) -> None:
-        """Something was queued while nothing waited."""
+        """Tell the thread that a report was queued while none waited."""
         with self._changed:
             self._news = True
             self.idle = False

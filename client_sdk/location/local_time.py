@@ -13,7 +13,7 @@ SECONDS_AN_HOUR = 3_600
 
 
 class Moment(NamedTuple):
-    """A moment where the device is.
+    """A moment in the local time of the device: date, hour and second.
 
     at: seconds since 1970, UTC.  day: of the local date, since 1970-01-01.  hour: 0 to 23.
     left: seconds until the local hour ends.

@@ -46,7 +46,7 @@ class Collected:
         return json.dumps(saved, separators=(",", ":"))
 
     def begin(self, period: int) -> None:
-        """Forget what was kept, and start anew."""
+        """Forget the collected numbers and begin a new period."""
         self.period, self.kept = period, []
 
     def take(self, number: float) -> None:
@@ -54,7 +54,7 @@ class Collected:
         self.kept = _TAKE[self._number.of_period](self.kept, number, self._device)
 
     def bits(self) -> int:
-        """B of the period's number, or of no data."""
+        """The bits B of the period's number, or of no data."""
         if not self.kept:
             return self._device.value_bits(None)
         if self._number.of_period == "median":

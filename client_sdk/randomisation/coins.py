@@ -7,7 +7,8 @@ _DRAWS = 1 << 8 * DRAW_BYTES
 
 
 class SymbolCoin:
-    """Randomised response over g symbols, each written as one set bit of a word.
+    """The randomised response of one round over g symbols, each written as one set bit of a
+    word.
 
     kept: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
     num_bytes: how many random bytes one `toss` takes. (Kairouz, Bonawitz, Ramage 2016, "Discrete

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Encoder:
-    """One device's way from values to reports.
+    """Encodes values of one device into reports, without a ledger.
 
     metrics: the declared ones, by name.  secret: 32 bytes, private.
     randomness: where the instantaneous responses come from.
@@ -51,7 +51,7 @@ class Encoder:
         self._report: type[Report] | None = None
 
     def encode(self, name: str, value: object, day: date) -> Report:
-        """A fresh report of a value: the whole mechanism.
+        """Make a fresh report of a value, by both rounds.
 
         Raises UnknownMetricError, and ValueRefusedError where the metric cannot encode the value.
         No ledger stands here: whoever calls must bound the number of distinct values and reports
@@ -70,7 +70,7 @@ class Encoder:
         return Report
 
     def metric(self, name: str) -> MetricEncoder:
-        """This device's part in one metric. Raises UnknownMetricError."""
+        """The encoder of one metric on this device. Raises UnknownMetricError."""
         device = self._devices.get(name)
         if device is None:
             if name not in self._metrics:

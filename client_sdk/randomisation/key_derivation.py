@@ -18,7 +18,7 @@ DOMAIN = b"rappor-telemetry v1"
 
 
 def new_secret(randomness: Randomness) -> bytes:
-    """A new device secret of 32 bytes. Private; each new one spends the whole budget again."""
+    """Make a new device secret of 32 bytes. Private; each new one spends the whole budget again."""
     return randomness(SECRET_BYTES)
 
 
@@ -44,7 +44,8 @@ def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
 
 
 def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: bytes) -> int:
-    """A uniform choice in [0, choices), for life; the bias is below choices / 2**64.
+    """Choose uniformly from [0, choices), by the secret, the same for life; the bias is below
+    choices / 2**64.
 
     fields: what else it hangs on.
     """

@@ -66,7 +66,7 @@ class MetricEncoder:
         self._digest_of: dict[int, bytes] = {}
 
     def value_bits(self, value: object) -> int:
-        """B of a value, k bits. Raises ValueRefusedError. Private."""
+        """The bits B of a value, k bits. Raises ValueRefusedError. Private."""
         if not (type(value) is bool or (type(value) is str and len(value) <= MAX_REMEMBERED_CHARS)):
             self._check_length(value)
             scheme = self.metric.params.scheme
@@ -92,7 +92,8 @@ class MetricEncoder:
             )
 
     def report_bits(self, bloom_bits: int) -> bytes:
-        """S as on the wire: both rounds over B, the second one fresh at each call."""
+        """The report bits S as on the wire: both rounds over B, the second one fresh at each
+        call."""
         permanent_bits = self._permanent_of.get(bloom_bits)
         if permanent_bits is None:
             permanent_bits = self._permanent(bloom_bits)
@@ -100,11 +101,11 @@ class MetricEncoder:
         return self._instantaneous(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
-        """B' of B. Private: for audits."""
+        """The permanent bits B' of B. Private: for audits."""
         return self._permanent(bloom_bits)
 
     def digest(self, bloom_bits: int) -> bytes:
-        """16 bytes that stand for a memoised response in the ledger. Private, and keyed.
+        """The keyed digest, 16 bytes, under which the ledger keeps a memoised response. Private.
 
         Two values with the same bits share one permanent response, and so one digest.
         """
@@ -117,7 +118,7 @@ class MetricEncoder:
         return digest
 
     def fallback_bits(self) -> int:
-        """B of the declared fallback. Only for a metric that has one."""
+        """The bits B of the declared fallback. Only for a metric that has one."""
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:

@@ -20,7 +20,8 @@ NAME = "budget"  # of the value in the state's table `meta`; infinite where none
 
 
 def pinned_budget(state: State) -> float | None:
-    """Nats; infinite where the device began without a bound; None where nothing is pinned yet.
+    """The budget stored in the state, nats; infinite where the device began without one; None
+    where nothing is stored yet.
 
     Raises StateError where the state holds something else.
     """

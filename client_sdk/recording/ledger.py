@@ -122,7 +122,7 @@ class Ledger:
 
     @property
     def budget(self) -> float:
-        """Nats over all metrics and for life: what holds at this moment."""
+        """The present budget over all metrics and for life, nats."""
         pinned = pinned_budget(self._state)
         bounds = self._declared, self._level.max_epsilon
         return min(*bounds, math.inf if pinned is None else pinned)
@@ -223,7 +223,7 @@ def _reports_in_window(metric: Metric) -> float:
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:
-    """Nats that all reports ever made from what is memoised can cost, at most."""
+    """The most that all reports ever made from the memoised responses can cost, nats."""
     by_values = line.past_cost + sum(entry.cost for entry in entries)
     promise = Promise.from_json(line.agreed)
     by_reports = (
@@ -233,7 +233,7 @@ def committed(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def spent(line: Line, entries: Iterable[Entry]) -> float:
-    """Nats that the reports made so far have cost: epsilon_n of each memoised value, added up."""
+    """The cost of the reports made so far, nats: epsilon_n of each memoised value, added up."""
     return line.past_spent + sum(map(entry_spent, entries))
 
 

@@ -71,7 +71,7 @@ class Recorder:
         return self._queue(state, state.device.value_bits(value), day)
 
     def record_bits(self, name: str, bloom_bits: int, day: int) -> Outcome:
-        """As `record`, for a value that was encoded elsewhere; day: since 1970-01-01, UTC."""
+        """Record a value as `record` does, given its bits; day: since 1970-01-01, UTC."""
         return self._queue(
             self._metric_states.get(name) or self._prepare(name, day), bloom_bits, day
         )
@@ -103,7 +103,7 @@ class Recorder:
         return filled
 
     def device(self, name: str) -> MetricEncoder:
-        """This device's part in a metric. Raises UnknownMetricError."""
+        """The encoder of one metric on this device. Raises UnknownMetricError."""
         return (self._metric_states.get(name) or self._prepare(name)).device
 
     def runs_here(self, metric: Metric) -> bool:
@@ -116,7 +116,7 @@ class Recorder:
         return self._ledger.budget
 
     def why_closed(self, name: str) -> str:
-        """Why nothing of a metric is recorded any more, in one word; "" where that is not so."""
+        """The reason, in one word, why a metric records nothing any more; "" if it does."""
         state = self._metric_states.get(name)
         return "" if state is None else state.closed
 

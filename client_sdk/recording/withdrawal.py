@@ -13,7 +13,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds between two tries; each is tw
 
 
 class Withdrawal:
-    """Wipes one directory. done: called in a thread, when a later try was the one that could."""
+    """Wipes the state in a directory, again and again until that works. done: called in a
+    thread, when a later try worked."""
 
     def __init__(self, directory: StateDirectory, done: Callable[[], None]) -> None:
         """Nothing is wiped yet."""
@@ -23,7 +24,8 @@ class Withdrawal:
         self._ended: threading.Event | None = None  # of the thread, while there is one
 
     def begin(self) -> StateError | None:
-        """Wipe; or return why not yet, and go on trying, until `end` or the end of the process."""
+        """Wipe the state; if that fails return the reason, and go on trying until `end` or the
+        end of the process."""
         self.end()
         trouble = self._try()
         if trouble is not None:

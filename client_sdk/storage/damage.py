@@ -55,7 +55,7 @@ NEVER = (
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Around what reads a state: all trouble is a StateError, by `trouble`."""
+    """Turn every error within the block, which reads a state, into a StateError."""
     try:
         yield
     except StateError:

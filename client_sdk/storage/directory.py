@@ -61,7 +61,7 @@ class StateDirectory:
         return state
 
     def connect(self, lock: threading.RLock, lock_patience: float | None = None) -> SqliteState:
-        """A further connection to a state that is known to be right. Raises StateError."""
+        """Open a further connection to a state that was checked. Raises StateError."""
         return SqliteState(self.state_path, lock, RollbackGuard(self._guard_path), lock_patience)
 
     @property

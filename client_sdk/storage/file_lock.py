@@ -6,7 +6,7 @@ import os
 
 
 class FileLock:
-    """Held by one open file at a time, over threads and processes."""
+    """A lock on a file that one open file at a time holds, over threads and processes."""
 
     def __init__(self, path: str) -> None:
         """path: a file of its own; made if missing."""

@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One memoised permanent response: a keyed digest, never the value.
+    """A memoised permanent response in the ledger: a keyed digest, never the value.
 
     params: `RapporParams.to_dict` as JSON.  cost: epsilon_infinity, nats, charged once.
     reports: how many reports were made from it.
@@ -69,7 +69,7 @@ class Source(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A report about to be queued.
+    """A report that is about to be queued.
 
     source: number from `State.source`.  digest: of the memoised response that it was made from.
     day: days since 1970-01-01, UTC.  bits: as on the wire.

@@ -19,7 +19,7 @@ LIFE = -1  # the period that never ends, for a limit on reports for life
 
 
 class MemoryState:
-    """One device's state, for one thread. secret: 32 bytes, private."""
+    """The state of one device in memory, for one thread. secret: 32 bytes, private."""
 
     __slots__ = (
         "_counters",
@@ -52,12 +52,12 @@ class MemoryState:
         return [Report(*sources[d.source], date_of(d.day), d.bits) for d in queue]
 
     def identity(self) -> Identity:
-        """See `State`."""
+        """Read the identity: the secret and the generation."""
         return self._identity
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:  # noqa: ARG002 (no disk)
-        """See `State`; what an exception leaves half done is put back."""
+        """A transaction that excludes other threads; an exception undoes it."""
         before = dict(self._lines), dict(self._entries), self._identity
         try:
             yield
@@ -66,11 +66,11 @@ class MemoryState:
             raise
 
     def source(self, source: Source) -> int:
-        """See `State`."""
+        """The number by which a source is known, given to it at the first call."""
         return self._sources.setdefault(source, len(self._sources))
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
-        """See `State`."""
+        """Queue one report, and count it against its limits, in one commit; or nothing at all."""
         bounds = {(limits.name, limits.period): limits.most}
         if limits.most_ever is not None:
             bounds[limits.line, LIFE] = limits.most_ever
@@ -89,12 +89,12 @@ class MemoryState:
         return "queued"
 
     def last_period(self, metric: str, latest: int) -> int | None:
-        """See `State`."""
+        """The last period up to `latest` in which a report of `metric` was counted, or None."""
         periods = (p for name, p in self._periods if name == metric and LIFE < p <= latest)
         return max(periods, default=None)
 
     def count_by(self, name: str, unit: str, present: int | None = None) -> None:  # noqa: ARG002
-        """See `State`; all periods stay counted on."""
+        """Count the reports of `name` by periods of this unit; all periods stay counted."""
         key = f"unit:{name}"
         known = self._meta.setdefault(key, unit)
         if known == unit:
@@ -107,44 +107,44 @@ class MemoryState:
         self._meta[key] = unit
 
     def get(self, name: str) -> Any:
-        """See `State`."""
+        """Read a number or text of the device as a whole, or None."""
         return self._meta.get(name)
 
     def put(self, name: str, value: object) -> None:
-        """See `State`."""
+        """Set a number or text of the device as a whole, or (None) remove it."""
         self._meta[name] = value
 
     def line(self, name: str) -> Line | None:
-        """See `State`."""
+        """A line of the ledger, or None."""
         return self._lines.get(name)
 
     def lines(self) -> list[Line]:
-        """See `State`."""
+        """All lines of the ledger, by name."""
         return [self._lines[name] for name in sorted(self._lines)]
 
     def put_line(self, line: Line) -> None:
-        """See `State`."""
+        """Add or replace a line of the ledger."""
         self._lines[line.name] = line
 
     def entries(self, line: str) -> list[Entry]:
-        """See `State`."""
+        """The memoised responses of a line, with the reports made from each."""
         return [entry for entry in self._entries.values() if entry.line == line]
 
     def add_entry(self, entry: Entry) -> None:
-        """See `State`."""
+        """Memoise one more response; the generation grows."""
         self._entries[entry.digest] = entry
         self._identity = self._identity._replace(generation=self._identity.generation + 1)
 
     def note(self, name: str) -> str | None:
-        """See `State`."""
+        """The text kept under a name, or None. Private."""
         return self._notes.get(name)
 
     def put_note(self, name: str, text: str) -> None:
-        """See `State`."""
+        """Keep a text under a name, in place of an earlier one."""
         self._notes[name] = text
 
     def count(self, name: str, number: int = 1) -> None:
-        """See `State`."""
+        """Add to a counter that `inspect` shows."""
         self._counters[name] += number
 
     def counters(self) -> dict[str, int]:

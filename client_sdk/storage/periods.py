@@ -79,7 +79,8 @@ def touched(unit: str, number: int, new: str) -> range:
 
 
 def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
-    """Reports by period of `new`, at most, from reports by period of `unit`.
+    """Convert counts of reports by period from one unit to another; each is the most that it can
+    be.
 
     A report counts in every period that it may have been made in: rather too strict than twice.
     """
@@ -110,7 +111,8 @@ def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
 
 
 def change_unit(database: sqlite3.Connection, name: str, unit: str, new: str) -> None:
-    """Carry what was counted in one unit over to another. Call it in a transaction."""
+    """Convert stored counts of reports from periods of one unit to those of another. Call it in
+    a transaction."""
     query = "SELECT period, reports FROM periods WHERE metric = ? AND period >= 0"
     counts = carried(dict(database.execute(query, (name,)).fetchall()), unit, new)
     used = Periods()

@@ -20,13 +20,13 @@ class State(Protocol):
         """Read the present identity, which another process may have changed."""
 
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[object]:
-        """Exclusive over threads and processes; undone by an exception.
+        """A transaction that excludes other threads and processes; an exception undoes it.
 
         durable: what is committed survives a loss of power, too, not only of the process.
         """
 
     def source(self, source: Source) -> int:
-        """The number of a source, remembered from the first call on."""
+        """The number by which a source is known, given to it at the first call."""
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """Queue one report, and count it against its limits, in one commit; or nothing at all.
@@ -38,7 +38,8 @@ class State(Protocol):
         """The last period up to `latest` in which a report of `metric` was counted, or None."""
 
     def count_by(self, name: str, unit: str, present: int | None = None) -> None:
-        """Count what goes by `name` in periods of this unit; carry over what another counted.
+        """Count the reports of `name` by periods of this unit; counts in another unit are
+        carried over.
 
         present: number of the period that it is now, where it is known: far from it, periods that
         have reports may be marked as used up instead of being counted on.
@@ -66,7 +67,7 @@ class State(Protocol):
         """Set a number or text of the device as a whole, or (None) remove it."""
 
     def note(self, name: str) -> str | None:
-        """A text kept under a name, or None. Private; wiped with the values."""
+        """The text kept under a name, or None. Private; wiped with the values."""
 
     def put_note(self, name: str, text: str) -> None:
         """Keep a text under a name, in place of an earlier one."""

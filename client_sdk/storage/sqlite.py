@@ -35,7 +35,7 @@ ADVANCE, MOST_ADVANCE = 50, 10  # reports counted at once: one in 50 of a limit,
 
 
 class SqliteState(StateFile):
-    """One connection to a state file; implements `state.State`.
+    """A connection to a state file, which implements `State`.
 
     lock: shared by all connections of one process to this file.
     guard: told of each change of the generation.
@@ -69,7 +69,8 @@ class SqliteState(StateFile):
             )
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
-        """See `State`. The one write of `record`: one statement, one commit."""
+        """Queue one report and count it against its limits: the one write of `record`, one
+        statement in one commit."""
         if limits.alone_in is None:
             return self._add(draft, limits)
         first, last = limits.alone_in
@@ -120,13 +121,13 @@ class SqliteState(StateFile):
         return "queued"
 
     def identity(self) -> Identity:
-        """See `State`."""
+        """Read the identity: the secret and the generation."""
         query = "SELECT name, value FROM meta WHERE name IN ('secret', 'generation')"
         found = dict(self.rows(query))  # one statement: others write
         return Identity(found.get("secret"), found.get("generation", 0))
 
     def source(self, source: Source) -> int:
-        """See `State`."""
+        """The number by which a source is known, given to it at the first call."""
         with self.transaction() as database:
             database.execute(
                 "INSERT OR IGNORE INTO sources (metric, params_id, cohort) VALUES (?, ?, ?)", source
@@ -136,13 +137,14 @@ class SqliteState(StateFile):
         return int(number)
 
     def last_period(self, metric: str, latest: int) -> int | None:
-        """See `State`."""
+        """The last period up to `latest` in which a report of `metric` was counted, or None."""
         query = "SELECT max(period) FROM periods WHERE metric = ? AND period BETWEEN 0 AND ?"
         ((period,),) = self.rows(query, (metric, latest))
         return None if period is None else int(period)
 
     def count_by(self, name: str, unit: str, present: int | None = None) -> None:
-        """See `State`. Writes where the unit is another, or periods are many."""
+        """Count the reports of `name` by periods of this unit; it writes where the unit changed,
+        or periods are many."""
         with self.transaction() as database:
             known = self.get(f"unit:{name}")
             if known != unit:
@@ -153,25 +155,25 @@ class SqliteState(StateFile):
                 use_up(database, name, present)
 
     def line(self, name: str) -> Line | None:
-        """See `State`."""
+        """A line of the ledger, or None."""
         rows = self.rows("SELECT * FROM lines WHERE name = ?", (name,))
         return Line(*rows[0]) if rows else None
 
     def lines(self) -> list[Line]:
-        """See `State`."""
+        """All lines of the ledger, by name."""
         return [Line(*row) for row in self.rows("SELECT * FROM lines ORDER BY name")]
 
     def put_line(self, line: Line) -> None:
-        """See `State`."""
+        """Add or replace a line of the ledger."""
         with self.transaction() as database:
             database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?)", line)
 
     def entries(self, line: str) -> list[Entry]:
-        """See `State`."""
+        """The memoised responses of a line, with the reports made from each."""
         return [Entry(*row) for row in self.rows(ENTRIES, (line,))]
 
     def add_entry(self, entry: Entry) -> None:
-        """See `State`."""
+        """Memoise one more response; the generation grows."""
         with self.transaction(durable=True) as database:
             database.execute(
                 "INSERT INTO entries (line, digest, params, cost, reports) VALUES (?, ?, ?, ?, ?)",
@@ -180,12 +182,12 @@ class SqliteState(StateFile):
             self.next_generation()
 
     def note(self, name: str) -> str | None:
-        """See `State`."""
+        """The text kept under a name, or None. Private."""
         rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
     def put_note(self, name: str, text: str) -> None:
-        """See `State`."""
+        """Keep a text under a name, in place of an earlier one."""
         with self.transaction() as database:
             database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
 
@@ -199,7 +201,7 @@ class SqliteState(StateFile):
             scrub_traces(self)
 
     def count(self, name: str, number: int = 1) -> None:
-        """See `State`."""
+        """Add to a counter that `inspect` shows."""
         with self.transaction() as database:
             database.execute(
                 "INSERT INTO counters VALUES (?, ?) "

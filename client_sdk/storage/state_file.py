@@ -124,7 +124,8 @@ class StateFile:
         return self._open is None or not self._open.in_transaction
 
     def end_rest(self) -> None:
-        """Try again at once, after a wait that was in vain."""
+        """End the pause after a wait for the file that was in vain, so that the next call tries
+        at once."""
         self._rest_until = 0.0
 
     def _busy(self) -> StateBusyError:
@@ -141,7 +142,8 @@ class StateFile:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
-        """See `State`. Within another one of the same thread, a part of it."""
+        """A transaction that excludes other threads and processes; within another one of the
+        same thread, a part of it."""
         with self._mine():
             database = self.database
             if database.in_transaction:
@@ -175,7 +177,7 @@ class StateFile:
                 self._undo()
 
     def rows(self, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Run a query and return all its rows."""
         with self._mine(reads=True):
             return self.database.execute(query, values).fetchall()
 

@@ -129,12 +129,12 @@ class BrokerIntake:
 
     @property
     def keeps_bodies(self) -> bool:
-        """Yes: what is stored is what came."""
+        """True: the body is stored as it came."""
         return True
 
     @property
     def queued_reports(self) -> int:
-        """Reports that wait for the broker now."""
+        """Number of reports that wait for the broker now."""
         return self._backlog.reports
 
     @property

@@ -82,5 +82,6 @@ class Settling:
 
 
 def ends_of_all(client: Any, topic: str) -> dict[int, int]:
-    """By partition, the offset after the last message. Raises StorageError or SettingsError."""
+    """For each partition, the offset after the last message. Raises StorageError or
+    SettingsError."""
     return {one: ends_of(client, topic, one)[1] for one in partitions_of(client, topic)}

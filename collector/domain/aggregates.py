@@ -86,7 +86,7 @@ def read_association(
 
 
 def list_associations(connection: Connection, today: date) -> list[dict[str, Any]]:
-    """Every version of every association: state, linked reports, days served and waiting."""
+    """List every version of every association: state, linked reports, days served and waiting."""
     registry = load_registry(connection)
     totals = accepted_totals(connection)
     return [
@@ -122,7 +122,7 @@ def _linked_state(entry: LinkedEntry, registry: Registry, today: date) -> str:
 
 
 def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
-    """Every version of every metric: state, totals, days served, waiting and growing.
+    """List every version of every metric: state, totals, days served, waiting and growing.
 
     `growing` holds the open days with far more reports than usual, as `find_growth` tells them.
     """

@@ -31,7 +31,7 @@ def push_associations(
     weaken: bool,
     revive: bool,
 ) -> tuple[list[str], list[str], list[str]]:
-    """Declare associations of metrics that are declared, or were just now.
+    """Declare associations of metrics that are declared already or in the same push.
 
     added: names of the metrics that were not known before: to link others weakens privacy, as an
     observer of the collector sees from then on which two reports are of one device. Returns the
@@ -83,7 +83,7 @@ def refuse_taken_names(connection: Connection, metrics: Sequence[Metric]) -> Non
 
 
 def retire_association(connection: Connection, name: str, params_id: str | None) -> list[str]:
-    """Link no more reports; the metrics are collected as before. Returns the params_ids.
+    """Count linked reports no more; the metrics are collected as before. Returns the params_ids.
 
     Empty where no association has this name.
     """

@@ -140,7 +140,7 @@ def refuse_fed(connection: Connection) -> None:
 
 
 def discard_unserved(connection: Connection, today: int) -> int:
-    """After a restore: delete what is not served yet; return how many reports that were.
+    """Delete all days that are not served yet, after a restore; return their number of reports.
 
     Messages of a broker that were received before today are of those days, and not counted again.
 
@@ -154,7 +154,7 @@ def discard_unserved(connection: Connection, today: int) -> int:
 
 
 def open_partition_ahead(database: CollectorDatabase, registry: Registry, today: int) -> None:
-    """See that tomorrow, too, every batch finds a partition to be remembered in, on PostgreSQL.
+    """Open the partition of remembered batches that tomorrow needs, on PostgreSQL.
 
     Where there is none, who counts reports makes it.
     """

@@ -20,7 +20,7 @@ class BitPairs:
         self._digits = {ord("0"): "0" * second, ord("1"): "1".rjust(second, "0")}
 
     def of(self, first: bytes, second: bytes) -> bytes:
-        """Bits of both, little-endian; the spare bits of each are 0.
+        """The set bits of two linked reports, little-endian; the spare bits of each are 0.
 
         Bit a of the first is moved to a * k2; times the second's bits that gives every pair,
         without a carry, as these are below 2**k2.

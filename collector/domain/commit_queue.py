@@ -23,7 +23,8 @@ Answer = Receipt | CollectorError
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """max_queued_bytes: of batches that may wait.  max_group: reports in one commit."""
+    """Bounds of the queue. max_queued_bytes: of batches that wait. max_group: reports in one
+    commit."""
 
     max_queued_bytes: int
     max_group: int
@@ -88,12 +89,12 @@ class CommitQueue:
 
     @property
     def keeps_bodies(self) -> bool:
-        """No: what is counted is what was decoded."""
+        """False: what is counted is the decoded batch."""
         return False
 
     @property
     def queued_reports(self) -> int:
-        """Reports that wait for a commit now."""
+        """Number of reports that wait for a commit now."""
         return self._backlog.reports
 
     @property

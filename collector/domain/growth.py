@@ -82,7 +82,7 @@ class _Days:
 
 
 def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
-    """Every open day with far more reports than the days before it, of all series.
+    """Find every open day, of any series, with far more reports than the days before it.
 
     A block of closed days counts as its mean for each of its days. Alike are the same days of the
     four weeks before; for a metric with one report a week or a month, whose reports come on some

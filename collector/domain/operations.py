@@ -89,7 +89,8 @@ class Collector:
             return preview.would_close(connection, day_of(day), self.today, metric)
 
     def discard_unserved(self, actor: str) -> int:
-        """After a restore: delete every day that is not served yet; return how many reports."""
+        """Delete every day that is not served yet, after a restore; return the number of
+        reports."""
         with self.database.change() as connection:
             discarded = closing.discard_unserved(connection, self.today)
             self._note(connection, actor, "discard", reports=discarded)
@@ -151,7 +152,8 @@ class Collector:
     def export_linked(
         self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> tuple[int, Iterator[bytes]]:
-        """Linked reports of an association, as lines of JSON: how many, and pages. Audited."""
+        """Export an association's linked reports as lines of JSON: their number, and pages.
+        Audited."""
         plan = self._read_window(export.plan_linked_export, actor, "export-linked", name, window)
         return plan.num_reports, export.linked_pages(self.database.read, plan)
 
@@ -169,19 +171,19 @@ class Collector:
         return found
 
     def raw_blocks(self, actor: str, name: str | None = None) -> RawBlocks:
-        """Sealed blocks with raw reports, to be moved out. Audited before any leaves."""
+        """Sealed blocks with their raw reports, to be moved out. Audited before any leaves."""
         self.close_due()
         self._note_alone(actor, "move-raw", metric=name)
         return RawBlocks(self.database, name)
 
     def list_metrics(self) -> list[dict[str, Any]]:
-        """Every version of every metric, with totals."""
+        """List every version of every metric, with totals."""
         self.close_due()
         with self.database.read() as connection:
             return aggregates.list_metrics(connection, date_of(self.today))
 
     def list_associations(self) -> list[dict[str, Any]]:
-        """Every version of every association, with totals."""
+        """List every version of every association, with totals."""
         self.close_due()
         with self.database.read() as connection:
             return aggregates.list_associations(connection, date_of(self.today))
@@ -236,7 +238,7 @@ class Collector:
             self._note(connection, actor, "revoke-key", key=key_id)
 
     def list_keys(self) -> list[CollectorKeyRow]:
-        """All keys, without their secrets."""
+        """List all keys, without their secrets."""
         with self.database.read() as connection:
             return load_keys(connection)
 

@@ -21,7 +21,7 @@ TAIL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class WeightRange:
-    """Weights that an honest report may have, inclusive.
+    """The numbers of set bits that an honest report may have, ends included.
 
     certain: any other is not merely improbable but impossible, and refused whatever is set.
     """

@@ -50,7 +50,7 @@ _DELETED_AT_ONCE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """num_raw: reports that are kept.  reports_per_cohort, bit_counts: (m,), (m, k), counters.
+    """A sealed block of which raw reports are kept, with its counters (m,) and (m, k).
 
     Of an association a report is two linked ones, whose bits stand one behind the other; k counts
     the bits of both, and all pairs of them (`BitPairs`).  damage: why these could not be read;

@@ -78,7 +78,7 @@ class LinkedEntry:
 
 
 class Registry:
-    """Every series by (name, params_id), and by name. Built once, then only read."""
+    """All series by (name, params_id), and by name. Built once, then only read."""
 
     def __init__(
         self,

@@ -19,7 +19,8 @@ RESULTS_ALL_ACCEPTED = b""
 
 
 class Reason(StrEnum):
-    """Why a report is refused. The order is stored: add new ones at the end only."""
+    """The reasons for which a report is refused. The order is stored: add new ones at the end
+    only."""
 
     UNKNOWN_METRIC = "unknown_metric"
     WRONG_PARAMS_ID = "wrong_params_id"
@@ -52,7 +53,7 @@ GENERAL_DETAIL = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a report was refused: the reason for machines, the detail for people."""
+    """A refusal of a report: the reason for machines, the detail for people."""
 
     reason: Reason
     detail: str
@@ -82,7 +83,8 @@ class Tally:
 
 @dataclass(slots=True)
 class Verdict:
-    """Results in the order of the reports, None for accepted; `expires`: see BatchRow.
+    """The judgement on a batch: results in the order of the reports, None for accepted;
+    `expires`: see BatchRow.
 
     implausible: reports with a weight that no honest one has, refused or only counted.
     """
@@ -263,7 +265,7 @@ def closed_by_time(entry: RegisteredSeries, today: int) -> int:
 
 
 def encode_results(results: Sequence[Refusal | None]) -> bytes:
-    """A byte a report, or nothing where all were accepted."""
+    """Encode results for storage: a byte a report, or nothing where all were accepted."""
     if results.count(None) == len(results):
         return RESULTS_ALL_ACCEPTED
     return bytes(0 if refusal is None else 1 + REASONS.index(refusal.reason) for refusal in results)

@@ -28,7 +28,8 @@ class SharedLimits:
         return bool(self._limits)
 
     async def share(self, on_thread: OnThread) -> None:
-        """Once. Raises StorageError where the database is away: each process is alone meanwhile.
+        """Exchange counts with the database once. Raises StorageError where it is away; limits
+        are each process's own meanwhile.
 
         on_thread: calls a function with an argument, on a thread that may wait for the database.
         """

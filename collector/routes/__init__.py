@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: reading requests, calling the service, writing answers."""
+"""The HTTP routes: read requests, call the domain, write answers."""

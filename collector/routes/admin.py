@@ -1,4 +1,4 @@
-"""What admins do: close days, declare and retire metrics, make and revoke keys."""
+"""The routes of admins: close days, declare and retire metrics, make and revoke keys."""
 
 from __future__ import annotations
 

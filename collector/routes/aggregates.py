@@ -1,4 +1,4 @@
-"""What analysts read: metrics with their totals, aggregates, and (admins) raw reports."""
+"""The routes of analysts: metrics with totals, aggregates, and (for admins) raw reports."""
 
 from __future__ import annotations
 

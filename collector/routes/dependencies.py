@@ -35,7 +35,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Requests and reports a second, by address (of IPv6, by /64) and by key."""
+    """The rate limits in requests and reports, by address (of IPv6, by /64) and by key."""
 
     by_address: RateLimit
     by_key: KeyLimit
@@ -94,7 +94,7 @@ def _shared_limits(settings: Settings) -> RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class AppComponents:
-    """Made once for an app, in `create_app`."""
+    """The parts of a running app, made once in `create_app`."""
 
     settings: Settings
     collector: Collector
@@ -193,7 +193,7 @@ def known_name(name: str) -> str:
 
 
 def parse_day(name: str, text: str) -> date:
-    """A date YYYY-MM-DD and nothing else. Raises RequestError."""
+    """Parse a date YYYY-MM-DD. Raises RequestError."""
     try:
         if not _DAY.fullmatch(text):
             raise ValueError

@@ -1,4 +1,4 @@
-"""Rows about who may do what, and about what admins and analysts did."""
+"""Statements on the tables of keys and of the audit log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CollectorAuditRow:
 
 
 def load_keys(connection: Connection) -> list[CollectorKeyRow]:
-    """All keys, revoked ones too, oldest first."""
+    """Load all keys, revoked ones too, oldest first."""
     columns = [keys.c[name] for name in CollectorKeyRow.__slots__]
     rows = connection.execute(select(*columns).order_by(keys.c.created, keys.c.key_id))
     return [CollectorKeyRow(row[0], row[1], row[2], bytes(row[3]), row[4], row[5]) for row in rows]
@@ -50,7 +50,7 @@ def revoke_key(connection: Connection, key_id: str, day: int) -> bool:
 
 
 def write_audit(connection: Connection, row: CollectorAuditRow) -> None:
-    """Append to the audit log."""
+    """Append an entry to the audit log."""
     insert_record(connection, audit, row)
 
 

@@ -10,7 +10,7 @@ from collector.store.models import linked_days
 
 
 def remember_days(connection: Connection, block_id: int, day: int, cohorts: Sequence[int]) -> None:
-    """Note in which cohorts a day of an unsealed block has linked reports."""
+    """Record in which cohorts a day of an unsealed block has linked reports."""
     rows = [{"block_id": block_id, "cohort": cohort, "day": day} for cohort in cohorts]
     if rows:
         connection.execute(insert(linked_days), rows)

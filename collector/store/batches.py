@@ -1,4 +1,4 @@
-"""Batches that were counted, so that one sent again is not counted again.
+"""The remembered batches, so that a batch which is sent again is not counted again.
 
 The id of a batch is the only thing in its body that cannot be guessed. So the database holds it
 nowhere: a hash of it finds the batch, and the digest of the body is keyed by it. Who has the
@@ -79,7 +79,7 @@ def forget_batches(
 
 
 def prolong_batches(connection: Connection, days: int) -> None:
-    """Remember all batches for so many days longer, because days stay open for longer."""
+    """Remember all batches for more days, because days stay open for longer."""
     if connection.dialect.name == "postgresql":
         prolong(connection, days)
     else:

@@ -63,7 +63,8 @@ def _spread(planes: Sequence[int], num_bits: int) -> bytes:
 
 
 def count_columns(words: list[int]) -> list[int]:
-    """Planes of the counts of each bit position: bit i of plane p is bit p of position i's count.
+    """Count how often each bit position is set, as bit planes: bit i of plane p is bit p of
+    position i's count.
 
     words: is used up.
     """

@@ -63,12 +63,12 @@ def load_blocks(connection: Connection, series_id: int) -> list[BlockRow]:
 
 
 def load_possible(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
-    """Blocks of one series or of all, oldest first within one, without rows that are no block."""
+    """Blocks of one series or of all, oldest first within one, without damaged rows."""
     return [row for row in read_rows(connection, series_id) if row.is_possible]
 
 
 def read_rows(connection: Connection, series_id: int | None = None) -> list[BlockRow]:
-    """Blocks of one series or of all, as they are stored, oldest first within a series."""
+    """Read blocks of one series or of all as they are stored, oldest first within a series."""
     smallest = select(func.min(block_counts.c.num_reports))
     of_unsealed = smallest.where(
         block_counts.c.block_id == blocks.c.id, blocks.c.sealed.is_(False)

@@ -128,7 +128,7 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
 
 
 def cohort_sizes(connection: Connection, block_ids: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Reports by block and cohort."""
+    """Number of reports by block and cohort."""
     columns = (block_counts.c.block_id, block_counts.c.cohort, block_counts.c.num_reports)
     statement = select(*columns).where(block_counts.c.block_id.in_(block_ids))
     return {(row[0], row[1]): int(row[2]) for row in connection.execute(statement)}
@@ -160,7 +160,7 @@ def _is_of_metric(table: Table) -> ColumnElement[bool]:
 
 
 def accepted_totals(connection: Connection) -> dict[int, int]:
-    """Reports accepted so far, by series: open days and closed ones together."""
+    """Number of reports accepted so far, by series: open days and closed ones together."""
     totals: dict[int, int] = {}
     for table in (counters, blocks):
         count = func.sum(table.c.num_reports)

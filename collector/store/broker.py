@@ -32,7 +32,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Messages that were not counted, the first and the last, and why (32 characters at most)."""
+    """A run of messages that were not counted: the first and the last, and why (32 characters at
+    most)."""
 
     partition: int
     first: int
@@ -66,7 +67,7 @@ def leave(connection: Connection) -> None:
 
 
 def read_state(connection: Connection) -> BrokerState | None:
-    """None where no broker feeds this database."""
+    """The state of the broker's feed; None where no broker feeds this database."""
     columns = [broker_state.c[name] for name in BrokerState.__slots__]
     row = connection.execute(select(*columns)).one_or_none()
     return None if row is None else BrokerState(*row)
@@ -99,7 +100,7 @@ def add_refused(connection: Connection, reports: int) -> None:
 
 
 def positions(connection: Connection, topic: str) -> dict[int, int]:
-    """By partition, the first offset that is not counted yet."""
+    """For each partition, the first offset that is not counted yet."""
     statement = select(broker_positions.c.partition, broker_positions.c.next_offset).where(
         broker_positions.c.topic == topic
     )
@@ -136,7 +137,7 @@ def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
 
 
 def note_skipped(connection: Connection, topic: str, skipped: Iterable[Skipped]) -> None:
-    """Remember messages that were passed over."""
+    """Record messages that were skipped."""
     rows = [
         {
             "topic": topic,
@@ -152,7 +153,7 @@ def note_skipped(connection: Connection, topic: str, skipped: Iterable[Skipped])
 
 
 def count_skipped(connection: Connection) -> int:
-    """Messages that were passed over so far, of all topics."""
+    """Number of messages that were skipped so far, of all topics."""
     many = broker_skipped.c.last_offset - broker_skipped.c.first_offset + 1
     return int(connection.execute(select(func.coalesce(func.sum(many), 0))).scalar_one())
 

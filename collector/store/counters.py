@@ -82,7 +82,7 @@ class CounterCache:
         self.move_to((self._shard + step) % self.num_shards)
 
     def clear(self) -> None:
-        """Forget everything, after a failure or when another shard is taken."""
+        """Forget all cached rows, after a failure or when another shard is taken."""
         self._cells.clear()
         self._bytes = 0
 

@@ -44,7 +44,8 @@ _NO_PARTITION = ExpiryPartition(-1, -1)
 
 
 class Opened(NamedTuple):
-    """version: of the state, which grows when metrics change or days close.
+    """What a writer's transaction reads first. version: of the state, which grows when metrics
+    change or days close.
 
     known: those of the batches that were counted before, by id.
     partition: where new ones are remembered, in PostgreSQL.
@@ -56,7 +57,7 @@ class Opened(NamedTuple):
 
 
 class NoRoomError(ConflictError):
-    """No partition takes batches that expire on this day."""
+    """There is no partition for batches that expire on this day."""
 
     def __init__(self, expires: int) -> None:
         super().__init__(f"no partition takes batches that expire on day {expires}")

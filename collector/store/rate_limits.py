@@ -1,4 +1,5 @@
-"""Rates that processes share: by hash, when a bucket will be full again. In PostgreSQL.
+"""The table of shared rate limits, in PostgreSQL: by hashed sender, when its bucket will be full
+again.
 
 The table is not logged: it is in no write-ahead log, replica or backup, and empty after a crash.
 The clock is the database's. Who adds comes first and waits for no one after it, so that no two

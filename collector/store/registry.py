@@ -1,4 +1,4 @@
-"""Rows about what may be added up: series, and how far the days of metrics are closed."""
+"""Statements on series, and on how far the days of metrics are closed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class SeriesRow:
 
 
 def state_version(connection: Connection) -> int:
-    """Grows with every change of metrics, keys or closed days; -1 in an empty database."""
+    """A number that grows with every change of metrics, keys or closed days; -1 in an empty
+    database."""
     value = connection.execute(select(state.c.version)).scalar()
     return -1 if value is None else value
 
@@ -35,7 +36,7 @@ def touch_state(connection: Connection) -> None:
 
 
 def load_series(connection: Connection) -> list[SeriesRow]:
-    """All series."""
+    """Load all series."""
     columns = [series.c[name] for name in SeriesRow.__slots__]
     return [SeriesRow(*row) for row in connection.execute(select(*columns).order_by(series.c.id))]
 
@@ -49,7 +50,7 @@ def add_series(connection: Connection, name: str, params_id: str, metric: str) -
 
 
 def load_frontiers(connection: Connection) -> dict[str, int]:
-    """By metric: the last day that is closed for good."""
+    """For each metric, the last day that is closed for good."""
     statement = select(frontiers.c.metric, frontiers.c.closed_through)
     return {row[0]: row[1] for row in connection.execute(statement)}
 

@@ -1,4 +1,4 @@
-"""Versions of what is declared: rows of the tables of metrics and of associations."""
+"""Statements on the versions of metrics and of associations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METRICS, ASSOCIATIONS = models.metrics, models.associations  # each has a table 
 
 @dataclass(frozen=True, slots=True)
 class MetricVersionRow:
-    """One version of a metric or an association.
+    """A row of one version of a metric or an association.
 
     definition: JSON text.  position: grows within a name.
     """
@@ -45,7 +45,7 @@ def current_version(
 
 
 def load_versions(connection: Connection, table: Table) -> list[MetricVersionRow]:
-    """All versions of a table, oldest first within a name."""
+    """Load all versions of a table, oldest first within a name."""
     columns = [table.c[name] for name in MetricVersionRow.__slots__]
     rows = connection.execute(select(*columns).order_by(table.c.name, table.c.position))
     return [MetricVersionRow(*row) for row in rows]

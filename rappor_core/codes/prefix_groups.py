@@ -48,12 +48,12 @@ class PrefixGroups(Frozen):
 
     @property
     def num_groups(self) -> int:
-        """One for each level, and one that counts."""
+        """Number of groups of cohorts: one for each level, and one that counts."""
         return self.num_levels + 1
 
     @property
     def code_bits(self) -> int:
-        """Bits of a whole code."""
+        """Number of bits of a whole code."""
         return self.num_levels * self.bits_per_level
 
     def group_of(self, cohort: int, num_cohorts: int) -> int:

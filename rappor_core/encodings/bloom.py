@@ -14,23 +14,24 @@ if TYPE_CHECKING:
 
 
 class HashedEncoding(Encoding):
-    """Positions are hashes of the value, as a string."""
+    """An encoding whose bit positions are hashes of the value as a string."""
 
     hashed = True
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """Hash the normalised text of the value."""
+        """The bits of a value: hashes of its normalised text in a cohort."""
         text = metric.rules.text(metric, value)
         return bloom_bits(normalise(text), cohort, metric.params)
 
 
 class Bloom(HashedEncoding):
-    """A Bloom filter of any string."""
+    """The encoding of any string as a Bloom filter."""
 
     name = "bloom"
 
     def check(self, params: RapporParams) -> None:
-        """Two bits or more; for `md5` no more than a digest has bytes. Raises ParameterError."""
+        """Require two bits or more; for `md5` no more hashes than a digest has bytes. Raises
+        ParameterError."""
         if params.num_bits < 2:
             raise ParameterError(f"num_bits = {params.num_bits}: a Bloom filter needs 2 or more")
         too_large = params.num_bits > MD5_MAX_BITS or params.num_hashes > MD5_MAX_HASHES

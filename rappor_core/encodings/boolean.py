@@ -17,7 +17,7 @@ class Boolean(Encoding):
     fewest_set = 0
 
     def check(self, params: RapporParams) -> None:
-        """One hash, one bit. Raises ParameterError."""
+        """Require one hash and one bit. Raises ParameterError."""
         super().check(params)
         if params.num_bits != 1:
             raise ParameterError(f"num_bits = {params.num_bits}: a boolean is one bit, use 1")

@@ -16,12 +16,13 @@ MIN_BITS = 16
 
 
 class CodedPrefix(Encoding):
-    """One bit of k, by the hash of a prefix (`rappor_core.codes.prefix_groups`)."""
+    """The encoding of a string as one of k bits, by the hash of a prefix of its code
+    (`rappor_core.codes.prefix_groups`)."""
 
     name = "coded_prefix"
 
     def check(self, params: RapporParams) -> None:
-        """One hash of family mmh3 into enough bits. Raises ParameterError."""
+        """Require one hash of family mmh3 into enough bits. Raises ParameterError."""
         super().check(params)
         if params.num_bits < MIN_BITS or params.hash != "mmh3":
             raise ParameterError(
@@ -30,7 +31,7 @@ class CodedPrefix(Encoding):
             )
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """Hash the bits of the string's code that the cohort's group is for."""
+        """The bit of a string: the hash of as many code bits as the cohort's group takes."""
         groups, params = metric.details, metric.params
         data = normalise(metric.rules.text(metric, value))
         group = groups.group_of(cohort, params.num_cohorts)

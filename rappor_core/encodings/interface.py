@@ -62,13 +62,13 @@ class Encoding:
             )
 
     def epsilon_infinity(self, params: RapporParams) -> float:
-        """Nats, for all reports of one memoised value, for life."""
+        """Bound of all reports of one memoised value, for life, nats."""
         return privacy.epsilon_infinity(
             params.mechanism, params.num_hashes, single_bit=self.single_bit, symbol=self.symbols
         )
 
     def epsilon_n(self, params: RapporParams, num_reports: int) -> float:
-        """Nats, for `num_reports` reports of one memoised value."""
+        """Bound of `num_reports` reports of one memoised value, nats."""
         return privacy.epsilon_n(
             params.mechanism,
             params.num_hashes,
@@ -96,7 +96,7 @@ class Encoding:
         return self.fewest_set, min(params.num_hashes, params.num_bits)
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """B of a value, as an integer of k bits. Private. Raises ValueRefusedError."""
+        """The bits B of a value, as an integer of k bits. Private. Raises ValueRefusedError."""
         index = metric.rules.index(metric, value)
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
@@ -106,7 +106,8 @@ class Encoding:
         return self.value_bits(metric, value, cohort)
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
-        """Positions of the value with this index, h at most; of encodings that are not `hashed`."""
+        """Bit positions of the value with this index, h at most; for encodings that are not
+        `hashed`."""
         raise NotImplementedError(f"encoding {self.name!r} has no list of values")
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:

@@ -10,7 +10,7 @@ from rappor_core.params import RapporParams
 
 
 class OneHot(Encoding):
-    """Value i sets bit i, in every cohort."""
+    """The encoding in which value i sets bit i, in every cohort."""
 
     name = "one_hot"
     own_bits = True

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class Ordered(Encoding):
-    """Symbol s of g: s of the cohort's g - 1 cuts are at or below the value.
+    """The encoding of a number as symbol s of g: s of the cohort's g - 1 cuts are at or below
+    it.
 
     A comparison, where `symbol` hashes; coins, counters and the ledger are the same.
     """
@@ -22,7 +23,8 @@ class Ordered(Encoding):
     symbols = True
 
     def check(self, params: RapporParams) -> None:
-        """One hash, which is not used, and chances that add up. Raises ParameterError."""
+        """Require one hash, which is not used, and probabilities that add up. Raises
+        ParameterError."""
         super().check(params)
         check_symbols(params)
 
@@ -38,7 +40,7 @@ class Ordered(Encoding):
         return 1 << symbol
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:
-        """At most one for each symbol."""
+        """Largest number of permanent responses of a device: one for each symbol."""
         return min(max_values, params.num_bits)
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:

@@ -24,7 +24,7 @@ class Symbol(HashedEncoding):
         check_symbols(params)
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:
-        """At most one for each symbol."""
+        """Largest number of permanent responses of a device: one for each symbol."""
         return min(max_values, params.num_bits)
 
 

@@ -41,7 +41,7 @@ class Box(Frozen):
 
     @property
     def width(self) -> float:
-        """Degrees of longitude from west to east."""
+        """Width of the box in degrees of longitude, from west to east."""
         return self.east - self.west + (360.0 if self.west > self.east else 0.0)
 
     def holds(self, latitude: float, longitude: float) -> bool:

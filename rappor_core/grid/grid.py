@@ -188,7 +188,7 @@ class Grid(Frozen):
         return self.system.in_box(box, level)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; `from_dict` is the inverse."""
+        """The grid as plain values; `from_dict` reads them."""
         box = self.box
         return {
             "kind": self.kind,

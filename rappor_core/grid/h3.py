@@ -25,7 +25,7 @@ class H3:
         return int(h3.latlng_to_cell(latitude, longitude, level))
 
     def parent(self, cell: int, level: int, coarser: int) -> int:
-        """Go up the library's tree."""
+        """The containing cell of a coarser level, by the library."""
         return int(h3.cell_to_parent(cell, coarser)) if coarser < level else cell
 
     def name(self, cell: int, level: int) -> str:

@@ -12,7 +12,8 @@ _SPREAD = (  # step i moves the upper half of each group of bits away from the l
 
 
 def interleave(low: int, high: int) -> int:
-    """Bits of `low` to the even places, of `high` to the odd ones; both below 2**32."""
+    """Put the bits of `low` in the even places and those of `high` in the odd ones; both below
+    2**32."""
     return _spread(low) | _spread(high) << 1
 
 

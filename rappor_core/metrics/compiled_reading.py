@@ -64,7 +64,7 @@ def read_compiled(text: str) -> MetricsFile:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """32 hexadecimal digits, by which a client knows what was compiled (docs/porting.md, part 9).
+    """The digest of a compiled document, 32 hexadecimal digits (docs/porting.md, part 9).
 
     Half of SHAKE-256 over budget, metrics and, where there are some, associations as JSON without
     spaces, in UTF-8, where each number is a text: its 8 bytes as a double, lowest first, in

@@ -156,7 +156,7 @@ class Kind:
 
 
 class String(Kind):
-    """Any string, in a Bloom filter."""
+    """The kind of metric whose value is any string, in a Bloom filter."""
 
     name = "string"
     encodings = ("bloom",)
@@ -181,13 +181,13 @@ class Category(Kind):
     takes_no_data = True
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        """One bit for each category."""
+        """The shape of a report: one bit for each category."""
         from rappor_core.metrics.tables import listed_shape  # only where a file is read
 
         return listed_shape(name, table, len(table.get("categories", ())))
 
     def check(self, metric: Metric) -> None:
-        """Two different categories or more, as many as bits."""
+        """Require two or more different categories, as many as bits."""
         if len(metric.categories) < 2 or len(set(metric.categories)) != len(metric.categories):
             refuse_field(metric, "categories", "needs two or more different strings")
         if len(metric.categories) != metric.params.num_bits:

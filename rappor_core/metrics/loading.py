@@ -37,7 +37,8 @@ class MetricsFile(Frozen):
         return max(self.lifetime_epsilon_on(platform) for platform in (APP, WEB))
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
-        """Nats: the sum over the metrics that may run on a platform; of `web`, over all lives."""
+        """Sum of the lifetime epsilons of the metrics that may run on a platform, nats; for
+        `web`, over all lives."""
         return sum(
             metric.lifetime_epsilon_on(platform)
             for metric in self.declared

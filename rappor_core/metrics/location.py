@@ -34,7 +34,7 @@ _SLOT = re.compile(
 
 
 class Slot(Frozen):
-    """Hours of the local day: from `first` to `last` o'clock, over midnight if last <= first.
+    """A part of the local day: from `first` to `last` o'clock, over midnight if last <= first.
 
     "night 22-6" is the first six hours and the last two of the same local date.
     """

@@ -24,13 +24,14 @@ class LocationKind(Kind):
     review = "review_location"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
-        """One metric for each slot and level."""
+        """Read a whole table into one metric for each slot and level."""
         from rappor_core.metrics.file_location import location_metrics  # only for a file
 
         return location_metrics(name, table)
 
     def check(self, metric: Metric) -> None:
-        """One report a slot and period, the reserved fallback, noise that fits the mode."""
+        """Require one report a slot and period, the reserved fallback, and noise that fits the
+        mode."""
         location = metric.location
         if location is None:
             return

@@ -123,7 +123,7 @@ class Metric(Frozen):
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Nats: the bound for all reports that a device ever sends about this metric.
+        """Bound of all reports that a device ever sends about this metric, nats.
 
         In a browser: in one life of its storage; see `lifetime_epsilon_on`.
         """
@@ -132,7 +132,7 @@ class Metric(Frozen):
         return min(self.max_permanent_responses * self.params.epsilon_infinity, by_reports)
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
-        """Nats: as `lifetime_epsilon`; in a browser, over all the lives that are accounted for."""
+        """Bound as `lifetime_epsilon`, nats; in a browser, over all the declared lives."""
         return self.lifetime_epsilon * ((self.lives or 1) if platform == WEB else 1)
 
     @property
@@ -149,12 +149,13 @@ class Metric(Frozen):
 
     @property
     def epsilon_per_report(self) -> float:
-        """Nats by which each of `max_reports` reports counts; `epsilon_one` without that bound."""
+        """Nats that each of `max_reports` reports counts; `epsilon_one` without that limit."""
         return self.params.scheme.epsilon_per_report(self.params, self.max_reports or 1)
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Exactly the fields that change what a report means; `params_id` is their digest."""
+        """The fields that change what a report means, and no others; `params_id` is their
+        digest."""
         meaning = {
             "meaning_version": MEANING_VERSION,
             "kind": self.kind,

@@ -162,7 +162,7 @@ class Number(Frozen):
         return bisect_right(self.thresholds(cohort, num_symbols, jitter), number)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; `from_dict` is the inverse."""
+        """The settings as plain values; `from_dict` reads them."""
         return {**self.to_fields(), "edges": list(self.edges)}
 
     @classmethod

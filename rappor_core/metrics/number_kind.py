@@ -19,7 +19,7 @@ LOWEST = -1e300  # below every edge
 
 
 class NumberKind(Kind):
-    """Durations, counters, sizes: any finite number, or no data."""
+    """The kind of metric whose value is a finite number (duration, counter, size), or no data."""
 
     name = "number"
     encodings = ("ordered",)
@@ -39,7 +39,8 @@ class NumberKind(Kind):
         return Number.from_dict(fields)
 
     def check(self, metric: Metric) -> None:
-        """One report a period, cohorts that share the cuts evenly, noise that fits the mode."""
+        """Require one report a period, cohorts that share the cuts evenly, and noise that fits
+        the mode."""
         number = metric.details
         if not isinstance(number, Number):
             refuse_field(metric, "details", "are not those of a number")
@@ -104,7 +105,7 @@ class NumberKind(Kind):
         return (None, LOWEST if number.negative else 0.0, *number.edges)
 
     def number(self, metric: Metric, value: object) -> float | None:
-        """A finite number as a double; None for no data."""
+        """A recorded value as a finite double; None for no data."""
         if value is None:
             return None
         if type(value) not in (int, float):

@@ -69,7 +69,7 @@ class Pair(Frozen):
         return tuple(map(label, self.values[side]))
 
     def texts(self) -> list[str]:
-        """Every pair as text, `first | second`, the second side running fastest."""
+        """All pairs as text, `first | second`; the second side changes fastest."""
         return [first + SEPARATOR + second for first in self.labels(0) for second in self.labels(1)]
 
     def split(self, text: str) -> tuple[int, int] | None:
@@ -82,7 +82,7 @@ class Pair(Frozen):
         return self.labels(0).index(first), self.labels(1).index(second)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `from_dict` is the inverse."""
+        """The sides as plain values for JSON; `from_dict` reads them."""
         return {"of": list(self.of), "values": [list(values) for values in self.values]}
 
     @classmethod

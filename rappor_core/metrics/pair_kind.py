@@ -63,11 +63,11 @@ class PairKind(Kind):
         return Pair.from_dict(fields)
 
     def encoding(self, table: Mapping[str, Any]) -> str:
-        """A Bloom filter where `num_bits` is declared."""
+        """The encoding: a Bloom filter where `num_bits` is declared, else one bit a pair."""
         return _BLOOM if "num_bits" in table else _ONE_HOT
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        """One bit for each pair, or one hash into `num_bits` bits."""
+        """The shape of a report: one bit for each pair, or one hash into `num_bits` bits."""
         from rappor_core.metrics.tables import needed, refuse  # only where a file is read
 
         pairs = self.read_details(name, table).num_pairs
@@ -158,7 +158,7 @@ class PairKind(Kind):
         return texts
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Every pair, as text, by index."""
+        """All pairs as text, by index."""
         return Pair.from_dict(definition["details"]).texts()
 
 

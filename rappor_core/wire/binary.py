@@ -90,7 +90,7 @@ def _group_key(report: Report) -> tuple[str, str, date, int]:
 
 
 def day_from_number(days: int) -> date:
-    """A day counted from 1970-01-01. Raises WireFormatError."""
+    """Check a day, counted from 1970-01-01, and return it. Raises WireFormatError."""
     try:
         return EPOCH + timedelta(days=days)
     except OverflowError:
@@ -98,7 +98,8 @@ def day_from_number(days: int) -> date:
 
 
 def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
-    """Fields at `offset`. Raises WireFormatError where the body ends before."""
+    """Unpack the binary fields of a body at `offset`. Raises WireFormatError where the body is
+    too short."""
     try:
         return layout.unpack_from(body, offset)
     except struct.error:
