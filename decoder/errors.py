@@ -42,7 +42,7 @@ class CandidatesError(DecodeError):
 
 
 class CountsError(DecodeError):
-    """Files of counts, maps or parameters that cannot be read or do not fit together."""
+    """Files of counts, maps or parameters cannot be read or do not fit together."""
 
 
 class CacheError(DecodeError):
@@ -58,7 +58,7 @@ class ImproperError(ConvergenceError):
 
 
 class OutputError(DecodeError):
-    """A file or folder of results that cannot be made or written."""
+    """A file or folder of results cannot be made or written."""
 
 
 class PlanError(DecodeError):

@@ -185,7 +185,7 @@ def write_files(
 
 
 def finite(value: Any) -> Any:
-    """Plain values with NaN and infinities, which JSON does not have, as null."""
+    """The plain values with NaN and infinities, which JSON does not have, as null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

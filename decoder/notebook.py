@@ -43,7 +43,7 @@ def _escaped(cell: object) -> str:
 
 
 def to_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
-    """Rows as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
+    """The rows as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
     try:
         pandas = importlib.import_module("pandas")
     except ImportError as error:
@@ -60,7 +60,8 @@ class NotebookTable:
         return {"cell": list(self.cells), **columns}
 
     def to_frame(self) -> Any:
-        """A row a cell as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
+        """The cells as a pandas.DataFrame, one a row. Raises OutputError where pandas is not
+        installed."""
         columns = self._columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return to_frame(rows, list(columns))

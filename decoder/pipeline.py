@@ -143,7 +143,7 @@ def observe(
     repeats: float,
     cohorts: Flags | None = None,
 ) -> Observed:
-    """Debias the cohorts that have reports, or those of them in `cohorts` (m,).
+    """Debias the counts of all cohorts that have reports, or of those in `cohorts` (m,).
 
     Raises DecodeError if none has.
     """

@@ -40,7 +40,7 @@ def check_cancelled(cancelled: Cancelled, before: str) -> None:
 
 
 def watched(progress: Progress, cancelled: Cancelled) -> Progress:
-    """A progress function that also stops a job whose stages are long.
+    """Wrap a progress function so that it also stops a cancelled job within a long stage.
 
     Args:
         progress: told as before.

@@ -46,11 +46,11 @@ class Service(ServiceConnection):
         return str(self.ask("POST", "/v1/aggregates", body=content)["sha256"])
 
     def usage(self) -> dict[str, dict[str, int]]:
-        """What you have stored, and how much your role allows."""
+        """Your stored bytes and jobs, and the limits of your role."""
         return dict(self.ask("GET", "/v1/usage"))
 
     def lists(self) -> list[CandidateList]:
-        """Your lists and shared ones."""
+        """Your own lists and those shared with you."""
         return [list_of(row) for row in self.ask_rows("/v1/lists", "lists")]
 
     def decode(

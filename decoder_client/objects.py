@@ -50,7 +50,7 @@ class Job(Kept):
 
     @property
     def state(self) -> str:
-        """queued, running, cancelling, done, failed, cancelled or abandoned."""
+        """The job's state: queued, running, cancelling, done, failed, cancelled or abandoned."""
         return str(self.row["state"])
 
     def cancel(self) -> Job:
@@ -92,8 +92,8 @@ class Result(Kept):
         return dict(self.row["summary"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Its main table: of a decoding what was found, of a density its maps, of a kind with a
-        decoder of its own the first table of its results.json, as the curve of a number."""
+        """The rows of the main table: values found, cells of maps, or the first table of a kind
+        with a decoder of its own."""
         if self._found is None:
             content = self.service.read("GET", f"{self.path}/data", {"format": "json"})
             try:

@@ -57,7 +57,7 @@ class ServiceRelease(Kept):
 
     @property
     def state(self) -> str:
-        """proposed, approved, rejected or withdrawn."""
+        """The release's state: proposed, approved, rejected or withdrawn."""
         return str(self.row["state"])
 
     @property

@@ -36,7 +36,8 @@ class Likeliest(NamedTuple):
 def likeliest_table(
     reports: LinkedReports, first: Side, second: Side, most_steps: int = 600
 ) -> Likeliest:
-    """EM from the uniform table, until within 1 nat of the maximum or `most_steps` evaluations."""
+    """Run EM from the uniform table until within 1 nat of the maximum, or for `most_steps`
+    evaluations."""
     rows = likelihoods(reports.first, reports.cohorts, first)
     columns = likelihoods(reports.second, reports.cohorts, second)
     shape = len(first.values), len(second.values)

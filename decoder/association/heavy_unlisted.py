@@ -24,7 +24,8 @@ def heavy_unlisted(
     shares: Floats,
     noise: tuple[tuple[float, bool], ...],
 ) -> Floats | None:
-    """Covariance that heavy unlisted values of the first side add to g, (M1 M2, M1 M2).
+    """Covariance of a joint table that frequent unlisted values of the first side add, (M1 M2,
+    M1 M2).
 
     sums: debiased co-occurrences S_c, the first side first.  shares: (M1, M2).
     noise: how often the covariance of a report counts, with and without fresh noise.

@@ -30,12 +30,12 @@ class Side:
 
     @property
     def ones(self) -> float:
-        """v1: noise variance of a debiased bit that is set."""
+        """Noise variance v1 of a debiased bit that is set."""
         return self.noise.q_star * (1 - self.noise.q_star) / self.noise.gap**2
 
     @property
     def zeros(self) -> float:
-        """v0: noise variance of a debiased bit that is clear."""
+        """Noise variance v0 of a debiased bit that is clear."""
         return self.noise.p_star * (1 - self.noise.p_star) / self.noise.gap**2
 
     def lasting(self, bit: int) -> float:
@@ -80,7 +80,7 @@ class Side:
         return np.asarray(found)
 
     def weighted(self, cohort: int) -> Floats:
-        """W X of a cohort, (k + 1, M)."""
+        """The weighted design matrix W X of a cohort, (k + 1, M)."""
         return np.asarray(self.weights()[:, None] * self.extended(cohort))
 
     def weights(self) -> Floats:
@@ -92,7 +92,8 @@ class Side:
 
 @dataclass(frozen=True)
 class LinkedReports:
-    """One row a device. cohorts: (N,).  first, second: report bits, (N, k1) and (N, k2).
+    """Linked reports, one row a device. cohorts: (N,). first, second: report bits, (N, k1) and
+    (N, k2).
 
     Raises DecodeError for arrays that do not fit together.
     """
@@ -115,7 +116,7 @@ class LinkedReports:
 
 
 def co_occurrences(reports: LinkedReports, num_cohorts: int) -> Floats:
-    """How many reports of each cohort have bit a of one and bit b of the other metric.
+    """Count in each cohort how many reports have bit a of one and bit b of the other metric.
 
     Returns (m, k1 + 1, k2 + 1); index 0 is the constant 1, so that the first row and column hold
     the counts of single bits, and [0, 0] the number of reports.

@@ -82,7 +82,8 @@ def _without(reports: LinkedReports, cohorts: Sequence[int]) -> LinkedReports:
 
 
 def linked_counts(aggregate: AssociationAggregate) -> Floats:
-    """C_c[a, b], (m, k1 + 1, k2 + 1), as `linked.co_occurrences` gives them of reports."""
+    """The co-occurrences C_c[a, b] of an aggregate, (m, k1 + 1, k2 + 1), as
+    `linked.co_occurrences` counts them in reports."""
     k1, k2 = aggregate.association.shape
     found = np.zeros((len(aggregate.reports_per_cohort), k1 + 1, k2 + 1))
     found[:, 0, 0] = aggregate.reports_per_cohort

@@ -62,7 +62,8 @@ class Moments:
 
 @dataclass(frozen=True)
 class MomentFit:
-    """Unbiased shares (M1, M2) and the information H, (M1 M2, M1 M2)."""
+    """The fit of a joint table by moments: unbiased shares (M1, M2) and the information H, (M1
+    M2, M1 M2)."""
 
     estimate: Floats
     information: Floats
@@ -70,11 +71,11 @@ class MomentFit:
 
     @property
     def curvature(self) -> Floats:
-        """H without the equation of the sum."""
+        """The information H without the equation that the shares sum to 1."""
         return self.information - SUM_WEIGHT * float(self.moments.reports.sum())
 
     def covariance(self) -> Floats:
-        """Cov of the estimate, at its projection on the simplex, (M1 M2, M1 M2).
+        """Covariance of the estimate, at its projection on the simplex, (M1 M2, M1 M2).
 
         Two reports of one device share the permanent bits of both metrics: they add as much of
         the covariance as reports without fresh noise would, rho - 1 times.
@@ -110,7 +111,8 @@ class MomentFit:
 
 
 def fit_moments(moments: Moments) -> MomentFit:
-    """Weighted least squares on the co-occurrences; the shares add up to 1.
+    """Fit the joint table to the co-occurrences by weighted least squares; the shares add up to
+    1.
 
     Raises ImproperError where two values of a side have the same bits in every cohort.
     """

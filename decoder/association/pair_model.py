@@ -50,11 +50,12 @@ class PairFit:
 
     @property
     def curvature(self) -> Floats:
-        """H without the equation of the sum."""
+        """The information H without the equation that the shares sum to 1."""
         return self.information - SUM_WEIGHT * float(self.counts.reports.sum())
 
     def covariance(self, shares: Floats | None = None) -> Floats:
-        """Cov P if devices hold `shares` (M,), by default the estimate projected on the simplex."""
+        """Covariance of P if devices hold `shares` (M,), by default the estimate projected on
+        the simplex."""
         held = project_simplex(self.estimate) if shares is None else shares
         inner = np.zeros_like(self.information)
         counts = self.counts
@@ -71,7 +72,8 @@ class PairFit:
 
 
 def fit_pair(counts: PairCounts) -> PairFit:
-    """Weighted least squares of the bit shares on the pairs; the shares add up to 1.
+    """Fit the shares of the pairs to the bit shares by weighted least squares; the shares add up
+    to 1.
 
     Raises ImproperError where two pairs have the same bits in every cohort.
     """

@@ -85,7 +85,8 @@ class JointTable:
         return len(self.rows), len(self.columns)
 
     def ordered(self, of: tuple[str, str]) -> JointTable:
-        """The same table with the sides `of`, rows first. Raises DecodeError for other sides."""
+        """The same table with the sides in the order `of`, rows first. Raises DecodeError for
+        other sides."""
         if of == self.of:
             return self
         if of[::-1] != self.of:
@@ -106,7 +107,7 @@ class JointTable:
 
     @property
     def quantile(self) -> float:
-        """Standard errors either side of an estimate."""
+        """Half width of the intervals, in standard errors."""
         return float(ndtri(0.5 + self.level / 2))
 
     @property
@@ -157,7 +158,8 @@ class JointTable:
 
 
 class Fieller(NamedTuple):
-    """A part of a whole, both estimated: their estimates, variances and covariance, (n,) each."""
+    """The ratio of a part to a whole, both estimated: estimates, variances and covariance, (n,)
+    each."""
 
     part: Floats
     whole: Floats
@@ -241,7 +243,8 @@ def _largest_of_changes(information: Floats) -> float:
 
 
 def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
-    """Each cell's posterior mean, drawn towards the product of the margins, as a table.
+    """The empirical Bayes table: each cell's posterior mean, drawn towards the product of the
+    margins.
 
     What the cells depart by from the product is taken to be normal around 0, with variances of tau
     times the product; tau is the most likely one, given the part of the departures that the

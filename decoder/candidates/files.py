@@ -22,7 +22,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
-    """Entries of a file, in order, as text or bytes.
+    """Yield the entries of a candidate file, in order, as text or bytes.
 
     `.csv[.gz]`: the column named `column`, or the first one (with a header only if `column` is
     given).  `.parquet[.gz]`: `column`, or the only one.  `.json[.gz]`: a list of strings.  Anything

@@ -56,7 +56,7 @@ class ReadNotes:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Distinct values (normalised bytes), in the order given.
+    """A list of candidates: distinct values (normalised bytes), in the order given.
 
     tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
     complete: no other value can be held, as with the cells of a grid.
@@ -120,7 +120,8 @@ class Candidates:
 
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
-        """Whole numbers from `first` to `last`, both included, as decimal text."""
+        """Candidates for the whole numbers from `first` to `last`, both included, as decimal
+        text."""
         if step < 1 or last < first:
             raise CandidatesError(f"numbers from {first} to {last} by {step}: nothing to count")
         if (last - first) // step >= MAX_GENERATED:
@@ -131,7 +132,7 @@ class Candidates:
 
     @classmethod
     def dates(cls, first: date, last: date) -> Candidates:
-        """Days from `first` to `last`, both included, as YYYY-MM-DD."""
+        """Candidates for the days from `first` to `last`, both included, as YYYY-MM-DD."""
         if last < first:
             raise CandidatesError(f"dates from {first} to {last}: the window runs backwards")
         days = range((last - first).days + 1)

@@ -26,7 +26,7 @@ _AS_LIKELY = 0.2  # nats: of noises that the data hardly tell apart the largest 
 
 @dataclass(frozen=True)
 class RandomCells:
-    """Whitened rows of T windows in r independent directions, and how cells vary together.
+    """The whitened data of T windows in r independent directions, and how cells vary together.
 
     data: (r, T), with noise of variance 1 in each window.  scale: (T,), how much of a share the
     rows of a window show.  response: Q'B, (r, n).  information: mu, (r,), variances of the data at
@@ -49,7 +49,7 @@ class RandomCells:
 
 @dataclass(frozen=True)
 class Fitted:
-    """noise: variance of the noise, 1 if no device repeated any. variance: tau^2."""
+    """The fitted variances of a contrast. noise: 1 if no device repeated any. variance: tau^2."""
 
     height: float
     noise: float

@@ -17,7 +17,8 @@ from decoder.typing import Flags, Floats, Indices
 
 @dataclass(frozen=True)
 class Differences:
-    """Later less earlier, (n,) each; shares in [-1, 1], which a page shows in points.
+    """Differences between two windows, later less earlier, (n,) each; shares in [-1, 1], which
+    pages show in points.
 
     std_error: of the difference.  low, high: interval, at the level that was asked; not clipped.
     p_value: two-sided, of no change.  p_adjusted, detected: after correction; a value that is
@@ -78,7 +79,7 @@ def independent(
 
 
 def margin(std_error: Floats, level: float, freedom: float = np.inf) -> Floats:
-    """Half the width of intervals at a level, (n,)."""
+    """Half width of the intervals at a level, (n,)."""
     tail = (1 - level) / 2
     quantile = -float(stdtrit(freedom, tail) if np.isfinite(freedom) else ndtri(tail))
     return np.asarray(quantile * std_error)

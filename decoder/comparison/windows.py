@@ -29,7 +29,7 @@ from rappor_core.aggregate import Aggregate
 
 @dataclass(frozen=True)
 class ShareChange:
-    """From one window to another, for each value found, (D,).
+    """The changes of the shares of all values found from one window to another, (D,).
 
     first, second: numbers of the windows, from 0.  difference: of the shares.  std_error: of it.
     p_value: two-sided, of no change.  p_adjusted: Benjamini-Hochberg over all values and pairs.
@@ -53,7 +53,8 @@ class ShareChange:
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> ShareChange:
-    """Difference of the shares of all `candidates`, in their order, second window less first.
+    """Estimate the difference of the shares of all `candidates`, in their order, second window
+    less first.
 
     Raises DecodeError for windows of different parameters.
     """
@@ -129,7 +130,8 @@ def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:
 
 
 def corrected_changes(changes: Sequence[ShareChange]) -> tuple[ShareChange, ...]:
-    """Benjamini-Hochberg over all values and pairs of windows."""
+    """Correct the p-values of changes by Benjamini-Hochberg over all values and pairs of
+    windows."""
     sizes = [len(one.p_value) for one in changes]
     p = np.concatenate([one.p_value for one in changes])
     if not len(p):

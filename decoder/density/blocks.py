@@ -21,7 +21,8 @@ from decoder.typing import Floats, Indices
 
 @dataclass(frozen=True)
 class Blocks:
-    """b blocks of n cells; reserved values, the last of both, are each by themselves.
+    """A partition of n cells into b blocks; the reserved values, last of both, are each by
+    themselves.
 
     within: (n, b), sparse, the part of its block's share that each cell holds.  of_cell: (n,).
     laplacian: of the blocks that touch (b, b), None for no graph.

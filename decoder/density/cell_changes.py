@@ -58,7 +58,8 @@ class SeriesContrasts:
 
     @classmethod
     def of(cls, deviations: Deviations, laplacian: Any | None, repeated: float) -> SeriesContrasts:
-        """laplacian: of the neighbours of the cells (n, n), None for no graph."""
+        """Prepare the contrasts of fitted windows. laplacian: of the neighbours of the cells (n,
+        n), None for no graph."""
         graphs: tuple[Graph, ...] = ("alike", "neighbours")
         given = graphs if laplacian is not None else graphs[:1]
         models = tuple(_model(deviations, graph, laplacian) for graph in given)
@@ -74,14 +75,15 @@ class SeriesContrasts:
         return contrast_cells(self.models, _contrast(pattern), self.repeated)
 
     def between(self, first: int, second: int) -> tuple[Floats, Floats]:
-        """Window `second` less window `first`, (n,), and standard errors."""
+        """Differences between window `second` and window `first`, (n,), and standard errors."""
         contrast = np.zeros(self.windows)
         contrast[second] += 1
         contrast[first] -= 1
         return contrast_cells(self.models, contrast, self.repeated)
 
     def from_others(self) -> tuple[Floats, Floats, Flags]:
-        """Each window less the mean of the others: differences, errors and changes, (T, n) each.
+        """Differences of each window from the mean of the others: differences, errors and
+        changes, (T, n) each.
 
         A change is told where one window, or all from one on, differ beyond the Bonferroni limit
         of all cells and patterns, and the window itself by OWN standard errors with the same sign:

@@ -81,7 +81,7 @@ class Places:
         return replace(self, listed=np.array(listed, dtype=np.intp))
 
     def outlines(self) -> list[list[Point]]:
-        """Corners (latitude, longitude) of the cells shown.
+        """Corners (latitude, longitude) of the shown cells.
 
         Longitudes go on beyond 180 where the box does, so that neighbours stay side by side.
         """

@@ -19,7 +19,7 @@ from decoder.typing import Floats
 
 
 def factor(matrix: Any) -> Any:
-    """Factors of a matrix that is sparse, symmetric and positive definite."""
+    """Factorise a sparse, symmetric, positive definite matrix."""
     return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
                 options={"SymmetricMode": True})  # fmt: skip
 

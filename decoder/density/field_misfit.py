@@ -25,7 +25,7 @@ class Misfit:
         self.freedom = sum(one.freedom for one in readings)
 
     def at(self, shares: Floats) -> tuple[float, Floats]:
-        """Half the weighted squares of the residuals, and their slope in the shares (n,)."""
+        """Half the weighted sum of squared residuals, and its gradient in the shares (n,)."""
         value, slope = 0.0, np.zeros(self.size)
         for design, target, weight in self._rows:
             residual = design @ shares - target
@@ -49,7 +49,8 @@ class Misfit:
         return np.asarray(sum(part.toarray() for part in parts))
 
     def reserved_shares(self, shares: Floats, reserved: int) -> tuple[Floats, Floats]:
-        """Weighted least squares of the shares of the reserved values (r,), and the information.
+        """Estimate the shares of the reserved values (r,) by weighted least squares, with their
+        information.
 
         shares: (n,), of which the last `reserved` are not read; the cells are scaled to what is
         left.  The information (r, r) is the inverse of the estimates' covariance.

@@ -30,7 +30,8 @@ def field_weights(slopes: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Belief:
-    """A prior: precision `strength * structure` of the log shares about a common level."""
+    """A prior of the map: precision `strength * structure` of the log shares about a common
+    level."""
 
     graph: Graph
     strength: float
@@ -38,7 +39,7 @@ class Belief:
 
 @dataclass(frozen=True)
 class Prior:
-    """Precision of the log shares of one graph, at any strength.
+    """The priors of one graph of cells, of any strength.
 
     structure: (n, n), sparse; the rows of reserved values are 0.  reserved: how many of the last
     shares are of reserved values, each with a parameter of its own.
@@ -49,7 +50,8 @@ class Prior:
 
     @classmethod
     def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Prior:
-        """laplacian: of the neighbours (n, n), None for no graph. size: n, with `reserved`."""
+        """Make the priors of a graph. laplacian: of the neighbours (n, n), None for no graph.
+        size: n, with `reserved`."""
         if graph == "alike" or laplacian is None:
             own = np.ones(size)
             own[size - reserved :] = 0.0

@@ -48,7 +48,8 @@ _ROUNDS = 25
 
 @dataclass(frozen=True)
 class Field:
-    """A fitted map. shares: (n,), positive, sum 1.  log_shares: up to a constant.
+    """A map fitted by method `field`. shares: (n,), positive, sum 1. log_shares: up to a
+    constant.
 
     loss: negative log posterior, up to a constant.  gain: evidence over that of all cells having
     the same share, or by how much better rows are predicted, nats; None where the belief was given.
@@ -62,7 +63,7 @@ class Field:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A warning where noise alone might have made the map."""
+        """The warning that noise alone might have made the map, if it applies."""
         if self.gain is None or self.gain > _lucky(len(self.shares)):
             return ()
         return (

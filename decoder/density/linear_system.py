@@ -23,7 +23,8 @@ from rappor_core.params import RapporParams
 
 @dataclass(frozen=True)
 class LevelEquations:
-    """Equations of one level. design: sparse, (rows, n) for n cells of the finest level.
+    """The linear equations of one level. design: sparse, (rows, n) for n cells of the finest
+    level.
 
     target: debiased bit shares, (rows,).  reports: behind each row.  noise: of one bit.
     repetition: rho = sum r^2 / sum r over devices.  symbols: g where a report is one of g symbols,

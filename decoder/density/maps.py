@@ -205,7 +205,7 @@ def map_shares(
     repeats: float | None = None,
     near: Floats | None = None,
 ) -> Floats:
-    """Only the map (n,) of a field with a known belief: fast, for a series of periods.
+    """Fit only the map (n,) of a field with a known prior: fast, for a series of periods.
 
     near: the map of another window of the same slot, to start from.
     """

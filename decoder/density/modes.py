@@ -45,7 +45,8 @@ class Mode:
 
 @dataclass(frozen=True)
 class Predicted:
-    """A mode, the reports behind a map of one period, and how far that map will be off."""
+    """A mode with the number of reports behind a map of one period and the predicted error of
+    that map."""
 
     mode: Mode
     reports: float

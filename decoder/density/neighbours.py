@@ -17,7 +17,7 @@ _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a m
 
 
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
-    """Laplacian (n, n), sparse, of the graph in which cells with a common edge are neighbours.
+    """The graph Laplacian (n, n), sparse, in which cells with a common edge are neighbours.
 
     Two cells with two common corners have a common edge, in every kind of grid. Reserved
     values, and pairs of cells, have no neighbours.

@@ -1,4 +1,5 @@
-"""How far a map will be off, before a report is sent: from the noise of a report and the rank.
+"""Predict how far a map will be off, before a report is sent: from the noise of a report and the
+number of equations.
 
 The derivation is in docs/method.md, "How far a map will be off". In short: each cell is seen as if
 alone, through a normal noise of variance tau^2, which is that of its own reports plus what the
@@ -51,7 +52,7 @@ class Reference:
     precisions: Floats
 
     def variances(self, noise: float) -> Floats:
-        """Posterior variance of each log share, (n,). noise: tau^2, of a share.
+        """Posterior variance of each log share, (n,), at a noise variance tau^2 of a share.
 
         Where the information s^2 / tau^2 changes slowly from cell to cell, the variance is that of
         a lattice on which it is the same everywhere: the mean over the modes.
@@ -66,13 +67,13 @@ class Reference:
         return float((self.shares**2 * self.variances(noise)).sum())
 
     def total_variation(self, noise: float) -> float:
-        """Half the expected sum of absolute errors, at most that of an even map."""
+        """Expected total variation of the map, at most that of an even map."""
         errors = self.shares * np.sqrt(self.variances(noise))
         return min(float(errors.sum()) / math.sqrt(2 * math.pi), self.even)
 
     @property
     def even(self) -> float:
-        """Total variation of a map on which all cells are alike."""
+        """Total variation of an even map (equal cells) from the reference map."""
         return float(np.abs(self.shares - 1 / len(self.shares)).sum() / 2)
 
 

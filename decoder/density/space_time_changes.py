@@ -35,7 +35,8 @@ class Released:
 
     @property
     def shrunk(self) -> Floats:
-        """Sizes less what being the largest of many adds on average: times 1 - 1 / z^2."""
+        """The sizes without what the largest of many exceeds its mean by on average: times 1 - 1
+        / z^2."""
         z = self.sizes / self.errors
         return np.asarray(self.sizes * np.maximum(1 - 1 / z**2, 0.0))
 
@@ -92,7 +93,7 @@ class ChangeTest:
 
 
 def patterns(windows: int) -> Floats:
-    """Each window alone, then from each window on where that is neither all, one nor all but one.
+    """The patterns of windows to test: each window alone, then from each window on.
 
     (K, windows), of 0 and 1.
     """

@@ -1,4 +1,4 @@
-"""Deviations of windows from a shared map, as independent directions with unit noise.
+"""Express the deviations of windows from a shared map as independent directions with unit noise.
 
 With s the shares of the cells in the shared map, window t is s exp(d_t), scaled; to first order
 its rows deviate by u_t X J d_t, J = diag(s) - s s', u_t the share of those who are in a cell.
@@ -26,7 +26,7 @@ _NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
 @dataclass(frozen=True)
 class Deviations:
-    """Whitened rows of T windows: their noise has variance 1.
+    """The data of T windows, whitened so that the noise has variance 1.
 
     response: B / s, (rows, n): what one unit of share moved to a cell does to each row.
     residuals: (rows, T), of the windows from the shared map, with reserved values projected out.
@@ -62,7 +62,7 @@ class Modes:
 def deviations_of(
     windows: Sequence[Sequence[LevelEquations]], cells: Floats, reserved: Floats
 ) -> Deviations:
-    """Whiten windows about a shared map.
+    """Whiten the equations of windows around a shared map.
 
     windows: the readings of each, one for each level, with the rows of the first window.
     cells: shares (n,) of the cells alone in the shared map, sum 1.  reserved: (T, r), shares of
@@ -104,7 +104,8 @@ def _orthonormal(ways: Sequence[Floats]) -> list[Floats]:
 
 
 def modes_of(deviations: Deviations, structure: Any) -> Modes:
-    """Directions of the deviations; structure: of their prior, (n, n), sparse."""
+    """Find the independent directions of the deviations; structure: of their prior, (n, n),
+    sparse."""
     response = deviations.response
     rows, size = response.shape
     if rows < size:

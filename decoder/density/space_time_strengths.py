@@ -33,7 +33,8 @@ _STEPS = 150
 
 @dataclass(frozen=True)
 class Strengths:
-    """variance: tau^2. phi: correlation of deviations from a window to the next.
+    """The variances of deviations and of their noise. variance: tau^2. phi: correlation of
+    deviations from a window to the next.
 
     repeated, lasting, psi, fading: a, b, psi and g of the noise.
     height: log of the restricted posterior.
@@ -74,7 +75,7 @@ class Contrasts:
 def learn_strengths(
     modes: Modes, windows: Windows, most_repeated: float, *, independent: bool
 ) -> Strengths:
-    """Strengths of the highest restricted posterior.
+    """Find the strengths with the highest restricted posterior.
 
     most_repeated: bound of a, 0 where noise is drawn afresh.  independent: only phi = 0.
     """

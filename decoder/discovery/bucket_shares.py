@@ -26,7 +26,8 @@ _RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are told apar
 
 @dataclass(frozen=True)
 class GroupShares:
-    """One group: numbers of its cohorts with reports (m,), their reports, bucket shares (m, k).
+    """The data of one group: its cohorts with reports (m,), their numbers of reports, bucket
+    shares (m, k).
 
     num_bits: of the prefixes that the group hashes.
     """
@@ -91,7 +92,8 @@ class GroupShares:
         return Fit(solved[:-1], errors, skewness, self.num_reports)
 
     def pursue(self, prefixes: Prefixes, most: int) -> Floats:
-        """Scores of distinct prefixes of which most are wrong, (P,): orthogonal matching pursuit.
+        """Score distinct prefixes, most of which are wrong, by orthogonal matching pursuit,
+        (P,).
 
         The best prefix enters the fit, and its part is taken from all others, up to `most` times.
         (A joint fit of all would share the part of a true one among the wrong ones that were

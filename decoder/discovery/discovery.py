@@ -64,7 +64,7 @@ class DiscoverOptions:
 
 @dataclass(frozen=True)
 class FoundString:
-    """One string found. Shares are fractions of the reports.
+    """A string that was found. Shares are fractions of the reports.
 
     string: text that devices chose: not to be trusted, nor published before a person has read it.
     whole: False where its code is longer than what is hashed: any string that begins so.

@@ -163,7 +163,8 @@ def best_extensions(
     least: float,
     half_least: float,
 ) -> tuple[Indices, Prefixes, Floats]:
-    """Extensions by `more` bits, to `num_bits` bits, whose score is `least` or more.
+    """The extensions of prefixes by `more` bits, to `num_bits` bits, whose score is `least` or
+    more.
 
     Args:
         prefixes: of num_bits - more bits, (P,).

@@ -36,7 +36,8 @@ LEAST_DEVIATE = 1e-3  # of a test: below it an error would be without bound
 
 
 class ShareDifferences(NamedTuple):
-    """Second window less first: differences and standard errors, (D,), and degrees of freedom."""
+    """Differences of shares, second window less first, with standard errors, (D,), and degrees
+    of freedom."""
 
     shares: Floats
     std_errors: Floats
@@ -60,7 +61,8 @@ class _Fitted(NamedTuple):
 
 
 def fit_differences(first: Observed, second: Observed) -> ShareDifferences:
-    """Least squares on the difference of the bit shares of two windows of the same cohorts.
+    """Estimate differences of shares by least squares on the difference of two windows' bit
+    shares.
 
     Each difference has a belief N(0, 1), so that values which the cohorts cannot tell apart have
     wide errors instead of none. Where the residual is noisier than the windows' repetition says,
@@ -85,7 +87,7 @@ def fit_differences(first: Observed, second: Observed) -> ShareDifferences:
 
 
 def noise_of_shares(observed: Observed) -> Floats:
-    """Covariance of the noise at the shares of a first, unweighted fit: (m, k, k)."""
+    """Covariance of the noise (m, k, k), at the shares of a first, unweighted fit."""
     return observed.noise_of(_first_shares(observed))
 
 

@@ -78,7 +78,7 @@ class FitProblem:
 
     @property
     def freedom(self) -> int:
-        """m (k - 1): the rows of a cohort are centred."""
+        """Degrees of freedom of the rows, m (k - 1), since the rows of a cohort are centred."""
         return int(self.centred.size - len(self.centred))
 
     @property
@@ -98,7 +98,7 @@ class FitProblem:
 
     @property
     def work(self) -> float:
-        """Multiplications of one round, roughly."""
+        """Approximate number of multiplications of one iteration."""
         if self.full:
             return work_of_all(*self._size)
         bits = float(self.positions[:1].size)
@@ -146,7 +146,7 @@ def settle(
     near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
 ) -> Settled:
-    """Rounds until no z-score moves by `tolerance`, at most `most`.
+    """Iterate until no z-score moves by `tolerance`, at most `most` times.
 
     near: from `arrived`; then most rounds keep the covariance of an earlier one, which is what
     costs; the last never does.
@@ -307,6 +307,6 @@ def _leave_one_out(question: FitProblem, fitted: Balance, sites: Sites, cavity: 
 
 
 def left(variance: Floats, information: Floats) -> Floats:
-    """1 - s_i^2 d_i, (B,), above 0 by more than rounding where s_i^2 is."""
+    """The factor 1 - s_i^2 d_i of each candidate, (B,), kept above 0."""
     left = 1 - variance * information
     return np.where(variance < 0, left, np.maximum(left, LEAST_LEFT))

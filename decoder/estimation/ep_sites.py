@@ -34,7 +34,7 @@ _SUMMARISE = 30_000  # candidates above which they are
 
 
 class Scores(NamedTuple):
-    """Cavity estimates and their standard errors, (M,)."""
+    """The cavity estimates of all shares and their standard errors, (M,)."""
 
     estimates: Floats
     std_errors: Floats
@@ -61,7 +61,8 @@ class Sites:
 
     @classmethod
     def none(cls, num_candidates: int) -> Sites:
-        """Nobody takes part: the first round scores each candidate against the bare data."""
+        """EP sites with which no candidate takes part, so that the first iteration scores each
+        against the bare data."""
         nothing = np.zeros(num_candidates)
         return cls(nothing, nothing, np.zeros(num_candidates, dtype=bool), nothing)
 
@@ -76,7 +77,7 @@ class Sites:
         least: float = LEAST_PRECISION,
         damping: float = DAMPING,
     ) -> Sites:
-        """Sites from the posteriors under `prior`.
+        """The next EP sites, from the posteriors under `prior`.
 
         full: all take part; otherwise the most probable ones, at most `limit`, and once `frozen`
         the same ones as now.  least: precision of a site, relative to its cavity's.

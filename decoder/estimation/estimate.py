@@ -52,7 +52,7 @@ class Observed:
 
     @property
     def centred(self) -> Floats:
-        """y - a, (m, k)."""
+        """The bit shares less their mean under random strings, y - a, (m, k)."""
         return self.bit_shares - self.noise.random.mean
 
     @property
@@ -142,7 +142,8 @@ def by_cavity(
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
+    """Estimate shares by the cavity method: leave-one-out scores over an empirical-Bayes fit
+    (`cavity`).
 
     full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
     """
@@ -170,7 +171,7 @@ def by_lasso(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> Estimate:
-    """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
+    """Estimate shares by the LASSO and a least squares refit, with tests that hold their level."""
     random = observed.noise.random
     question = FitProblem(observed.centred, observed.positions, random, observed.noise_of)
     chosen = select(question, alpha, progress)

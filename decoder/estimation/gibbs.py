@@ -52,7 +52,7 @@ class Samples:
         return Samples(shares, centres, self.variances[some], weights)
 
     def posterior_interval(self, level: float) -> tuple[Floats, Floats]:
-        """Central interval under the prior that all shares have, (M,) each."""
+        """Central posterior interval of each share under the learnt prior, (M,) each."""
         low, high = np.quantile(self.shares, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return low, high
 
@@ -82,7 +82,8 @@ class Samples:
 
     @property
     def disagreement(self) -> Floats:
-        """Distance of the means of both halves of the sweeps, in posterior deviations, (M,)."""
+        """Difference between the means of both halves of the sweeps, in posterior deviations,
+        (M,)."""
         half = len(self.shares) // 2
         apart = np.abs(self.shares[:half].mean(axis=0) - self.shares[half:].mean(axis=0))
         return np.asarray(apart / np.maximum(self.shares.std(axis=0), 1e-12))

@@ -1,4 +1,5 @@
-"""By how much each estimated share follows each debiased bit share, the rest of the fit held."""
+"""How much each estimated share changes with each debiased bit share, while the rest of the fit
+stays."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def fitted_directions(
     members: Indices = _NOBODY,
     left: Floats | None = None,
 ) -> Directions:
-    """V^-1 z_i over z_i'V^-1 z_i, which is below 0 where the site's own variance is.
+    """The direction V^-1 z_i / (z_i'V^-1 z_i) in which an estimate reads the data.
 
     members, left: candidates without a belief, ascending, and V_-i^-1 z_i of theirs, (n, A).
     """

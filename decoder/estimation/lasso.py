@@ -62,7 +62,7 @@ class Selected(NamedTuple):
 
 
 def select(question: FitProblem, alpha: float, progress: Progress = silent) -> Selected:
-    """Select and refit until the penalty fits what stays unexplained.
+    """Select by the LASSO and refit, again until the penalty fits the unexplained noise.
 
     What the list lacks is noise to the selection, as the reports' own is. It is first taken as
     all that the bare data show, and falls with every value that is found; the penalty with it.

@@ -32,7 +32,7 @@ _MAX_SWEEPS = 100_000
 
 @dataclass(frozen=True)
 class LassoFit:
-    """Minimiser of 1/2 sum w (y - Z b)^2 + penalty sum b over b >= 0.
+    """The minimiser of 1/2 sum w (y - Z b)^2 + penalty sum b over b >= 0.
 
     selected: indices with b > 0, ascending.  shares: their b.  penalty: as used.
     largest_violation: of the optimality conditions over all M columns, relative to the penalty.
@@ -52,7 +52,7 @@ def noise_penalty(
     *,
     strict: bool = False,
 ) -> float:
-    """Penalty at a fraction of the Bonferroni quantile of the score of an absent string.
+    """The LASSO penalty, as a fraction of the Bonferroni quantile of an absent string's score.
 
     weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
     strict: the whole quantile for a list longer than the rows, so that hardly any wrong string of

@@ -61,7 +61,7 @@ class Balance(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """kappa >= 1, by which every variance is inflated."""
+        """The factor kappa >= 1 by which every variance is inflated."""
         return max(1.0, self.ratio)
 
     @property
@@ -75,7 +75,7 @@ Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with
 
 
 def centred_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
-    """Z' v for `values` v (m, k): (M,)."""
+    """The products Z' v of the centred columns with `values` v (m, k): (M,)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
 
 
@@ -135,7 +135,7 @@ def left_out_scores(
 
 
 def missing_error(balanced: Balance, freedom: float) -> float:
-    """Standard error of tau: the score variance is about chi-squared with `freedom`."""
+    """Standard error of tau, since the score variance is about chi-squared with `freedom`."""
     return float(np.sqrt(2 * freedom) / balanced.solution.expected)
 
 
@@ -152,7 +152,7 @@ def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
 
 @dataclass(frozen=True)
 class RowSolver:
-    """Cost n^3 + A (m h)^2: for many active candidates.
+    """A solver in the space of the rows, for many active candidates: cost n^3 + A (m h)^2.
 
     widening: z of those with a negative variance, (n, L), which are not in `base`; precisions:
     theirs, below 0, (L,).
@@ -195,7 +195,8 @@ class RowSolver:
 def row_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> RowSolver:
-    """Assemble V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
+    """Make a RowSolver with V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances
+    s^2: (A,)."""
     positive, negative = np.maximum(variances, 0.0), variances < 0
     a, sums = random.mean, scatter_sums(positions, positive, random.num_bits).ravel()
     base = pair_sums(positions, positive, random.num_bits)
@@ -207,7 +208,7 @@ def row_solver(
 
 @dataclass(frozen=True)
 class CandidateSolver:
-    """Woodbury: cost m k^3 + n A^2 + A^3, for few active candidates.
+    """A solver by Woodbury's formula, for few active candidates: cost m k^3 + n A^2 + A^3.
 
     precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity).
     """
@@ -236,7 +237,8 @@ class CandidateSolver:
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A)."""
+        """The parts of Woodbury's formula: D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and
+        H, (A, A)."""
         m, k = self.target.shape
         blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
@@ -248,7 +250,7 @@ class CandidateSolver:
 def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
-    """Prepare Woodbury. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
+    """Make a CandidateSolver. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
     centred = centred_columns(positions, random)
     return CandidateSolver(noise, target, centred, 1 / variances, random)
 

@@ -27,7 +27,8 @@ class Refit(NamedTuple):
 def refit(
     noise: Floats, target: Floats, centred: Floats, random: RandomString, *, settle: bool = True
 ) -> Refit:
-    """Weighted least squares on given columns Z_A (n, A). No positivity.
+    """Fit the shares of given columns Z_A (n, A) by weighted least squares; they may be
+    negative.
 
     settle: find tau; otherwise it stays 0 and all that differs from `noise` is in the ratio.
     Raises ConvergenceError where the columns leave nothing of the rows over.

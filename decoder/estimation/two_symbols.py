@@ -22,7 +22,8 @@ _ALIKE = 1e-12  # relative difference of the variances of both symbols that is r
 
 @dataclass(frozen=True)
 class ContrastSolver:
-    """Cost m^3 + A m^2 where `RowSolver` needs 8 m^3 + A m^2.
+    """A solver in the contrasts of two symbols: cost m^3 + A m^2 where `RowSolver` needs 8 m^3 +
+    A m^2.
 
     base: V of the contrasts at tau = 0 without the beliefs of negative variance, (m, m).
     sums: variance of the noise along the sums, (m,).  target: y - Z m, (m, 2).  columns: Z' of

@@ -14,7 +14,7 @@ from rappor_core.hashing import normalise
 
 
 def read_shares(path: Path) -> dict[str, float]:
-    """A CSV of `value,share`, with or without a header: value -> share in [0, 1]."""
+    """Read a CSV of `value,share`, with or without a header: value -> share in [0, 1]."""
     with naming(path, CountsError, "give a UTF-8 CSV of value,share"):
         return _shares(path)
 

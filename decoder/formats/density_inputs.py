@@ -54,7 +54,7 @@ def read_region(path: Path, places: Places) -> tuple[str, ...]:
 
 
 def read_points(path: Path) -> list[Point]:
-    """Latitudes and longitudes to be marked."""
+    """Read latitudes and longitudes of points to mark on a map."""
     with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))

@@ -27,7 +27,7 @@ _PARAMS_HEADER = ["k", "h", "m", "p", "q", "f"]
 
 
 def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
-    """params.csv: header `k,h,m,p,q,f`, one row. Raises CountsError with what is wrong."""
+    """Read params.csv: header `k,h,m,p,q,f`, one row. Raises CountsError with what is wrong."""
     header = ",".join(_PARAMS_HEADER)
     with naming(path, CountsError, f"give {header} and a row of their numbers"):
         rows = [row for row in _rows(path) if row]
@@ -43,7 +43,7 @@ def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
 
 
 def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor") -> Aggregate:
-    """counts.csv: m rows of the total and k bit counts, bit 0 first, no header, no cohort."""
+    """Read counts.csv: m rows of the total and k bit counts, bit 0 first, no header, no cohort."""
     with naming(path, CountsError, "counts are whole numbers, a row a cohort"):
         lines = enumerate(_rows(path), start=1)
         rows = [[whole_number(c, f"line {n}: the count") for c in row] for n, row in lines if row]
@@ -59,7 +59,7 @@ def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor")
 
 
 def read_map(path: Path, params: RapporParams) -> Candidates:
-    """map.csv: `string`, then h*m cells `cohort*k + bit + 1`; repeated cells set one bit."""
+    """Read map.csv: `string`, then h*m cells `cohort*k + bit + 1`; repeated cells set one bit."""
     with naming(path, CountsError, "cells are whole numbers"):
         values: dict[bytes, list[str]] = {}
         for line, row in enumerate(_rows(path), start=1):
@@ -75,7 +75,7 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
 
 
 def write_metrics_json(decoding: Decoding, elapsed_seconds: float, path: Path) -> None:
-    """metrics.json: their six numbers about the analysis."""
+    """Write metrics.json: google/rappor's six numbers about the analysis."""
     summary = decoding.summary
     metrics = {
         "sample_size": summary.num_reports,

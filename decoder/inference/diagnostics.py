@@ -1,4 +1,5 @@
-"""Does the model fit? Residuals by cohort, parts of the variance, the smallest visible share."""
+"""Diagnostics of the model's fit: residuals by cohort, parts of the variance, the smallest
+visible share."""
 
 from __future__ import annotations
 

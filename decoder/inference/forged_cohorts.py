@@ -21,7 +21,7 @@ MOST_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not
 def forged_cohorts(
     params: RapporParams, reports: Floats, counts: Floats, repetition: float, scores: Floats
 ) -> Indices:
-    """Cohorts whose counts no values give, or whose residuals are far beyond noise.
+    """Find the cohorts whose counts no values give, or whose residuals are far beyond noise.
 
     Args:
         params: of the metric.
@@ -35,7 +35,7 @@ def forged_cohorts(
 
 
 def plainly_odd(scores: Floats) -> Indices:
-    """Cohorts whose residuals, normal deviates (m,) or NaN, are far beyond noise."""
+    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are far beyond noise."""
     limit = -float(ndtri(PLAINLY / max(len(scores), 1)))
     return np.flatnonzero(np.nan_to_num(scores) > limit)
 

@@ -19,7 +19,8 @@ LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves
 def plain_interval(
     estimates: Floats, std_errors: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats]:
-    """estimate +- t se, t with `freedom` > 0 at `level` in (0, 1); not clipped, (M,) each."""
+    """The interval estimate +- t se, with t of `freedom` > 0 degrees at `level` in (0, 1); not
+    clipped, (M,) each."""
     margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
     return estimates - margin, estimates + margin
 

@@ -1,4 +1,4 @@
-"""From scores to decisions: p-values, corrections for many candidates, what a rule accepts.
+"""P-values, corrections for multiplicity, and the decision on each candidate.
 
 Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Holm 1979, Efron 2010,
 chapter 5 (local false discovery rates, fdr-eb). All tests are one-sided: a share is 0 or above.
@@ -52,7 +52,8 @@ class ListDecision(NamedTuple):
 
 
 def p_values(deviates: Floats) -> Floats:
-    """Upper tail of the normal: the chance that a string nobody holds scores as high, (M,)."""
+    """Upper tail probability of normal scores: the chance that a string nobody holds scores as
+    high, (M,)."""
     return np.asarray(ndtr(-deviates))
 
 

@@ -30,7 +30,7 @@ class Gains(NamedTuple):
 def forgery_gains(
     directions: Floats, honest: Floats, mean: float, noise: BitNoise, reports: Floats, *, one: bool
 ) -> Gains:
-    """Shifts by reports that are forged to raise, or to lower, each estimate most.
+    """The largest shifts, up and down, of each estimate by forged reports of each cohort.
 
     directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centred
     bit shares of the reports that would be replaced, (m, k, B).  mean: a, which centres them.

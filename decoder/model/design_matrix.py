@@ -15,7 +15,7 @@ from decoder.numerics.bit_tensor import Positions, gather_sums
 
 
 def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
-    """X (m*k, M), 0/1, from the index tensor (M, m, h)."""
+    """Build X (m*k, M), 0/1, from the index tensor (M, m, h)."""
     num_candidates, num_cohorts, _ = positions.shape
     offsets = (np.arange(num_cohorts, dtype=np.int32) * num_bits)[:, None]
     set_bits = positions < num_bits
@@ -26,7 +26,7 @@ def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
 
 
 def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
-    """For each candidate the first one that sets the same bits in every cohort, (M,).
+    """Find for each candidate the first one that sets the same bits in every cohort, (M,).
 
     Such candidates cannot be told apart by any estimator. Most lists have none: then the answer
     is 0, 1, 2, ... Candidates are first compared by a sum of codes of their bits, which is exact

@@ -26,7 +26,8 @@ _SAME = 1e-9  # of a score's deviation: sums that are this near are one
 
 
 class UpperTail(NamedTuple):
-    """Scores, rising, (T,), and the chance that a string nobody holds reaches each, falling."""
+    """The exact null distribution: rising scores (T,), and the chance that a string nobody holds
+    reaches each."""
 
     scores: Floats
     chances: Floats

@@ -8,7 +8,8 @@ MOST_WORK = 5e9  # multiplications of a round: about a second, and some twenty r
 
 
 def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> float:
-    """Multiplications of a round in which all take part, roughly. shape: cohorts, bits (m, k).
+    """Approximate multiplications of an iteration in which all candidates take part. shape:
+    cohorts, bits (m, k).
 
     It is solved in the space of the candidates or, where they are more than half, of the rows.
     """

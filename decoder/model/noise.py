@@ -50,7 +50,8 @@ class BitNoise:
 
     @property
     def gap(self) -> float:
-        """d = q_star - p_star = (p1 - q1)(p2 - q2): what a set bit adds to the mean of a report."""
+        """The difference d = q_star - p_star = (p1 - q1)(p2 - q2) by which a set bit raises the
+        mean of a report."""
         return self.q_star - self.p_star
 
     def mirrored(self) -> BitNoise:
@@ -125,12 +126,12 @@ class RandomString:
 
     @cached_property
     def variance(self) -> float:
-        """a (1 - a): the diagonal of the covariance."""
+        """Variance of a bit of a random string, a (1 - a)."""
         return self.mean * (1 - self.mean)
 
     @cached_property
     def covariance(self) -> float:
-        """Between two bits: off the diagonal of the covariance. Negative."""
+        """Covariance between two bits of a random string; negative."""
         return self.both - self.mean**2
 
     @cached_property
@@ -177,7 +178,8 @@ class CohortNoise:
         return mechanism + repetition * self.random.variance
 
     def covariance(self, positions: Positions, shares: Floats) -> Floats:
-        """S_j, (m, k, k), when the candidates hold `shares` (M,) and random strings the rest.
+        """Covariance S_j, (m, k, k), when the candidates hold `shares` (M,) and random strings
+        the rest.
 
         S_j = (diag(mechanism noise at the fitted bit shares) + rho Cov(bits of one device)) / N_j.
         Symbols have the noise of a multinomial instead of a diagonal; those of a cohort sum to its

@@ -27,7 +27,8 @@ _LEAST_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of i
 
 @dataclass(frozen=True)
 class NullTail:
-    """Standardised scores and the standard normal deviates with the same upper tail; both rise.
+    """The null distribution as a table: standardised scores and the normal deviates with the
+    same upper tail; both rise.
 
     Beyond the first and the last point both go on with slope 1.
     """
@@ -36,7 +37,7 @@ class NullTail:
     deviates: Floats
 
     def deviate(self, z: Floats) -> Floats:
-        """Normal deviates of standardised scores (M,)."""
+        """The normal deviates of standardised scores (M,)."""
         return _extended(z, self.scores, self.deviates)
 
     def score(self, deviate: Floats) -> Floats:

@@ -52,7 +52,8 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class SharePrior:
-    """Weights (G+1,), the first that of 0; centres (G,) of the bumps; spreads (G,)."""
+    """A prior of shares. Weights (G+1,), the first that of 0; centres (G,) of the bumps; spreads
+    (G,)."""
 
     weights: Floats
     centres: Floats
@@ -99,7 +100,8 @@ class SharePrior:
 
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
-    """Centres of the bumps, from .4 of the median standard error up to the largest estimate."""
+    """The centres of the prior's bumps, from .4 of the median standard error up to the largest
+    estimate."""
     lowest = lowest_bump(std_errors)
     return steps_up(lowest, max(_TOP * float(estimates.max()), 2 * lowest))
 
@@ -129,7 +131,7 @@ def fit_weights(
     counts: Floats,
     steps: int,
 ) -> SharePrior:
-    """Expectation maximisation of the weights, one pseudo-count on 0.
+    """Fit the weights of the prior by expectation maximisation, with one pseudo-count on 0.
 
     null_z: deviates of the estimates if the share is 0, (M,).  counts: (M,), how many candidates
     each row stands for.
@@ -139,7 +141,8 @@ def fit_weights(
 
 
 def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Floats:
-    """Expectation maximisation of the weights of one list, (G+1,), or of R lists, (G+1, R).
+    """One or more steps of expectation maximisation of the weights of one list, (G+1,), or of R
+    lists, (G+1, R).
 
     rows: from `likelihoods`, (M, G+1).  counts: of each row, (M,) or (M, R).
     """

@@ -33,7 +33,7 @@ MEAN = "mean"  # begins the names of quantities that are no shares
 
 @dataclass(frozen=True)
 class ChangeRow:
-    """Difference of one quantity, later window less earlier.
+    """The difference of one quantity between two windows, later less earlier.
 
     quantity: an edge (the share of all devices at or above it), "any data", or "mean" (of all
     devices with data).  p_value: two-sided, of no change; p_adjusted: Benjamini-Hochberg over all
@@ -56,7 +56,7 @@ class ChangeRow:
 
 @dataclass(frozen=True)
 class NumberChange:
-    """From window `first` to window `second`.
+    """All differences from window `first` to window `second`.
 
     kappa, freedom: of the differences, as `Survival` has them.  p_any: of no change at any edge.
     """
@@ -71,7 +71,8 @@ class NumberChange:
 
 @dataclass(frozen=True)
 class NumberSeries:
-    """Windows, oldest first, and changes from each to the next, then from the first to the last."""
+    """Decoded windows, oldest first, and the changes from each to the next and from the first to
+    the last."""
 
     windows: tuple[NumberDecoding, ...]
     changes: tuple[NumberChange, ...]
@@ -100,7 +101,8 @@ def decode_numbers_over_time(
 def compare_numbers(
     before: Aggregate, after: Aggregate, options: DecodeOptions | None = None
 ) -> NumberChange:
-    """Differences of the shares at or above each cut, and of the mean where one is asked.
+    """Estimate the differences of the shares at or above each cut, and of the mean where one is
+    asked.
 
     Raises DecodeError for metrics of different meaning.
     """

@@ -1,4 +1,4 @@
-"""A smooth picture of the shares between cuts: a guess, from which no interval is taken.
+"""A smooth fit of the shares between cuts, for pictures; no interval is taken from it.
 
 Logarithms of the shares of neighbouring cells have second differences that are normal with a
 variance found by Laplace's approximation of the evidence; the likelihood is that of the symbols.
@@ -22,7 +22,7 @@ RIDGE = 1e-4  # of cells outside the chain
 
 @dataclass(frozen=True)
 class SymbolLikelihood:
-    """Reports by symbol, of sets of devices with the same channel.
+    """The likelihood of reports by symbol, for sets of devices with the same channel.
 
     symbols: (sets, g).  cells: (sets, g, cells), P(symbol before the coin) given the cell.
     keep, lie: of the coin.  kappa: how much reports of devices repeat each other.
@@ -45,7 +45,7 @@ class SymbolLikelihood:
         return slope / self.kappa
 
     def information(self, shares: Floats) -> Floats:
-        """Expected, at the fitted shares: weights from raw counts would be biased."""
+        """Fisher information at the fitted shares; from raw counts the weights would be biased."""
         weights = self.symbols.sum(axis=1)[:, None] / self._told(shares)
         root = self.cells * np.sqrt(weights)[:, :, None]
         flat = root.reshape(-1, root.shape[2])

@@ -56,7 +56,7 @@ def quotient(curve: Survival, top: Floats, bottom: Floats, level: float) -> Inte
 def quantile_ends(
     curve: Survival, share: float, whole: int | None, level: float
 ) -> tuple[int, int]:
-    """Between which questions the quantile of `share` lies, at the level.
+    """The questions between which the quantile of `share` lies, at the level.
 
     Going down from the highest question, "no more than `share` is below it" is rejected by the
     pooled score of it and its lower neighbours, until that fails; and up from the lowest likewise.

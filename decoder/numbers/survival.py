@@ -26,7 +26,7 @@ ADDED = 4.0  # reports that say either at random, for the variance of few
 
 @dataclass(frozen=True)
 class CutCounts:
-    """Reports of a window, by replicate and question (K = questions of the metric).
+    """Counts of the reports of a window, by replicate and question (K questions of the metric).
 
     number: what was asked.  spread: d, how much more often a report tells the truth than any lie.
     offset: (K,), a_u, how often a report says "at or above" where none is.
@@ -93,7 +93,7 @@ class Survival:
         return float(-stdtrit(self.freedom, tail))
 
     def intervals(self, level: float) -> tuple[Floats, Floats]:
-        """Wilson's intervals of each share, each at the level. (K,), (K,), within [0, 1]."""
+        """Wilson's intervals of each share, each at the level: (K,), (K,), within [0, 1]."""
         z, n = self.quantile((1 - level) / 2), self.reports / self.kappa
         rho = np.clip(self.counts.offset + self.counts.spread * self.shares, 0, 1)
         middle = (rho + z**2 / (2 * n)) / (1 + z**2 / n)

@@ -89,7 +89,7 @@ def mark_repeated(positions: Positions, num_bits: int) -> Positions:
 
 
 def gather_sums(positions: Positions, values: Floats) -> Floats:
-    """X' v: for each candidate the sum of `values` (m, k) over its set bits. Returns (M,)."""
+    """The product X' v: for each candidate the sum of `values` (m, k) over its set bits, (M,)."""
     num_cohorts, num_bits = values.shape
     padded = np.zeros((num_cohorts, num_bits + 1))
     padded[:, :num_bits] = values
@@ -99,7 +99,7 @@ def gather_sums(positions: Positions, values: Floats) -> Floats:
 
 
 def dense_columns(positions: Positions, num_bits: int) -> Floats:
-    """X of a few candidates as a dense matrix, (m*k, A)."""
+    """The columns of X for a few candidates as a dense matrix, (m*k, A)."""
     num_candidates, num_cohorts, _ = positions.shape
     padded = np.zeros((num_cohorts, num_bits + 1, num_candidates))
     cohort = np.arange(num_cohorts)[None, :, None]
@@ -108,14 +108,15 @@ def dense_columns(positions: Positions, num_bits: int) -> Floats:
 
 
 def scatter_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
-    """X w: for each bit the sum of the `weights` (M,) of the candidates that set it. (m, k)."""
+    """The product X w: for each bit the sum of the `weights` (M,) of the candidates that set it,
+    (m, k)."""
     padded = np.zeros((positions.shape[1], num_bits + 1))
     _scatter(positions, weights, padded)
     return padded[:, :num_bits]
 
 
 def pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
-    """X diag(w) X': (m*k, m*k), symmetric."""
+    """The product X diag(w) X', (m*k, m*k), symmetric."""
     num_cohorts, num_hashes = positions.shape[1:]
     rows, width = _rows(positions, num_bits)
     padded = np.zeros((num_cohorts * width, num_cohorts * width))
@@ -135,7 +136,7 @@ def block_pair_sums(positions: Positions, weights: Floats, num_bits: int) -> Flo
 
 
 def quadratic_sums(positions: Positions, matrix: Floats, num_bits: int) -> Floats:
-    """x_i' W x_i for each candidate; `matrix` W (m*k, m*k) symmetric. Returns (M,)."""
+    """The products x_i' W x_i for each candidate, (M,); `matrix` W (m*k, m*k) symmetric."""
     num_cohorts = positions.shape[1]
     rows, width = _rows(positions, num_bits)
     if width > num_bits:

@@ -1,4 +1,4 @@
-"""One thread for linear algebra: the same sums in the same order, and no threads that spin.
+"""Limit linear algebra to one thread: the same sums in the same order, and no threads that spin.
 
 The matrices here are small, and where work is large the decoder divides it itself.
 """

@@ -26,7 +26,7 @@ _DEPTHS = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "
 
 @dataclass(frozen=True)
 class BaseLayer:
-    """Lines, rings of areas and points of a GeoJSON, each [longitude, latitude], with names."""
+    """The lines, areas and points of a GeoJSON, each [longitude, latitude], with names."""
 
     lines: list[Line] = field(default_factory=list)
     areas: list[tuple[str, list[Line]]] = field(default_factory=list)

@@ -121,7 +121,7 @@ def _clipped(ring: Floats, view: View) -> Line:
 
 
 def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Between two points (latitude, longitude), on a sphere."""
+    """Distance in km between two points (latitude, longitude), on a sphere."""
     (lat_a, lon_a), (lat_b, lon_b) = (tuple(map(math.radians, point)) for point in (a, b))
     half = math.sin((lat_b - lat_a) / 2) ** 2
     half += math.cos(lat_a) * math.cos(lat_b) * math.sin((lon_b - lon_a) / 2) ** 2

@@ -85,7 +85,8 @@ def write_results_csv(decoding: Decoding, path: Path) -> None:
 
 
 def write_candidates_csv(decoding: Decoding, path: Path) -> None:
-    """Every candidate, in the order of the list; shares in [0, 1], seven significant digits."""
+    """Write every candidate, in the order of the list; shares in [0, 1], seven significant
+    digits."""
     table = decoding.candidates
     numbers = ("estimate", "std_error", "low", "high", "shrunken", "z", "local_fdr")
     columns: dict[str, Any] = {"value": pa.array(table.values, pa.string())}

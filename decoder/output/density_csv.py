@@ -50,7 +50,7 @@ def write_density_files(
 
 
 def density_table(maps: Sequence[Density]) -> Any:
-    """One row a map and cell: what the docs call the density table. Shares are in [0, 1].
+    """The density table: one row a map and cell. Shares are in [0, 1].
 
     Where only some cells are shown, a last row of each map holds what it gives to the others.
     """
@@ -60,7 +60,8 @@ def density_table(maps: Sequence[Density]) -> Any:
 
 
 def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
-    """Pieces of a FeatureCollection, one feature a map and cell; shares to 6 digits.
+    """The maps as a GeoJSON FeatureCollection in pieces of text, one feature a map and cell;
+    shares to 6 digits.
 
     Reserved values have no place, and are in the tables only.
     """

@@ -100,7 +100,7 @@ def map_data(
     notes: Sequence[str] = (),
     base: BaseLayer | None = None,
 ) -> dict[str, Any]:
-    """All that map.js draws, in plain values. Arguments as in `render_page`."""
+    """The data that map.js draws, as plain values. Arguments as in `render_page`."""
     one, base = maps[0], base or BaseLayer()
     grid, outlines = one.places.grid, one.places.outlines()
     cells = [

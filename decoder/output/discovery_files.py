@@ -41,7 +41,7 @@ _DISCOVERED_VERSION = 1
 
 
 def string_id(row: FoundString) -> str:
-    """12 hexadecimal digits that stand for a string, or a beginning, in a reviewed table."""
+    """The id of a found string, or beginning, in a reviewed table: 12 hexadecimal digits."""
     return sha256(f"{row.whole}:{row.code}:{row.string}".encode()).hexdigest()[:12]
 
 

@@ -12,7 +12,8 @@ DECIMALS = 6  # of a degree: a tenth of a metre
 
 
 def geometry(outline: Sequence[Point]) -> dict[str, Any]:
-    """A Polygon, or a MultiPolygon of what lies on either side of the antimeridian.
+    """The GeoJSON geometry of an outline: a Polygon, or a MultiPolygon where it crosses the
+    antimeridian.
 
     outline: latitude and longitude, counter-clockwise; longitudes may pass 180.
     """

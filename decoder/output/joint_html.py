@@ -32,7 +32,7 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Squares and labels; sizes in pixels. Shares are within rows."""
+    """The layout of a heat map: squares and labels, sizes in pixels. Shares are within rows."""
 
     cells: tuple[HeatCell, ...]
     rows: tuple[tuple[int, str], ...]
@@ -42,7 +42,7 @@ class HeatMap:
 
 
 def heat_map(table: JointTable) -> HeatMap:
-    """Lay out shares of each row's reports (of all reports, where rows have no intervals).
+    """Lay out the shares within each row (of all reports, where rows have no intervals).
 
     They are those of `JointTable.pictured`. A cell that is told from zero takes the darker part of
     the scale, any other a pale one.

@@ -27,7 +27,7 @@ def p_text(p: float) -> str:
 
 
 def count(number: float) -> str:
-    """A whole number, with separators."""
+    """Format a whole number with separators."""
     return f"{round(number):,}"
 
 
@@ -41,7 +41,7 @@ def known(value: float, low: float, high: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Two shares as one interval, the unit said once."""
+    """Format an interval of two shares, the unit said once."""
     return f"{percent(low).removesuffix(' %')} to {percent(high)}"
 
 

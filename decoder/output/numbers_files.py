@@ -82,7 +82,7 @@ def numbers_content(decoding: NumberDecoding, series: NumberSeries | None = None
 
 
 def change_rows(series: NumberSeries) -> list[dict[str, Any]]:
-    """One row for each quantity of each pair of windows."""
+    """The rows of changes.csv: one for each quantity of each pair of windows."""
     rows = []
     for change in series.changes:
         ends = [

@@ -40,7 +40,8 @@ class Bar:
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing: points or bars, a band and a line as lists of coordinates, ticks of both axes."""
+    """The layout of a drawing: points or bars, a band and a line as lists of coordinates, ticks
+    of both axes."""
 
     whiskers: tuple[Whisker, ...]
     bars: tuple[Bar, ...]

@@ -57,7 +57,8 @@ def drawn_shares(one: Density) -> Floats:
 
 
 def positions(one: Density, top: float) -> Floats:
-    """Place of each cell on the scale from 0 (paper) to 1. top: the largest share drawn."""
+    """Position of each cell on the colour scale from 0 (paper) to 1. top: the largest share
+    drawn."""
     shares = drawn_shares(one)
     told = TOLD_FROM + (1 - TOLD_FROM) * np.sqrt(np.minimum(shares / top, 1))
     part = np.sqrt(np.minimum(shares / max(one.floor, 1e-12), 1))
@@ -66,7 +67,8 @@ def positions(one: Density, top: float) -> Floats:
 
 
 def change_positions(change: Floats, told: Flags, top: float) -> Floats:
-    """Place of each cell on the scale of changes: 0 the most less, 0.5 no change, 1 the most more.
+    """Position of each cell on the colour scale of changes: 0 the largest decrease, 0.5 none, 1
+    the largest increase.
 
     told: cells whose change is told from none.  top: the largest change drawn.
     """
@@ -81,13 +83,13 @@ def top_share(shares: list[Floats]) -> float:
 
 
 def colours(places: Floats, theme: str = "light") -> Floats:
-    """Red, green, blue from 0 to 1 of places on the scale. Shape (n, 3)."""
+    """Red, green and blue, from 0 to 1, of positions on the colour scale, (n, 3)."""
     stops = np.array([rgb(text) for text in THEMES[theme]["stops"]])
     known = np.linspace(0, 1, len(stops))
     return np.stack([np.interp(places, known, stops[:, c]) for c in range(3)], axis=-1)
 
 
 def rgb(text: str) -> tuple[float, float, float]:
-    """A colour like #rrggbb, each part from 0 to 1."""
+    """The red, green and blue parts, from 0 to 1, of a colour like #rrggbb."""
     red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return red, green, blue

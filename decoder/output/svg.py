@@ -31,7 +31,8 @@ class Tick:
 
 @dataclass(frozen=True)
 class ForestRow:
-    """One value, in per cent of the plot's width; `true_at` None where the truth is not known."""
+    """The layout of one value, in per cent of the plot's width; `true_at` None where the truth
+    is not known."""
 
     label: str
     at: float
@@ -72,7 +73,7 @@ class TimePlot:
 
 
 def forest(detected: Sequence[Detected]) -> Forest:
-    """Lay out what was found, on a linear axis that starts at 0."""
+    """Lay out the values found and their intervals on a linear axis that starts at 0."""
     ends = [row.high for row in detected] + [row.true_share or 0.0 for row in detected]
     step, top = axis_step(max(ends, default=1.0) or 1.0)
     rows = tuple(_row(row, top) for row in detected)
@@ -140,7 +141,7 @@ def _runs(
 
 
 def count_plot(counts: Sequence[float]) -> TimePlot:
-    """Columns of counts, one a window."""
+    """Lay out columns of counts, one a window."""
     step, top = axis_step(max(*counts, 4), most=4)
     xs = [_column(number, len(counts)) for number in range(len(counts))]
     points = tuple((i, xs[i], _height(one, top)) for i, one in enumerate(counts))
@@ -167,7 +168,8 @@ def _count_text(number: float) -> str:
 
 
 def axis_step(largest: float, most: int = 8) -> tuple[float, float]:
-    """A round step (1, 2 or 5 times a power of ten) and the end of an axis from 0 to `largest`."""
+    """The step of an axis (1, 2 or 5 times a power of ten) and its end, for values from 0 to
+    `largest`."""
     rough = largest / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)

@@ -46,7 +46,8 @@ class StepResults:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Candidates that set the same bits in every cohort. group: the first such candidate, (M,)."""
+    """Groups of candidates that set the same bits in every cohort. group: the first such
+    candidate, (M,)."""
 
     group: Indices
 
@@ -222,7 +223,7 @@ def _diagnostics(aggregate: Aggregate, answer: StepResults, noise: Floats) -> Di
 
 
 def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floats:
-    """Size of the residual of each cohort that has reports as a normal deviate, (m,).
+    """The residual of each cohort that has reports as a normal deviate, (m,).
 
     noise: covariance of the cohorts at the shares of the estimate, (m, k, k).
     """

@@ -33,7 +33,7 @@ MOST_PRINTED = 5  # of what was found, by `print`
 
 @dataclass(frozen=True)
 class CandidateTable:
-    """One entry for each candidate, (M,) each, in the order of the list.
+    """The results for all candidates, (M,) each, in the order of the list.
 
     values: as text.  group: index of the first candidate that sets the same bits in every cohort
     (its own, if it is the only one).  estimate: unbiased share of the reports.  std_error: its
@@ -78,7 +78,7 @@ class CandidateTable:
 
 @dataclass(frozen=True)
 class Detected:
-    """One value found: shares in [0, 1], interval after selection, corrected p-value.
+    """A value that was found: shares in [0, 1], interval after selection, corrected p-value.
 
     value: the candidates that set the same bits, joined by " | ".  forged, forged_low,
     forged_shift: as in `CandidateTable`.  note: why the interval reaches 0, or "".
@@ -158,7 +158,7 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class Decoding:
-    """Result of `decode`. `warnings` are in plain words, most important first.
+    """The result of `decode`. `warnings` are in plain words, most important first.
 
     definition: the metric as declared, empty where not known.
     reason: why nothing was found, or None.  notes: what was met while the candidates were read.

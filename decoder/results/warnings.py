@@ -69,7 +69,7 @@ class Facts:
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
-    """Every warning that applies, most important first."""
+    """All warnings that apply to a decoding, most important first."""
     first = (
         _settled,
         _impossible,
@@ -92,7 +92,7 @@ def plain_warnings(facts: Facts) -> tuple[str, ...]:
 
 
 def why_nothing(summary: Summary) -> str:
-    """One line for a decoding without detected values."""
+    """A line on why a decoding detected no value."""
     return (
         f"No value was found: {summary.num_reports:,} reports cannot show shares below "
         f"{percent(summary.visible_share)} among {summary.num_candidates:,} candidates. "

@@ -34,7 +34,7 @@ class AggregateSource(Protocol):
 
 @dataclass(frozen=True)
 class AggregateFiles:
-    """Aggregate files, which are added or are windows of a series."""
+    """Aggregate files as a source; they are added up, or are the windows of a series."""
 
     paths: tuple[Path, ...]
 
@@ -70,7 +70,8 @@ class CollectorWindow:
 
 @dataclass(frozen=True)
 class GoogleTables:
-    """google/rappor's params.csv and counts.csv, and the hash of the reports behind them."""
+    """google/rappor's params.csv and counts.csv as a source, with the hash of the reports behind
+    them."""
 
     params: Path
     counts: Path

@@ -30,10 +30,11 @@ _MOST_DETAIL = 2000  # characters of its sentence
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the key in the headers would go along, to any host."""
+    """A handler that follows no redirect, since the key in the headers would go along to any
+    host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Never: the answer is an HTTPError."""
+        """Return no request, so that a redirect becomes an HTTPError."""
 
 
 def ask(collector: str, path: str, **options: Any) -> bytes:

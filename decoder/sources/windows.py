@@ -27,7 +27,8 @@ class Each(StrEnum):
 
 
 def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggregate]:
-    """Oldest first; files of one week (Monday to Sunday) are added when windows are weeks.
+    """Order files by their days, oldest first; files of one week (Monday to Sunday) are added
+    when windows are weeks.
 
     Raises AggregateError for a file that does not say which days it holds.
     """

@@ -27,7 +27,7 @@ RESULTS = "assoc-results.csv"  # of google/rappor
 
 @dataclass(frozen=True)
 class AssociationJob:
-    """Two variables of google/rappor's files; output: the folder for files."""
+    """A request to decode two variables of google/rappor's files. output: the folder for files."""
 
     files: AssociationFiles
     options: DecodeOptions = field(default_factory=DecodeOptions)

@@ -60,7 +60,7 @@ class Pairs(DecoderKind):
         return f"{summary['num_cells']:,} cells; independence {said}"
 
     def view(self, content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-        """A heat map, the table of cells, and the margins."""
+        """The variables of the page: a heat map, the table of cells, and the margins."""
         return joint_view(content, query)
 
 

@@ -112,7 +112,7 @@ def read_joint(paths: Sequence[Path], of: Names) -> Counts:
 
 
 def declared_tables(collector: str) -> list[DeclaredVersion]:
-    """Every version of each association and pair metric of a collector. Raises RemoteError."""
+    """List every version of each association and pair metric of a collector. Raises RemoteError."""
     linked = ask_json(collector, "/v1/associations", "associations")["associations"]
     metrics = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
     try:

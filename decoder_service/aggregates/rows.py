@@ -54,7 +54,7 @@ def _is_there(connection: Connection, which: ColumnElement[bool]) -> bool:
 def load_aggregates(
     connection: Connection, visible: ColumnElement[bool], limit: int
 ) -> list[AggregateRow]:
-    """Aggregates without their counts, newest first."""
+    """Load aggregates without their counts, newest first."""
     statement = select(*_COLUMNS).where(visible).order_by(aggregates.c.created.desc()).limit(limit)
     return [AggregateRow(*row) for row in connection.execute(statement)]
 

@@ -265,7 +265,8 @@ def _of_changes(
 def changed_values(
     before: WindowTests, after: WindowTests, bound: float, alpha: float
 ) -> list[str]:
-    """Values whose share moved by more than a bound, at a family-wise level over the values.
+    """Find the values whose share moved by more than a bound, at a family-wise level over the
+    values.
 
     Tested are those that one of the windows detected, each against a change of at most `bound`,
     with Bonferroni's correction. The errors of the windows are taken as independent; devices that

@@ -12,7 +12,7 @@ from decoder_service.shell.models import alarm_events, alarms
 
 
 class EventState(StrEnum):
-    """Of what an alarm tells."""
+    """The states of an alarm's message."""
 
     WAITING = "waiting"
     SENT = "sent"

@@ -51,7 +51,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 def check_target(target: str, *, allow_loopback: bool) -> tuple[str, int]:
-    """Host and port of a webhook. Raises RequestError for a URL that is not taken."""
+    """The host and port of a webhook's URL. Raises RequestError for a URL that is not allowed."""
     try:
         parts = urlsplit(target)
         host, port = parts.hostname or "", parts.port

@@ -19,7 +19,8 @@ from rappor_core.params import RapporParams
 
 @dataclass(frozen=True, slots=True)
 class KnownCounts:
-    """One aggregate, or a window of a collector; None: not known.
+    """What is known of an aggregate, or of a window of a collector, before it is read; None: not
+    known.
 
     first_day, last_day: of the window, inclusive.  kind: of the metric, as declared.  num_cohorts:
     of its parameters.  own_values: whether its values are listed by its definition.

@@ -63,7 +63,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @router.get("/jobs")
 def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
-    """One's own jobs; all of an admin."""
+    """The page of one's own jobs; for an admin of all jobs."""
     if state and state not in set(JobState):
         raise RequestError(f"state {state[:20]!a} is not one of {', '.join(JobState)}")
     rows = service_of(request).jobs.all(
@@ -147,7 +147,7 @@ def said(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
-    """Heading and text of each member of a specification, for people."""
+    """Heading and text of each part of a specification, for people."""
     return [(HEADINGS.get(name, name.capitalize()), _words(value)) for name, value in spec.items()]
 
 

@@ -30,7 +30,7 @@ OVER = (JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.ABANDONED)
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job. Times are seconds since 1970.
+    """The database row of a job. Times are seconds since 1970.
 
     spec: JSON (`decoder_service.jobs.specs`).  stage, done, total: progress.  attempt: how often
     it was claimed.  worker, token, lease: of who holds it.  reason: why it ended, in words.
@@ -75,7 +75,7 @@ def save_job(connection: Connection, row: JobRow) -> None:
 def load_jobs(
     connection: Connection, which: ColumnElement[bool], limit: int, offset: int = 0
 ) -> list[JobRow]:
-    """Jobs, newest first."""
+    """Load jobs, newest first."""
     statement = (
         select(*COLUMNS)
         .join(people, people.c.id == jobs.c.owner)

@@ -134,7 +134,8 @@ class Jobs:
     def all(
         self, person: Person, *, state: JobState | None = None, limit: int = 100, offset: int = 0
     ) -> list[JobRow]:
-        """One's own jobs, newest first; all of an admin. Raises RoleError, RequestError."""
+        """A person's own jobs, newest first; for an admin all jobs. Raises RoleError,
+        RequestError."""
         require(person, Act.ANALYSE)
         check_page(limit, offset)
         which: ColumnElement[bool] = true() if state is None else table.c.state == state
@@ -142,7 +143,7 @@ class Jobs:
             return rows.load_jobs(connection, visible_jobs(person) & which, limit, offset)
 
     def get(self, person: Person, job_id: str) -> JobRow:
-        """A job. Raises RoleError, NotFoundError."""
+        """A job that the person may see. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             return self._visible(connection, person, job_id)

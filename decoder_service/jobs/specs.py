@@ -1,4 +1,5 @@
-"""What a job is to do, as it comes in, is stored, and reaches the process that does it."""
+"""The specification of a job, as it is sent, stored, and passed to the process that runs the
+job."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ _METRIC_KINDS = {JobKind.DENSITY: "location", JobKind.DISCOVER: "discover"}
 
 
 def job_kinds() -> tuple[str, ...]:
-    """All kinds of jobs: those of the service, and the kinds of metric that have a decoder."""
+    """The names of all kinds of jobs: those of the service, and the kinds of metric that have a
+    decoder."""
     return (*JobKind, *decoder_kind_names())
 
 
@@ -179,7 +181,7 @@ class Choices(StrictModel):
     ] = ()
 
     def options(self) -> DecodeOptions:
-        """As the decoder takes them."""
+        """The choices as DecodeOptions."""
         return DecodeOptions(**self.model_dump())
 
 
@@ -194,7 +196,7 @@ class MapChoices(StrictModel):
     split: SplitName = SplitName.WHOLE
 
     def options(self) -> DensityOptions:
-        """As the decoder takes them."""
+        """The choices as DensityOptions."""
         return DensityOptions(
             method=self.method, level=self.level, alpha=self.alpha, repeats=self.repeats
         )
@@ -209,7 +211,7 @@ class DiscoverChoices(StrictModel):
     repeats: Repeats | None = None
 
     def options(self) -> DiscoverOptions:
-        """As the decoder takes them."""
+        """The choices as DiscoverOptions."""
         return DiscoverOptions(**self.model_dump())
 
 
@@ -243,11 +245,11 @@ class JobSpec(StrictModel):
 
     @property
     def sources(self) -> tuple[CountSource, ...]:
-        """Where its counts come from, the earlier window of a comparison first."""
+        """The sources of the job's counts, the earlier window of a comparison first."""
         return (self.source,) if self.before is None else (self.before, self.source)
 
     def to_json(self) -> str:
-        """One text for one specification."""
+        """The canonical JSON of the specification: equal specifications have equal texts."""
         return canonical(self.model_dump(mode="json"))
 
 
@@ -281,7 +283,7 @@ def foreign_fields(kind: str) -> frozenset[str]:
 
 
 def canonical(value: object) -> str:
-    """JSON with sorted keys and without spaces."""
+    """The values as canonical JSON: keys sorted, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

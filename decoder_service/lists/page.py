@@ -20,7 +20,7 @@ router = new_router()
 
 @router.get("/lists")
 def index(request: Request, person: Reader) -> Response:
-    """One's own lists and shared ones, uploaded counts, and the forms to send more."""
+    """The page of own and shared lists and of uploaded counts, with the forms to send more."""
     service = service_of(request)
     return render(
         request,

@@ -1,4 +1,4 @@
-"""Rows of lists, of candidates or of weights: names, versions, and contents by digest."""
+"""Database rows of lists of candidates or weights: names, versions, and contents by digest."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ListRow:
 
 @dataclass(frozen=True, slots=True)
 class ListVersionRow:
-    """One version of a list."""
+    """The database row of one version of a list."""
 
     list_id: str
     number: int

@@ -42,7 +42,8 @@ class Lists:
     reader: Reader
 
     def all(self, person: Person) -> list[ListRow]:
-        """Own and shared lists with their latest versions, by name. Raises RoleError."""
+        """A person's own and the shared lists with their latest versions, by name. Raises
+        RoleError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             return rows.load_lists(connection, visible_lists(person))

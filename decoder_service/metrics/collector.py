@@ -22,11 +22,11 @@ class RemoteCollector:
     key: str
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Every version of every metric, with the days that are served."""
+        """List every version of every metric, with the served days."""
         return checked(ask_json(self.url, "/v1/metrics", "metrics", key=self.key)["metrics"])
 
     def associations(self) -> list[dict[str, Any]]:
-        """Every version of every association."""
+        """List every version of every association."""
         listed = ask_json(self.url, "/v1/associations", "associations", key=self.key)
         return checked_associations(listed["associations"])
 
@@ -37,7 +37,7 @@ class RemoteCollector:
         )
 
     def counters(self) -> tuple[float, float]:
-        """Reports accepted and refused since the collector started."""
+        """Numbers of reports accepted and refused since the collector started."""
         text = ask(self.url, "/metrics", key=self.key).decode("utf-8", "replace")
         sums = {"accepted": 0.0, "refused": 0.0}
         for name, value in _COUNT.findall(text):

@@ -68,7 +68,7 @@ class Version:
 
 @router.get("/metrics")
 def index(request: Request, person: Reader, q: str = "") -> Response:
-    """All metrics that the collector lists, or that a result is of."""
+    """The page of all metrics that the collector lists, or that a result is of."""
     found = service_of(request).metrics.all(person)
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in found.metrics:

@@ -93,7 +93,7 @@ class _Memory:
 
 
 class Metrics:
-    """Metrics and associations of a collector, asked at most twice a minute.
+    """The metrics and associations of a collector, which is asked at most twice a minute.
 
     A thread of its own asks, one at a time. Who asks for it waits a moment; the others take what
     was said last, so a collector that hangs holds no page.
@@ -109,7 +109,7 @@ class Metrics:
         self._lock = threading.Lock()
 
     def all(self, person: Person) -> MetricViews:
-        """Every version of every metric, by name. Raises RoleError."""
+        """List every version of every metric, by name. Raises RoleError."""
         require(person, Act.READ)
         listed, problem = self._listed()
         known = {(row["name"], row["params_id"]): row for row in listed}

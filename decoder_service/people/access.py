@@ -233,7 +233,7 @@ class Access:
             raise AuthenticationError(_UNKNOWN)
 
     def list_keys(self, person: Person) -> list[KeyRow]:
-        """All keys, without their secrets. Raises RoleError."""
+        """List all keys, without their secrets. Raises RoleError."""
         require(person, Act.ADMINISTER)
         with self.database.read() as connection:
             return rows.load_keys(connection)
@@ -257,7 +257,7 @@ class Access:
             return rows.read_audit(connection, limit)
 
     def note(self, connection: Connection, person: Person, act: str, **detail: Any) -> None:
-        """Append to the audit log, in the transaction of the act."""
+        """Append an entry to the audit log, in the transaction of the act."""
         text = json.dumps(detail, sort_keys=True)
         rows.write_audit(connection, AuditRow(self._now(), person.name, person.key_id, act, text))
 

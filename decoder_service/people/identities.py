@@ -1,4 +1,4 @@
-"""Rows of people who sign in through an identity provider."""
+"""Database rows of people who sign in through an identity provider."""
 
 from __future__ import annotations
 

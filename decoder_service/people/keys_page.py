@@ -1,4 +1,4 @@
-"""Keys and the audit log, for admins."""
+"""The pages of keys and of the audit log, for admins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = new_router()
 
 @router.get("/keys")
 def keys(request: Request, person: Reader) -> Response:
-    """All keys, without their secrets."""
+    """The page of all keys, without their secrets."""
     return _shown(request, person)
 
 

@@ -85,12 +85,12 @@ def require(person: Person, act: Act) -> None:
 
 
 def visible_jobs(person: Person) -> ColumnElement[bool]:
-    """Own jobs; all of an admin."""
+    """SQL filter: a person's own jobs; for an admin all."""
     return _own(person, jobs.c.owner)
 
 
 def visible_schedules(person: Person) -> ColumnElement[bool]:
-    """Own schedules; all of an admin."""
+    """SQL filter: a person's own schedules; for an admin all."""
     return _own(person, schedules.c.owner)
 
 
@@ -133,7 +133,8 @@ def visible_releases(person: Person) -> ColumnElement[bool]:
 
 
 def visible_lists(person: Person) -> ColumnElement[bool]:
-    """Own and shared lists; all of an admin; none of a viewer: a list is sensitive."""
+    """SQL filter: own and shared lists; for an admin all; for a viewer none, since a list is
+    sensitive."""
     if person.is_admin:
         return true()
     if not person.may(Act.ANALYSE):

@@ -89,7 +89,8 @@ class Usage:
     limits: PersonLimits
 
     def of(self, person: Person) -> dict[str, Amount]:
-        """Bytes of results, lists and aggregates, and jobs that wait or run. Raises RoleError."""
+        """Count a person's bytes of results, lists and aggregates, and jobs that wait or run.
+        Raises RoleError."""
         require(person, Act.ANALYSE)
         limits = self.limits
         with self.database.read() as connection:

@@ -1,4 +1,4 @@
-"""Rows about who may do what, and about what people did."""
+"""Database rows of people, keys, sessions and the audit log."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def save_person(connection: Connection, person_id: str, name: str, created: floa
 
 
 def load_key(connection: Connection, key_id: str) -> KeyRow | None:
-    """A key, revoked or not."""
+    """Load a key, revoked or not."""
     row = connection.execute(select(*_KEY).join(people).where(keys.c.key_id == key_id)).first()
     return None if row is None else KeyRow(*row)
 
 
 def load_keys(connection: Connection, person_id: str | None = None) -> list[KeyRow]:
-    """All keys, or those of a person, revoked ones too, oldest first."""
+    """Load all keys, or those of a person, revoked ones too, oldest first."""
     statement = select(*_KEY).join(people).order_by(keys.c.created, keys.c.key_id)
     if person_id is not None:
         statement = statement.where(keys.c.person_id == person_id)
@@ -147,7 +147,7 @@ def end_old_sessions(connection: Connection, at: float) -> int:
 
 
 def write_audit(connection: Connection, row: AuditRow) -> None:
-    """Append to the audit log."""
+    """Append an entry to the audit log."""
     insert_record(connection, audit, row)
 
 

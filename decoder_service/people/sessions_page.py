@@ -1,4 +1,4 @@
-"""Sign in with a key, and out."""
+"""The pages for signing in with a key, and for signing out."""
 
 from __future__ import annotations
 

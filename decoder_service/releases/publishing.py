@@ -83,7 +83,8 @@ class ReleasePublisher:
 
     @property
     def key_id(self) -> str:
-        """SHA-256 of the public key, hexadecimal, which manifests name; "" without one."""
+        """The digest of the public key that manifests name: SHA-256, hexadecimal; "" without a
+        key."""
         return "" if self._key is None else key_id(self._key.public_key())
 
     def sign(self, manifest: bytes) -> Files:
@@ -94,7 +95,7 @@ class ReleasePublisher:
     def build(
         self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
     ) -> Built:
-        """Apply a policy to tables.
+        """Build a release: apply a policy to tables.
 
         Args:
             sources: results, in the order in which their tables are to stand.

@@ -1,4 +1,5 @@
-"""Rows of releases. A release is inserted once, decided once, and never changed after that."""
+"""Database rows of releases. A release is inserted once, decided once, and never changed after
+that."""
 
 from __future__ import annotations
 
@@ -188,7 +189,7 @@ def approved_of(connection: Connection, metrics: Iterable[str]) -> list[str]:
 
 
 def numbers_of(connection: Connection, release_id: str) -> dict[str, int]:
-    """By metric, the place that a release would have among the approved ones."""
+    """For each metric, the number that a release would have among the approved ones."""
     columns = release_metrics.c
     statement = select(columns.metric, columns.number).where(columns.release_id == release_id)
     return {str(metric): int(number) for metric, number in connection.execute(statement)}

@@ -88,7 +88,7 @@ class Releases:
             return rows.load_releases(connection, which, limit, offset)
 
     def get(self, person: Person, release_id: str) -> ReleaseRow:
-        """A release. Raises RoleError, NotFoundError."""
+        """A release that the person may see. Raises RoleError, NotFoundError."""
         require(person, Act.READ)
         with self.database.read() as connection:
             return self._one(connection, visible_releases(person), release_id)
@@ -153,7 +153,7 @@ class Releases:
         return Changes(policy, told["changes"], symbols)
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
-        """Results of one's own that a release can be made of, newest first. Raises RoleError."""
+        """A person's own results of which a release can be made, newest first. Raises RoleError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             return offered_results(connection, person, limit)

@@ -56,7 +56,7 @@ class Before:
 
 
 def offered_results(connection: Connection, person: Person, limit: int) -> list[ResultRow]:
-    """Results of one's own that a release can be made of, newest first."""
+    """A person's own results of which a release can be made, newest first."""
     which = own_results(person) & results.c.kind.in_(SOURCE_FILES)
     return load_results(connection, which, limit)
 

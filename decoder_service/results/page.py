@@ -48,7 +48,7 @@ router = new_router()
 def index(
     request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
 ) -> Response:
-    """Results that one may see, newest first."""
+    """The page of all results that a person may see, newest first."""
     if kind and kind not in job_kinds():
         raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(job_kinds())}")
     page = max(page, 1)

@@ -77,7 +77,7 @@ def latest_of_question(connection: Connection, question: str) -> str | None:
 
 
 def packed_files(column: str, owner: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    """Rows of files with their content compressed. column: the one that names their owner."""
+    """Rows of files with compressed content. column: the one that names their owner."""
     return [
         {
             column: owner,
@@ -185,7 +185,7 @@ def set_released(connection: Connection, result_id: str, person: str | None) -> 
 def load_results(
     connection: Connection, which: ColumnElement[bool], limit: int, offset: int = 0
 ) -> list[ResultRow]:
-    """Results, newest first."""
+    """Load results, newest first."""
     statement = select(*_COLUMNS).where(which).order_by(results.c.created.desc(), results.c.id)
     return [ResultRow(*row) for row in connection.execute(statement.limit(limit).offset(offset))]
 

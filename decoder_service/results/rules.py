@@ -67,7 +67,7 @@ class Results:
         limit: int = 100,
         offset: int = 0,
     ) -> list[ResultRow]:
-        """Results that one may see, newest first. Raises RoleError, RequestError."""
+        """The results that a person may see, newest first. Raises RoleError, RequestError."""
         require(person, Act.READ)
         check_page(limit, offset)
         which: ColumnElement[bool] = true()
@@ -79,7 +79,7 @@ class Results:
             return rows.load_results(connection, visible_results(person) & which, limit, offset)
 
     def get(self, person: Person, result_id: str) -> ResultRow:
-        """A result. Raises RoleError, NotFoundError."""
+        """A result that the person may see. Raises RoleError, NotFoundError."""
         require(person, Act.READ)
         with self.database.read() as connection:
             return self._one(connection, visible_results(person), result_id)

@@ -25,7 +25,8 @@ class ValuePanel:
 
 @dataclass(frozen=True)
 class SeriesFile:
-    """series.json: rows of values and windows, and the tests of neighbouring windows.
+    """The content of series.json: rows of values and windows, and the tests of neighbouring
+    windows.
 
     means: of each window, with their unit; of a metric of numbers alone.
     """

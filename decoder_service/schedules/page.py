@@ -41,7 +41,7 @@ router = new_router()
 
 @router.get("/schedules")
 def index(request: Request, person: Reader) -> Response:
-    """One's own schedules; all of an admin."""
+    """The page of one's own schedules; for an admin of all."""
     schedules = service_of(request).schedules
     known = schedules.all(person)
     standings = service_of(request).standings.of_rows(known)

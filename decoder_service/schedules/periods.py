@@ -1,4 +1,4 @@
-"""Days, weeks and months of a schedule."""
+"""The days, weeks and months that a schedule decodes."""
 
 from __future__ import annotations
 

@@ -176,13 +176,13 @@ class Schedules:
             raise RequestError(f"there is a schedule {row.name!a} of this person already")
 
     def all(self, person: Person) -> list[ScheduleRow]:
-        """Own schedules, all of an admin, by name. Raises RoleError."""
+        """A person's own schedules, for an admin all, by name. Raises RoleError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             return rows.load_schedules(connection, visible_schedules(person))
 
     def get(self, person: Person, schedule_id: str) -> ScheduleRow:
-        """A schedule. Raises RoleError, NotFoundError."""
+        """A schedule that the person may see. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             return self.one(connection, person, schedule_id)
@@ -213,7 +213,7 @@ class Schedules:
             self.access.note(connection, person, "delete-schedule", schedule=schedule_id)
 
     def one(self, connection: Connection, person: Person, schedule_id: str) -> ScheduleRow:
-        """A schedule, in a transaction that does more. Raises NotFoundError."""
+        """A schedule, within a transaction of the caller. Raises NotFoundError."""
         which = visible_schedules(person) & (table.c.id == schedule_id)
         found = rows.load_schedules(connection, which)
         if not found:
@@ -239,7 +239,7 @@ class Schedules:
         return found
 
     def every_enabled(self) -> list[ScheduleRow]:
-        """All schedules that are switched on, of everybody."""
+        """The schedules of all people that are switched on."""
         with self.database.read() as connection:
             return rows.load_schedules(connection, true() & table.c.enabled.is_(True))
 
@@ -250,7 +250,8 @@ def spec_of_schedule(row: ScheduleRow) -> JobSpec:
 
 
 def question_of(pinned: Pinned) -> str:
-    """Digest of what is asked of every window: the options, and the content of the lists."""
+    """Digest of what every window of a schedule is decoded by: the options, and the content of
+    the lists."""
     spec = pinned.spec
     shown = spec.model_dump(mode="json", include={"options"})
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})

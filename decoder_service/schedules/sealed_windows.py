@@ -21,7 +21,7 @@ class AskCollector(Protocol):
     `decoder_service.metrics.collector.Collector` sends."""
 
     def metrics(self) -> list[dict[str, object]]:
-        """Every version of every metric."""
+        """List every version of every metric."""
 
     def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
         """The counts of a window."""

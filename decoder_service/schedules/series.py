@@ -35,7 +35,7 @@ class SeriesView:
 
 
 def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
-    """Windows of the same question and version of the metric, oldest first."""
+    """Group windows by question and version of the metric, oldest first."""
     groups: dict[tuple[str, str], list[WindowRow]] = {}
     for one in windows:
         groups.setdefault((one.digest, one.params_id), []).append(one)

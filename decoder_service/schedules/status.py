@@ -67,7 +67,7 @@ class ScheduleStatus:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatuses:
-    """Why schedules stand: stored by each check of any process, and read by all.
+    """Works out and stores the state of each schedule; every process reads what is stored.
 
     has_collector, has_key: whether the settings of this process have a collector, and a key for
     it.

@@ -61,7 +61,8 @@ class TickResult:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRunner:
-    """Ticks over the schedules of one database; how each stands then is stored."""
+    """Checks the schedules of a database ("tick"): queues sealed windows and stores the state of
+    each schedule."""
 
     database: ServiceDatabase
     clock: Clock

@@ -58,7 +58,7 @@ def save_window(connection: Connection, row: WindowRow) -> None:
 
 
 def load_windows(connection: Connection, schedule_id: str) -> list[WindowRow]:
-    """All windows of a schedule, oldest first."""
+    """Load all windows of a schedule, oldest first."""
     columns = schedule_windows.c
     statement = select(*_COLUMNS).where(columns.schedule_id == schedule_id)
     ordered = statement.order_by(columns.digest, columns.params_id, columns.first_day)

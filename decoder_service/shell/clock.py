@@ -15,5 +15,5 @@ def utc_now() -> datetime:
 
 
 def text_of(seconds: float) -> str:
-    """Seconds since 1970 as ISO 8601, UTC, to the second."""
+    """Format seconds since 1970 as ISO 8601, UTC, to the second."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

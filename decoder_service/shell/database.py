@@ -56,6 +56,7 @@ class ServiceDatabase(database.Database):
 
 
 def now(connection: Connection) -> float:
-    """Seconds since 1970 by the clock of the database: one clock for the leases of all workers."""
+    """The time of the database's clock in seconds since 1970: one clock for the leases of all
+    workers."""
     statement = _POSTGRESQL_NOW if connection.dialect.name == "postgresql" else _SQLITE_NOW
     return float(connection.execute(text(statement)).scalar_one())

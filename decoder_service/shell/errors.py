@@ -56,7 +56,7 @@ __all__ = [
 
 
 class QuotaError(RequestError):
-    """More than the role allows."""
+    """The request would exceed a limit of the person's role."""
 
 
 class RoleError(ServiceError):
@@ -77,4 +77,4 @@ class OriginError(ServiceError):
 
 
 class UnavailableError(ServiceError):
-    """Something that the service needs does not answer."""
+    """Something that the service needs (a worker, a provider) does not answer."""

@@ -86,7 +86,7 @@ class DecoderService:
             connection.execute(text("SELECT 1"))
 
     def try_to_write(self) -> None:
-        """A trial write, as large as a result. Raises StorageError, as on a full disk."""
+        """Write and delete a row as large as a result. Raises StorageError, as on a full disk."""
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:

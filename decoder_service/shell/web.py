@@ -47,7 +47,7 @@ Known = TypeVar("Known", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A form: texts by name, and the bytes of files that were chosen."""
+    """A submitted form: texts by name, and the bytes of files that were chosen."""
 
     texts: dict[str, list[str]]
     files: dict[str, tuple[str, bytes]]
@@ -57,7 +57,7 @@ class Posted:
         return (self.texts.get(name) or [default])[0].strip()
 
     def all(self, name: str) -> list[str]:
-        """Every text of a field that is not empty."""
+        """All texts of a field that are not empty."""
         return [one.strip() for one in self.texts.get(name, []) if one.strip()]
 
 
@@ -153,7 +153,7 @@ def moment(seconds: float | None) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes for people, in the largest unit of 1,000s that leaves 1 or more."""
+    """Format a number of bytes in the largest unit of 1,000s that leaves 1 or more."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(len(units) - 1, (len(str(max(size, 0))) - 1) // 3)
     return f"{size / 1000**power:.3g} {units[power]}" if power else f"{size} bytes"

@@ -32,7 +32,7 @@ class StoredCounts:
         return sum_of(self.aggregates)
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """Each a window, oldest first."""
+        """Yield each aggregate as a window, oldest first."""
         del each, note
         yield from windows_of_files(self.aggregates, self.each) if self.each else self.aggregates
 

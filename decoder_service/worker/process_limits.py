@@ -37,7 +37,7 @@ def end_with_pipe(life: Connection) -> None:
 
 
 def limit_resources(memory: int, file_size: int) -> None:
-    """Bound the memory that is taken from now on, and the size of a file, in bytes."""
+    """Limit the memory that is taken from now on, and the size of a file, in bytes."""
     import resource
 
     bounds = {

@@ -23,7 +23,8 @@ from disclosure_control.typing import Booleans, Floats, Integers
 
 @dataclass(frozen=True)
 class MergedPlaces:
-    """of_place: (places,) the group of each place, numbered by their first place.
+    """Places merged into groups. of_place: (places,) the group of each place, numbered by their
+    first place.
 
     values: (groups, slots) what is published. std_errors: the same, or None for plain counts.
     raised: how much all values together were raised to the floor: the upward bias.

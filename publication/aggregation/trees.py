@@ -14,7 +14,7 @@ CellNames = Literal["quadkey", "geohash"]
 
 
 def cell_tree(cells: Sequence[str], levels: int) -> Hierarchy:
-    """Parents of cells whose names begin with the name of their parent (quadkey, geohash).
+    """Make a tree of cells in which a cell's parent is a prefix of its name (quadkey, geohash).
 
     Args:
         cells: names; reserved values (`other`, `no_data`), and a name too short for a parent, have
@@ -32,7 +32,7 @@ def cell_tree(cells: Sequence[str], levels: int) -> Hierarchy:
 
 
 def prefix_tree(values: Sequence[str], lengths: Sequence[int]) -> Hierarchy:
-    """Strings under their first characters, as `exa*`.
+    """Make a tree of strings under their first characters, as `exa*`.
 
     Args:
         values: strings.

@@ -1,4 +1,4 @@
-"""From decoded tables to what is published: policy, suppression, files, signature."""
+"""Make releases of decoded tables: policy, suppression, files, signature."""
 
 from publication.release.build import Release, build_release
 from publication.release.difference import Difference, compare_releases, policy_changes

@@ -48,7 +48,7 @@ def build_release(
     earlier: Sequence[Release] = (),
     hierarchies: Mapping[str, Hierarchy] | None = None,
 ) -> Release:
-    """Apply a policy to decoded tables.
+    """Make a release: apply a policy to decoded tables.
 
     Steps: what the policy does not allow is refused; rare values are pooled; tables of few reports
     are withheld; numbers that earlier releases show stay as they are; the others are rounded, and

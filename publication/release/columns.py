@@ -13,7 +13,8 @@ from rappor_core.text import visible, without_formula
 
 @dataclass(frozen=True)
 class Column:
-    """name, type (of Table Schema: string, date, integer, number), meaning."""
+    """A column of release.csv: name, type (of Table Schema: string, date, integer, number),
+    meaning."""
 
     name: str
     kind: str
@@ -21,7 +22,7 @@ class Column:
 
 
 def columns_of(release: Release) -> list[Column]:
-    """Columns in their order; one for each stratum of the policy."""
+    """The columns of release.csv in their order; one for each stratum of the policy."""
     step = release.policy.rounding
     return [
         Column("metric", "string", "name of the metric"),

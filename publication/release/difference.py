@@ -57,7 +57,7 @@ def _in_rows(release: Release, other: Release) -> list[str]:
 
 
 def policy_changes(old: Release, new: Release) -> dict[str, tuple[object, object]]:
-    """Keys of the policy that differ: old and new value."""
+    """The keys of the policy that differ, with old and new value."""
     first, second = old.policy.to_dict(), new.policy.to_dict()
     return {
         name: (first.get(name), second.get(name))

@@ -24,7 +24,7 @@ _NUMBERS = ("estimate", "std_error", "low", "high")
 
 @dataclass(frozen=True)
 class Earlier:
-    """Tables of earlier releases, the latest of each that was not withheld."""
+    """The tables of earlier releases, the latest of each that was not withheld."""
 
     tables: Mapping[TableKey, ReleasedTable] = field(default_factory=dict)
     digests: tuple[str, ...] = ()

@@ -87,7 +87,8 @@ def write_csv(release: Release, file: io.TextIOBase | Any) -> None:
 
 
 def datapackage(release: Release) -> dict[str, Any]:
-    """A Frictionless Tabular Data Package (specs.frictionlessdata.io) of release.csv."""
+    """The Frictionless Tabular Data Package (specs.frictionlessdata.io) that describes
+    release.csv."""
     policy = release.policy
     return {
         "profile": "tabular-data-package",
@@ -145,7 +146,7 @@ def geojson(release: Release) -> Iterator[str]:
 
 
 def manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
-    """Digests of the files of a folder, and what the release is."""
+    """The manifest of a release: digests of the files of a folder, and what the release is."""
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": digest_file(path)}
         for path in sorted(folder.iterdir())

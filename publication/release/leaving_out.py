@@ -15,7 +15,7 @@ _MOST_TRIED = 6
 
 
 class TableKind(NamedTuple):
-    """Tables of one metric, split by the same strata, over as many days."""
+    """A kind of tables: of one metric, split by the same strata, over equally many days."""
 
     metric: str
     strata: tuple[str, ...]
@@ -30,7 +30,8 @@ class TableKind(NamedTuple):
 def advice(
     versions: Sequence[TableVersion], protected: Mapping[TableKey, PublicTable]
 ) -> Iterator[str]:
-    """For each metric of which more than MUCH is suppressed, how much, and the way out.
+    """For each metric of which more than MUCH is suppressed: how much, and which kind of table
+    to leave out.
 
     The tables of one kind after another are taken out of the draft, and the others judged again;
     the kind without which most rows are shown is named.

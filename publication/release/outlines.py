@@ -12,7 +12,7 @@ Edge = tuple[Point, Point]
 
 
 def join_outlines(geometries: Sequence[Any]) -> dict[str, Any]:
-    """A MultiPolygon that covers what the geometries cover.
+    """Join geometries into one MultiPolygon that covers them.
 
     Args:
         geometries: GeoJSON Polygon or MultiPolygon, without holes, counter-clockwise; neighbours

@@ -21,7 +21,8 @@ _NUMBERS = ("estimate", "std_error", "low", "high")
 
 
 def release_to_plain(release: Release) -> dict[str, Any]:
-    """Tables by column, with a data dictionary and the meaning of the symbols."""
+    """The release as plain values: tables by column, a data dictionary, the meaning of the
+    symbols."""
     return {
         "issued": release.issued.isoformat(),
         "policy": release.policy.to_dict(),

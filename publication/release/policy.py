@@ -39,7 +39,8 @@ _UNSAFE_STARTS = "=+-@'"
 
 @dataclass(frozen=True)
 class RollUp:
-    """How rare values of a metric are pooled: along which tree, and at which level of error.
+    """The rule for pooling rare values of a metric: along which tree, and at which level of
+    error.
 
     tree: `cells` (parents by name: quadkey, geohash), `domain` (of hosts), `prefix` (of strings),
     or "" for the hierarchy that is given to `build_release`.  levels: parents of cells.
@@ -191,7 +192,7 @@ class ReleasePolicy:
         return {symbol: "; or ".join(texts) for symbol, texts in found.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the files of a release."""
+        """The policy as plain values, for the files of a release."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         plain |= {name: value and value.isoformat() for name, value in plain.items()
                   if name in ("first_day", "last_day")}  # fmt: skip

@@ -32,7 +32,7 @@ def round_up(values: Floats, step: Decimal) -> Floats:
 
 
 def decimals(step: Decimal) -> int:
-    """Digits after the point of every multiple."""
+    """Number of digits after the point of every multiple of a step."""
     exponent = step.normalize().as_tuple().exponent
     return max(0, -int(exponent))
 

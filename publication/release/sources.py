@@ -1,4 +1,4 @@
-"""Tables from the files of `rappor decode -o` and `rappor density -o`."""
+"""Read tables from the files of `rappor decode -o` and `rappor density -o`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Suppressed:
-    """tables: with their complements suppressed.  findings: what earlier releases give away.
+    """The result of complementary suppression. tables: with their complements suppressed.
+    findings: what earlier releases give away.
 
     widened: numbers that contradicted others beyond rounding.  advice: what to leave out, where
     much is suppressed.
@@ -35,7 +36,7 @@ class Suppressed:
 def suppress_complements(
     tables: Sequence[ReleasedTable], earlier: Sequence[Release], policy: ReleasePolicy
 ) -> Suppressed:
-    """Suppress what narrows down a number that is not shown.
+    """Suppress further rows and tables whose numbers would narrow down one that is not shown.
 
     Args:
         tables: the draft.

@@ -135,7 +135,7 @@ class ReleasedTable(KeyedTable):
 
     @property
     def is_shown(self) -> Booleans:
-        """(n,) True where numbers stand."""
+        """Which rows show numbers, (n,)."""
         return np.array([not symbol for symbol in self.symbols], dtype=bool)
 
     @property
@@ -145,7 +145,8 @@ class ReleasedTable(KeyedTable):
 
 
 def table_name(key: TableKey) -> str:
-    """Metric, strata and window in one line; what could steer a terminal is escaped."""
+    """Metric, strata and window of a table in one line, with characters that could steer a
+    terminal escaped."""
     metric, strata, first, last = key
     parts = [metric, *(f"{name}={value}" for name, value in strata), f"{first} to {last}"]
     return ", ".join(shown(part)[1:-1] for part in parts)

@@ -1,4 +1,4 @@
-"""What a reader can compute from published tables: the audit of a suppression pattern.
+"""Audit of a suppression pattern: what a reader can compute from published tables.
 
 Every number that is public is a linear constraint on what is not. For each number that is withheld
 the least and the largest value that agree with all of them are two linear programs (Fischetti and

@@ -41,7 +41,7 @@ class Atoms:
     residual: tuple[bool, ...]
 
     def components(self) -> Iterator[list[int]]:
-        """Atoms that tables link: indices, each component by itself."""
+        """Groups of atoms that tables link, as indices."""
         groups: list[tuple[int, list[int]]] = []
         for index, mask in enumerate(self.tables):
             meeting = [group for group in groups if group[0] & mask]
@@ -56,7 +56,7 @@ class Atoms:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """Places of the ones of a number."""
+    """The positions of the ones in a number's binary form."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

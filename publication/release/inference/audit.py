@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Audit:
-    """findings: what is known too well.  tables, rows, hidden: of all releases, each table once.
+    """The result of an audit. findings: numbers known too well. tables, rows, hidden: counts
+    over all releases, each table once.
 
     widened: numbers that contradict others, and were taken less exactly.
     """

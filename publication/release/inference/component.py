@@ -18,7 +18,7 @@ NOBODY = -3  # what is no number of a table: that a value has no more persons th
 
 @dataclass
 class Component:
-    """Tables of one metric that are linked by atoms.
+    """Tables of one metric that are linked by common atoms, directly or through others.
 
     atoms: for each atom, the tables that it is part of, as bits.  rows: for each table and row, the
     values that it is the sum of.  empty: atoms that are taken to hold nobody.
@@ -38,7 +38,8 @@ class Component:
         return bits(self.atoms[atom])
 
     def leaf_groups(self) -> list[list[str]]:
-        """Values that are linked by a row of several, or by a table that holds everybody."""
+        """Groups of values that are linked by a row of several values, or by a table that holds
+        everybody."""
         parent: dict[str, str] = {}
 
         def find(leaf: str) -> str:
@@ -81,7 +82,7 @@ class ConeModel:
 
     @property
     def scale(self) -> int:
-        """Column of the number 1."""
+        """Column of the unknown that stands for the number 1."""
         return len(self.component.atoms) + len(self.component.tables)
 
     @property
@@ -107,7 +108,8 @@ class ConeModel:
         ends: tuple[float, float],
         slack: float,
     ) -> None:
-        """low * base <= the sum of the columns <= high * base. slack: of each, in reports."""
+        """Add the constraint low * base <= the sum of the columns <= high * base. slack: of
+        each, in reports."""
         ones = [1.0] * len(columns)
         self.below.add([*columns, base], [*ones, -ends[1]])
         self.below.add([*columns, base], [*(-one for one in ones), ends[0]])

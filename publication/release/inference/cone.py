@@ -35,7 +35,7 @@ class Optimum:
 
 @dataclass
 class SparseRows:
-    """Rows of a sparse matrix, gathered one by one."""
+    """A sparse matrix that is built row by row."""
 
     row: list[int] = field(default_factory=list)
     column: list[int] = field(default_factory=list)
@@ -57,7 +57,7 @@ class SparseRows:
 
 @dataclass
 class Cone:
-    """{z >= 0: G z <= 0, E z = 0, z[zero] = 0}.
+    """The set of solutions {z >= 0: G z <= 0, E z = 0, z[zero] = 0} of linear constraints.
 
     scale: column of the number 1, and unit: its value in a program over reports.  slack: for each
     row of G, what it may be widened by at a time, in reports; 0 for one that always holds.

@@ -62,7 +62,7 @@ class PublicTable:
 
     @property
     def hidden(self) -> Booleans:
-        """(rows,) True where no number stands."""
+        """Which rows show no number, (rows,)."""
         found: Booleans = np.isnan(self.low)
         return found
 

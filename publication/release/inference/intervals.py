@@ -37,7 +37,8 @@ class Exposure:
 
 
 class DisclosureJudge:
-    """Judges targets by one model; what was found safe stays so while numbers are only suppressed.
+    """Judges whether unpublished numbers are safe, by one model; a safe number stays safe while
+    more is suppressed.
 
     Each solution of a program is a point that agrees with all that is public: the least and the
     largest value of every target in all of them is an interval within the true one.
@@ -100,7 +101,7 @@ class DisclosureJudge:
                 break
 
     def exposures(self) -> list[Exposure]:
-        """The targets that are not safe, with their exact intervals."""
+        """The numbers that are not safe, with the exact intervals that a reader can infer."""
         found = (self.exposure(target) for target in list(self.targets))
         return [one for one in found if one is not None]
 

@@ -1,4 +1,5 @@
-"""Suppression until no reader can infer what is not shown more closely than the policy lets."""
+"""Suppress rows and tables until no reader can infer an unpublished number more closely than the
+policy allows."""
 
 from __future__ import annotations
 

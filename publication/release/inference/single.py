@@ -14,7 +14,7 @@ from publication.release.inference.targets import EXACT
 
 
 def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
-    """(rows,) least and largest share of each row, of a table by itself."""
+    """The least and the largest share of each row that a table by itself implies, (rows,) each."""
     total = np.array([kind == "total" for kind in table.kinds], dtype=bool)
     hidden = table.hidden
     low = np.where(hidden, 0.0, table.low)
@@ -34,7 +34,7 @@ def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
 
 
 def exposed_rows(table: PublicTable) -> tuple[Integers, Floats, Floats]:
-    """Hidden rows that a reader knows too well, and all intervals.
+    """The hidden rows that a reader can infer too closely, and the intervals of all rows.
 
     The sum of all rows is no secret where they hold everybody.
     """

@@ -63,7 +63,7 @@ class Target:
 
 
 def withheld_reports(component: Component) -> Iterator[Target]:
-    """Reports of tables that are withheld."""
+    """The numbers of reports of withheld tables, as targets."""
     for index, table in enumerate(component.tables):
         if table.reports is None:
             atoms = tuple(component.atoms_of(index))
@@ -93,7 +93,7 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
 
 
 def hidden_row(component: Component, table: int, row: int) -> Target:
-    """The share of a row without a number."""
+    """The target for the share of a suppressed row."""
     one = component.tables[table]
     atoms, held = tuple(component.atoms_of(table)), component.rows[table][row]
     return Target("share", atoms, held, table, row, one.cells[row], one.width, 0.0)
@@ -153,7 +153,7 @@ def _parts_of(
 
 
 def untabled_reports(component: Component) -> Iterator[Target]:
-    """Reports of atoms and of complements."""
+    """The numbers of reports of atoms and of tables less their parts, as targets."""
     floor = min(table.floor for table in component.tables)
     for atoms in untabled_unions(component):
         yield Target("reports", atoms, frozenset(), None, -1, "", floor, 0.0)
