@@ -1,4 +1,4 @@
-"""Errors of publication, in the product's one tree (`rappor_core.errors`).
+"""Errors about tables, budgets and releases, in the product's one tree (`rappor_core.errors`).
 
 RapporError
 `-- PublicationError         the data cannot be published, or judged, as was asked
@@ -27,7 +27,7 @@ class TableError(PublicationError):
 
 
 class BudgetError(PublicationError):
-    """A privacy budget that does not suffice for what was asked."""
+    """A privacy budget does not suffice for a charge."""
 
 
 class PolicyError(PublicationError):

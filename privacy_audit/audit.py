@@ -101,7 +101,7 @@ class AuditOptions:
 
     @property
     def linked(self) -> int:
-        """How many devices record both metrics of an association."""
+        """Number of devices that record both metrics of an association."""
         few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
         return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * LINKED_SHARE)))
 
@@ -120,7 +120,8 @@ class AuditOptions:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """client: what was audited.  level: of each attack and test.  notes: what was left out."""
+    """The result of an audit. client: what was audited. level: of each attack and test. notes:
+    what was left out."""
 
     client: str
     metrics: tuple[Metric, ...]

@@ -1,4 +1,5 @@
-"""Exact audit of the kinds `number`, `pair` and `discover`, and of linked metrics.
+"""Exact audit of the kinds `number`, `pair` and `discover`, and of linked metrics, by
+enumeration.
 
 As `privacy_audit.enumeration`: small metrics through the SDK's own `MetricEncoder`, from a value to
 a report, with a source that counts in place of the random one. All draws are gone through, so the
@@ -52,7 +53,7 @@ COMMON: dict[str, Any] = {
 
 
 def enumerate_kinds() -> Iterator[Enumerated]:
-    """Epsilons of every kind beside strings, and of two linked metrics."""
+    """Enumerate the epsilons of every kind but strings, and of two linked metrics."""
     yield from _numbers()
     yield _one_answer()
     for f, p, q in SETTINGS:
@@ -78,7 +79,7 @@ def number_metric(mode: NumberMode = "memo", symbols: int = 2) -> Metric:
 
 
 def pair_metric(mechanism: TwoRoundMechanism, name: str = "audit") -> Metric:
-    """Two lists of two values, a bit for each of their pairs."""
+    """Make a pair metric of two lists of two values, with a bit for each pair."""
     pair = Pair(("engine", "theme"), (("a", "b"), ("light", "dark")))
     return Metric(
         name=name, kind="pair", params=RapporParams(4, 1, 1, mechanism, "one_hot"),
@@ -87,7 +88,7 @@ def pair_metric(mechanism: TwoRoundMechanism, name: str = "audit") -> Metric:
 
 
 def discover_metric(mechanism: TwoRoundMechanism, max_reports: int | None) -> Metric:
-    """Coded prefixes of 16 bits, three groups of one cohort each."""
+    """Make a `discover` metric with prefixes of 16 bits and three groups of one cohort each."""
     groups = PrefixGroups(packaged_code("domains"), num_levels=2, bits_per_level=8)
     return Metric(
         name="audit", kind="discover", params=RapporParams(16, 1, 3, mechanism, "coded_prefix"),
@@ -125,7 +126,7 @@ def _numbers() -> Iterator[Enumerated]:
 def life_chances(
     life: tuple[int, ...], first: dict[int, Chances], second: dict[int, Chances]
 ) -> Chances:
-    """Chances of all series of answers; the key packs two bits for each period."""
+    """Probabilities of all series of answers of a life; the key packs two bits for each period."""
     found: Counter[int] = Counter()
     for answers in itertools.product(first[1], first[2]):
         given = dict(zip((1, 2), answers, strict=True))

@@ -1,4 +1,4 @@
-"""Exact audit: every outcome of the randomness, through the SDK's own rounds.
+"""Exact audit: enumerate every outcome of the randomness, through the SDK's own rounds.
 
 A bit source that counts in place of a random one: no sampling, so no uncertainty. Two ways. Of one
 coin, all 65,536 draws stand side by side in the columns of one long word, so one toss gives its
@@ -84,7 +84,8 @@ def exact_chances(mechanism: TwoRoundMechanism) -> TwoRoundMechanism | tuple[int
 
 
 def exact_symbol_chances(params: RapporParams) -> str:
-    """ "" where both rounds keep and exchange each symbol as declared; otherwise what is off.
+    """Enumerate the rounds of symbols; "" where each symbol is kept and exchanged as declared,
+    else what is off.
 
     All 65,536 draws of two bytes, for the first and the last symbol.
     """
@@ -120,7 +121,7 @@ def _every_draw(params: RapporParams, bits: int, *, permanent: bool) -> Counter[
 
 @dataclass(frozen=True)
 class Enumerated:
-    """Epsilons of a small filter: found by enumeration, and by the formula; nats.
+    """The epsilons of a small filter, by enumeration and by the formula; nats.
 
     text: the parameters, in words.  reports: T, or 0 for the permanent response itself.
     """
@@ -152,7 +153,7 @@ def small_metric(prob_f: float, prob_p: float, prob_q: float) -> Metric:
 
 
 def enumerate_epsilons() -> Iterator[Enumerated]:
-    """All settings, for 1, 2 and 3 reports, and for the permanent response."""
+    """Enumerate all settings for 1, 2 and 3 reports, and for the permanent response."""
     for f, p, q in SETTINGS:
         metric = small_metric(f, p, q)
         params = metric.params

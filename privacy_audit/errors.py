@@ -22,7 +22,8 @@ class AuditedClientError(AuditError):
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Any exception of the client becomes an AuditedClientError, which can leave a worker.
+    """Turn every exception of the client within the block into an AuditedClientError, which can
+    leave a worker.
 
     Its message has the exception, and the line of the innermost call.
     """

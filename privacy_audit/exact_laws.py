@@ -1,4 +1,5 @@
-"""Exact laws of a small device's two rounds: every draw of the bits that matter is gone through."""
+"""Exact laws of a small device's two rounds, by going through every draw of the bits that
+matter."""
 
 from __future__ import annotations
 

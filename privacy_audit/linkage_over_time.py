@@ -44,7 +44,8 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Gathered:
-    """reports: of a device.  gathered: share of devices of which a track holds nine tenths."""
+    """How many devices' reports were gathered. reports: of a device. gathered: share of devices
+    of which a track holds nine tenths."""
 
     reports: int
     gathered: float

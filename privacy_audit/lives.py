@@ -28,7 +28,8 @@ _TAIL = 0.8  # exponent of the cells' shares by rank
 
 @dataclass(frozen=True)
 class Lives:
-    """values: (n, S, T), the usual cell of each slot and period, or `NONE`.  shares: (cells,)."""
+    """Simulated lives. values: (n, S, T), the usual cell of each slot and period, or `NONE`.
+    shares: (cells,)."""
 
     values: Integers
     shares: Floats

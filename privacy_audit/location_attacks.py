@@ -1,4 +1,4 @@
-"""Two attacks on devices of one cohort, run on drawn reports: the check of `trackability`."""
+"""Two attacks on simulated devices of one cohort: detect a change, and re-link a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _DIGITS = 8  # of a score: what says the same must tie, whatever the order of it
 
 @dataclass(frozen=True)
 class AttackResult:
-    """reports: in each of two series.  change_auc: .5 is a guess.  relinked: of 1/crowd by chance.
+    """The success of both attacks. reports: in each of two series. change_auc: .5 is a guess.
+    relinked: of 1/crowd by chance.
 
     Of `crowd` devices of one cohort, by an adversary who knows the cohort and the parameters.
     """

@@ -84,7 +84,7 @@ def promise_of(check: Check) -> PromiseGroup:
 
 
 def grouped(checks: tuple[Check, ...]) -> list[tuple[PromiseGroup, list[Check]]]:
-    """Claims by promise, in the order of promises."""
+    """Group claims by promise, in the order of promises."""
     found: dict[str, list[Check]] = {}
     for check in checks:
         found.setdefault(promise_of(check).title, []).append(check)

@@ -39,7 +39,7 @@ BOXES = {
 
 
 def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, Any]:
-    """Plain values for JSON; infinities are null.
+    """The result as plain values for JSON; infinities are null.
 
     Args:
         result: of an audit.

@@ -42,7 +42,7 @@ def run_trials(
     every: list[tuple[Scenario, int]],
     progress: Progress,
 ) -> list[Trials | AuditedClientError]:
-    """All chunks of all scenarios. every: with the number of trials.
+    """Run all chunks of all scenarios. every: called with the number of trials.
 
     A scenario in which the client raises an exception has that one as its result.
     """
@@ -162,7 +162,7 @@ def _derivation_checks(
 def linked_lives(
     pool: Executor | None, source: ClientSource, association: Association, devices: int
 ) -> tuple[list[Lived], list[Check]]:
-    """Devices that record both metrics of an association: their attacks and tests."""
+    """Run devices that record both metrics of an association, and yield their attacks and tests."""
     name, sizes = association.name, linked.tasks(devices)
     try:
         if pool is None:
@@ -180,7 +180,7 @@ def linked_lives(
 def in_parts(
     pool: Executor | None, stage: str, tasks: list[Task], progress: Progress
 ) -> list[Check]:
-    """Tasks that each answer with checks; an exception in the client is a broken claim.
+    """Run tasks that each answer with checks; an exception in the client becomes a broken claim.
 
     tasks: the metric, the part of the audit, what is called, and its arguments.
     """
@@ -215,17 +215,17 @@ def answers_of(source: ClientSource, metric: Metric, devices: int, upkeep: bool)
 
 
 def calendars_of(source: ClientSource, metric: Metric, upkeep: bool) -> list[Check]:
-    """Permanent responses of one metric through calendars."""
+    """Check the permanent responses of one metric through calendars."""
     return list(calendars.calendar_checks(source, metric.base_name, upkeep=upkeep))
 
 
 def budgets_of(source: ClientSource, names: tuple[str, ...], upkeep: bool) -> list[Check]:
-    """Bounds of all metrics together."""
+    """Check the budgets over all metrics together."""
     return list(budgets.budget_checks(source, names, upkeep=upkeep))
 
 
 def freshness_of(source: ClientSource, metric: Metric, reports: int) -> list[Check]:
-    """Equal reports of one metric."""
+    """Check how many reports of one metric are equal."""
     return list(freshness.freshness_checks(source, metric, reports))
 
 
@@ -245,7 +245,8 @@ def installations_of(
 
 @contextmanager
 def workers(number: int) -> Iterator[Executor | None]:
-    """Worker processes that inherit nothing; None for 0. Raises AuditError where one is killed."""
+    """Make worker processes that inherit nothing; None for 0. Raises AuditError where one is
+    killed."""
     if not number:
         yield None
         return

@@ -109,7 +109,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Page:
-    """All that a page shows."""
+    """The content of the page of benchmarks."""
 
     machine: BenchMachine
     parts: tuple[Part, ...]

@@ -1,4 +1,4 @@
-"""Days as options and arguments."""
+"""Parse days given as options and arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read_day(text: None) -> None: ...
 @overload
 def read_day(text: str | None) -> date | None: ...
 def read_day(text: str | None) -> date | None:
-    """A date written YYYY-MM-DD; wrong usage (exit 2) for anything else."""
+    """Parse a date written YYYY-MM-DD; anything else is wrong usage (exit 2)."""
     if text is None:
         return None
     try:

@@ -96,7 +96,7 @@ def collect(
     output: Path,
     advance: Callable[[int], None],
 ) -> dict[str, WindowResult]:
-    """Results by folder, their files written; one that comes twice is written once."""
+    """Write the files of results by folder as they come; one that comes twice is written once."""
     done: dict[str, WindowResult] = {}
     for task, result in run(tasks):
         if task.folder in done:

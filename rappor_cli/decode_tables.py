@@ -27,7 +27,7 @@ _FORGERS = "forgers: holding this part of the reports, they could explain the es
 
 
 def print_decoding(decoding: Decoding, output: Path | None, as_json: bool) -> None:
-    """Notes and the values found, largest first."""
+    """Print notes and the values found, largest first."""
     if as_json:
         print(json.dumps(results(decoding), allow_nan=False))
         return

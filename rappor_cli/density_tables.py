@@ -1,4 +1,4 @@
-"""Tables of maps and their changes, for people, and rows for machines."""
+"""Print tables of maps and their changes, for people, and rows for machines."""
 
 from __future__ import annotations
 

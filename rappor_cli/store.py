@@ -53,6 +53,6 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
 
 
 def need_one(collector: str | None, database: str | None) -> None:
-    """Wrong usage unless a collector or a database was named. --collector wins."""
+    """Raise a usage error unless a collector or a database was named. --collector wins."""
     if collector is None and database is None:
         raise typer.BadParameter("name --collector URL or --database URL")

@@ -1,4 +1,4 @@
-"""Text of strangers on a terminal."""
+"""Make text of strangers safe to print on a terminal."""
 
 from __future__ import annotations
 

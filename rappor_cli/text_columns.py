@@ -1,4 +1,4 @@
-"""Plain tables on standard output: a line of headings, columns of one width."""
+"""Print plain tables: a line of headings, columns of one width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COC, COC_HG and MICRO: one published row for each cluster of rows.
+"""The published forms COC, COC_HG and MICRO: one row for each cluster of rows.
 
 COC walks the cells of a cluster from the fullest on, until every column has a part, and publishes
 these parts; COC_HG publishes the lowest node of a learnt tree above them. MICRO publishes each
@@ -28,7 +28,7 @@ from disclosure_control.typing import Booleans, Integers
 
 @dataclass(frozen=True)
 class ClusterClasses:
-    """One published row for each cluster.
+    """The published rows, one for each cluster.
 
     of_row: (n,) the cluster of each row. holds: (clusters, parts) True for the parts that a
     cluster's row stands for. labels: by column, the published text of each cluster.
@@ -41,12 +41,12 @@ class ClusterClasses:
 
     @cached_property
     def counts(self) -> Integers:
-        """(clusters,) rows of each class."""
+        """Number of rows of each class, (clusters,)."""
         return np.bincount(self.of_row)
 
     @cached_property
     def misreported(self) -> dict[str, float]:
-        """By column, the share of rows whose own part is not among the published ones."""
+        """For each column, the share of rows whose own part is not among the published ones."""
         held = self.holds[self.of_row[:, None], self.recoded.codes]
         shares = 1 - held.mean(axis=0)
         return dict(zip(self.recoded.parts, shares.tolist(), strict=True))
@@ -83,7 +83,8 @@ class ClusterClasses:
 def generalise_clusters(
     grid: GroupGrid, trees: Mapping[str, Hierarchy] | None = None
 ) -> ClusterClasses:
-    """COC, or COC_HG where learnt trees are given (`LearntHierarchies.trees`)."""
+    """Publish clusters as COC, or as COC_HG where learnt trees are given
+    (`LearntHierarchies.trees`)."""
     columns = _column_of_part(grid.recoded)
     holds = np.zeros((len(grid.counts), grid.recoded.num_parts), dtype=bool)
     for cluster, counts in enumerate(grid.counts):
@@ -95,7 +96,7 @@ def generalise_clusters(
 
 
 def micro_aggregate(grid: GroupGrid) -> ClusterClasses:
-    """MICRO: of each cluster and column the most frequent part, the first among equals."""
+    """Publish clusters as MICRO: in each column the most frequent part, the first among equals."""
     recoded = grid.recoded
     counts = np.zeros((len(grid.counts), recoded.num_parts), dtype=np.int64)
     np.add.at(counts, (grid.partition.rows[:, None], recoded.codes), 1)

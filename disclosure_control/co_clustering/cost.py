@@ -22,7 +22,8 @@ from disclosure_control.typing import Floats, Integers
 
 
 def log_partitions(num_values: int, most_groups: int) -> Floats:
-    """(most_groups + 1,) log B(num_values, i), i = 0.. ; log B(V, 0) is minus infinity.
+    """Logarithms of the numbers B(num_values, i) of partitions into at most i groups, i =
+    0..most_groups; log B(V, 0) is minus infinity.
 
     By S(n, i) = i S(n-1, i) + S(n-1, i-1), on logarithms: all terms are positive.
     Time O(num_values * most_groups).
@@ -69,7 +70,8 @@ class GridCost:
         return float(found)
 
     def groups(self, sizes: Integers, totals: Integers) -> Floats:
-        """log C(N_i + m_i - 1, m_i - 1) + log N_i! of groups of m_i values and N_i pairs."""
+        """The cost of the groups of an axis: log C(N_i + m_i - 1, m_i - 1) + log N_i! of groups
+        of m_i values and N_i pairs."""
         found: Floats = self.log_factorials[totals + sizes - 1] - self.log_factorials[sizes - 1]
         return found
 
@@ -81,7 +83,7 @@ class GridCost:
         return float(found)
 
     def joint(self, first: Integers, second: Integers) -> Floats:
-        """log C(a + b, a) of counts: what a cell gains if two are made one."""
+        """The gain log C(a + b, a) of merging two cells with counts a and b."""
         table = self.log_factorials
         found: Floats = table[first + second] - table[first] - table[second]
         return found

@@ -200,7 +200,8 @@ class Search:
         return bool((rows == rows[self.first_of_class][self.of_row]).all())
 
     def move_rows(self, rows: Integers, parts: Integers, least: int) -> Integers:
-        """(n,) the groups of all rows after moves that leave `least` rows in each."""
+        """Move rows between groups while that lowers the cost, leaving `least` rows in each;
+        return the groups of all rows, (n,)."""
         groups = rows[self.first_of_class].copy()
         profiles = self._by_parts(parts)
         for _ in range(_PASSES):

@@ -26,21 +26,21 @@ class GroupGrid:
 
     @cached_property
     def counts(self) -> Integers:
-        """(I, J) pairs of each cell."""
+        """Number of pairs in each cell, (I, J)."""
         return count_cells(self.recoded, self.partition)
 
     @cached_property
     def cluster_sizes(self) -> Integers:
-        """(I,) rows of each cluster."""
+        """Number of rows of each cluster, (I,)."""
         return np.bincount(self.partition.rows)
 
     @property
     def smallest(self) -> int:
-        """Rows of the smallest cluster."""
+        """Number of rows of the smallest cluster."""
         return int(self.cluster_sizes.min())
 
     def parts_in(self, group: int) -> list[tuple[str, str]]:
-        """Column and label of each part of a group of parts."""
+        """Column and label of each part in a group of parts."""
         names = self.recoded.part_names
         return [names[part] for part in np.flatnonzero(self.partition.parts == group)]
 
@@ -113,7 +113,7 @@ def check_cluster_size(recoded: Recoded, k: int) -> None:
 
 
 def count_cells(recoded: Recoded, partition: Partition) -> Integers:
-    """(I, J) pairs of each cell."""
+    """Count the pairs in each cell, (I, J)."""
     shape = tuple(int(axis.max()) + 1 for axis in partition.axes)
     cells = partition.rows[:, None] * shape[1] + partition.parts[recoded.codes]
     return np.bincount(cells.ravel(), minlength=shape[0] * shape[1]).reshape(shape)

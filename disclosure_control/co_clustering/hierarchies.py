@@ -1,4 +1,4 @@
-"""Trees of values that are read off a co-clustering: values that behave alike meet low in the tree.
+"""Learn trees of values from a co-clustering: values that behave alike meet low in the tree.
 
 The leaves of a column's tree are its parts. The merges of groups of parts are walked from the
 finest grid to one cell; whenever parts of the column come together, their union is a level of the

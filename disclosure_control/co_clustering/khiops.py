@@ -35,7 +35,7 @@ _SAID = 300  # characters of what a process said
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
-    """RAPPOR_KHIOPS, or a folder among the data of the user."""
+    """The folder of the Khiops environment: RAPPOR_KHIOPS, or one among the user's data."""
     if environ.get("RAPPOR_KHIOPS"):
         return Path(environ["RAPPOR_KHIOPS"])
     data = environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")

@@ -154,7 +154,7 @@ class Recoded:
 
     @cached_property
     def part_counts(self) -> Integers:
-        """(parts,) rows of each part."""
+        """Number of rows of each part, (parts,)."""
         return np.bincount(self.codes.ravel(), minlength=self.num_parts)
 
     @cached_property
@@ -168,7 +168,8 @@ class Recoded:
 
     @cached_property
     def classes(self) -> tuple[Integers, Integers, Integers]:
-        """Distinct rows (classes, d), the class of each row (n,), rows of each class (classes,)."""
+        """The distinct rows (classes, d), the class of each row (n,), and the rows of each class
+        (classes,)."""
         distinct, of_row, counts = np.unique(
             self.codes, axis=0, return_inverse=True, return_counts=True
         )
@@ -233,7 +234,7 @@ def recode(
 
 
 def read_numbers(name: str, values: Sequence[str]) -> Floats:
-    """(n,) finite numbers of a column. Raises TableError for what is none."""
+    """Parse the finite numbers of a column, (n,). Raises TableError for what is none."""
     try:
         numbers = np.array([float(value) for value in values])
     except ValueError as error:

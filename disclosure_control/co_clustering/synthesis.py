@@ -1,4 +1,4 @@
-"""SYNTH: rows that are drawn from a co-clustering, column by column within a cluster.
+"""SYNTH: draw synthetic rows from a co-clustering, column by column within a cluster.
 
 Of a cluster g, value v of a column, in group p of parts, has the weight
 `(n_v / N_p) (N_gp / N_g)`; the weights of a column's values are divided by their sum. Only the
@@ -22,7 +22,7 @@ from rappor_core.errors import shown
 
 
 def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
-    """By column, the probability of each of its values in a cluster of rows."""
+    """For each column, the probability of each of its values in a cluster of rows."""
     counts, groups = grid.counts[cluster], grid.partition.parts
     of_group = grid.counts.sum(axis=0)
     weights = grid.recoded.part_counts / of_group[groups] * counts[groups]

@@ -1,4 +1,5 @@
-"""OPTA and PESA where all candidate keys fit in memory: one array with an axis a column."""
+"""OPTA and PESA by an array with an axis for each column, where all candidate keys fit in
+memory."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ INCOHERENT = -1
 
 
 def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """(P,) the largest (OPTA) or smallest (PESA) potential frequency of each pattern's candidates.
+    """The largest (OPTA) or smallest (PESA) potential frequency of each pattern's candidate
+    keys, (P,).
 
     INCOHERENT where a pattern has no candidate.
     """

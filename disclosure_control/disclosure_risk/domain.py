@@ -89,7 +89,7 @@ class Domain:
         ]
 
     def num_candidate_keys(self) -> int:
-        """|C|: the combinations of declared modalities that are coherent (eq. 9-10)."""
+        """Number of coherent combinations of declared modalities, |C| (eq. 9-10)."""
         return _count_coherent(self.sizes, self.incoherent_codes())
 
 

@@ -86,7 +86,8 @@ def assess_risk(
 
 
 def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Integers:
-    """(N, n) the index of each value in its column's modalities, -1 where it is missing.
+    """Encode a table: the index of each value in its column's modalities, (N, n), -1 where it is
+    missing.
 
     Raises TableError for a value that is not declared, columns of several lengths, and no rows.
     """

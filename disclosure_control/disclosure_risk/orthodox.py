@@ -15,7 +15,8 @@ from disclosure_control.typing import Integers
 
 
 def orthodox_frequencies(patterns: Patterns) -> Integers:
-    """(P,) for each pattern, the rows that agree with it wherever both are determined."""
+    """For each pattern, the number of rows that agree with it wherever both are determined,
+    (P,)."""
     frequencies = np.zeros(len(patterns.counts), dtype=np.int64)
     masks = list(patterns.by_mask())
     for columns, targets in masks:

@@ -1,4 +1,4 @@
-"""Equal rows as one pattern with a count, and sums of counts over shared columns."""
+"""Group equal rows into patterns with counts, and sum counts over shared columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Patterns:
 
     @property
     def determined(self) -> Booleans:
-        """(P, n) True where a value is determined."""
+        """Which values are determined, (P, n)."""
         found: Booleans = self.codes != MISSING
         return found
 

@@ -1,4 +1,4 @@
-"""OPTA and PESA where the candidate keys are too many to list.
+"""OPTA and PESA by search, where the candidate keys are too many to list.
 
 Only the patterns compatible with a pattern can tell its candidates apart. They are joined on the
 columns that both determine; most patterns are then decided by sums over groups, and the others by
@@ -36,7 +36,8 @@ class _Entries:
 
 
 def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """(P,) as `dense_keys.dense_frequencies`, without a table of the candidate keys.
+    """The frequencies of `dense_keys.dense_frequencies`, (P,), without a table of the candidate
+    keys.
 
     Raises TableError where the search for the fills of a table takes too long.
     """

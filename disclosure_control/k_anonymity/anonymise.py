@@ -41,7 +41,7 @@ class Anonymised:
 
     @property
     def published(self) -> Booleans:
-        """(N,) True where a row is published."""
+        """Which rows are published, (N,)."""
         found: Booleans = self.of_row != SUPPRESSED
         return found
 
@@ -120,7 +120,8 @@ def anonymise(
 
 
 class Greedy:
-    """Classes on their way to k. Time O(classes^2), memory O(classes)."""
+    """The greedy algorithm that fuses classes until each has k rows. Time O(classes^2), memory
+    O(classes)."""
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class Hierarchy:
 
     @cached_property
     def labels(self) -> list[str]:
-        """Every node, leaves first, the root last."""
+        """Labels of all nodes, leaves first, the root last."""
         by_level = [path[level] for level in range(self.height + 1) for path in self.paths]
         return list(dict.fromkeys(by_level))
 
@@ -90,7 +90,7 @@ class Hierarchy:
 
     @cached_property
     def heights(self) -> Integers:
-        """(nodes,) height of each node; 0 for a leaf."""
+        """Height of each node, (nodes,); 0 for a leaf."""
         found = np.zeros(len(self.labels), dtype=np.int64)
         for level in range(self.height, -1, -1):
             found[[self._codes[path[level]] for path in self.paths]] = level
@@ -98,7 +98,7 @@ class Hierarchy:
 
     @cached_property
     def fusions(self) -> Integers:
-        """(nodes, nodes) the lowest common ancestor of two nodes."""
+        """The lowest common ancestor of every two nodes, (nodes, nodes)."""
         inside = self.leaves.astype(np.int64)
         sizes = inside.sum(axis=1)
         within = (inside @ inside.T) == sizes  # [a, b]: every leaf of b lies under a
@@ -198,7 +198,7 @@ class Rows:
         return len(next(iter((self.nodes or self.low).values())))
 
     def take(self, index: Integers) -> Rows:
-        """Some of the rows, in this order."""
+        """Select some of the rows, in this order."""
         return Rows(
             self.columns,
             {name: codes[index] for name, codes in self.nodes.items()},
@@ -250,13 +250,15 @@ class Rows:
         return published
 
     def height_loss(self) -> Floats:
-        """(m,) the mean over columns of height over height of the tree, or width over range."""
+        """Information loss of each row, (m,): mean over columns of height over tree height, or
+        width over range."""
         losses = [self.tree(n).heights[c] / self.tree(n).height for n, c in self.nodes.items()]
         mean: Floats = np.mean(losses + self._widths(), axis=0)
         return mean
 
     def leaf_loss(self) -> Floats:
-        """(m,) the mean over columns of Iyengar's (leaves below - 1) / (leaves - 1)."""
+        """Information loss of each row, (m,): mean over columns of Iyengar's (leaves below - 1)
+        / (leaves - 1)."""
         losses = []
         for name, codes in self.nodes.items():
             below = self.tree(name).leaves.sum(axis=1)

@@ -39,13 +39,13 @@ class FusionCosts:
         return self.columns.weights.get(name, 1.0)
 
     def of(self, rows: Rows, counts: Integers, i: int, part: slice = WHOLE) -> Floats:
-        """(m,) the cost of fusing class i with each class of a part."""
+        """Cost of fusing class i with each class of a part, (m,)."""
         first, second = self.distances(rows, i, part)
         costs: Floats = counts[i] * first + counts[part] * second
         return costs
 
     def distances(self, rows: Rows, i: int, part: slice = WHOLE) -> tuple[Floats, Floats]:
-        """(m,) the distance of class i, and of each class of a part, to the fusion of both."""
+        """Distance of class i, and of each class of a part, to the fusion of both, (m,)."""
         length = len(range(*part.indices(len(rows))))
         first, second = np.zeros(length), np.zeros(length)
         for name, codes in rows.nodes.items():

@@ -59,7 +59,8 @@ class DiversityRule:
             )
 
     def is_met(self, counts: Integers, law: Floats) -> bool:
-        """counts: (values,) of a class.  law: (values,) shares of the whole table."""
+        """Whether a class meets the rule. counts: (values,) of the class. law: (values,) shares
+        of the whole table."""
         if np.count_nonzero(counts) < self.distinct:
             return False
         apart = np.abs(counts / counts.sum() - law).sum() / 2

@@ -1,4 +1,4 @@
-"""Plain rows from generalised ones, for measures that compare values."""
+"""Turn generalised rows into plain ones, for measures that compare values."""
 
 from __future__ import annotations
 

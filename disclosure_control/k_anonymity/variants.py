@@ -1,4 +1,5 @@
-"""Faster ways that lose more: one pass over all pairs, and packets of similar rows.
+"""Faster k-anonymity algorithms with more loss: one pass over all pairs, and packets of similar
+rows.
 
 The text proposes both without figures. Its one pass lets each row choose an ancestor alone, so that
 a published class need not have k rows: here classes are counted again after the pass, and what is

@@ -13,7 +13,8 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Charge:
-    """(epsilon, delta) of one release. Raises BudgetError unless epsilon > 0, 0 <= delta < 1."""
+    """The cost (epsilon, delta) of one release. Raises BudgetError unless epsilon > 0, 0 <=
+    delta < 1."""
 
     epsilon: float
     delta: float = 0.0

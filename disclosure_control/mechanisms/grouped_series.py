@@ -1,4 +1,5 @@
-"""Series of many stations through series of few groups: noise is added to sums that are large.
+"""Noisy series of many stations through series of few groups, whose sums are large against the
+noise.
 
 Stations of little traffic are grouped before noise is added; the series of each group is perturbed;
 then each station gets a part of its group's series, by its total over all slots, which was
@@ -26,7 +27,7 @@ from disclosure_control.typing import Floats, Integers
 
 @dataclass(frozen=True)
 class StationVisits:
-    """Events, (events,) each: who, at which station, in which slot. Private."""
+    """The events to count, (events,) each: person, station, slot. Private."""
 
     persons: Integers
     stations: Integers

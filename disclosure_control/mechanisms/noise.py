@@ -1,4 +1,4 @@
-"""Noise for numbers that their holder has in clear.
+"""Mechanisms of differential privacy for numbers that their holder has in clear.
 
 For whole numbers take `add_geometric`: the low bits of a floating-point sum with Laplace noise can
 tell the number (Mironov 2012), and those of Gaussian noise too. Round what the others return.

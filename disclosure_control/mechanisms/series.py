@@ -1,4 +1,5 @@
-"""Time series of a trusted counter: few coefficients of an orthonormal transform, each with noise.
+"""Noisy time series of a trusted counter: few coefficients of an orthonormal transform, each
+with noise.
 
 One person changes the series by at most `sensitivity` in L2, and so the coefficients: an
 orthonormal transform keeps lengths. The text on series scales its Fourier noise without any
@@ -57,7 +58,8 @@ def perturb_by_dct_gaussian(
 def perturb_by_fourier_laplace(
     series: Floats, kept: int, sensitivity: float, epsilon: float, rng: np.random.Generator
 ) -> Floats:
-    """FPA (Rastogi and Nath 2010): Laplace noise of scale sqrt(kept) sensitivity / epsilon.
+    """Perturb a series by FPA (Rastogi and Nath 2010): Laplace noise of scale sqrt(kept)
+    sensitivity / epsilon.
 
     The coefficients are real: mean, then cosine and sine of each frequency.
     """

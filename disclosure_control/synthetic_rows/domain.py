@@ -45,7 +45,7 @@ class Categories:
         return len(self.values)
 
     def codes(self, column: Sequence[str]) -> Integers:
-        """(rows,) index of each value. Raises TableError for a value that is not declared."""
+        """Index of each value, (rows,). Raises TableError for a value that is not declared."""
         index = {value: code for code, value in enumerate(self.values)}
         try:
             return np.array([index[value] for value in column], dtype=np.int64)
@@ -91,7 +91,7 @@ class EqualBins:
         return self.number
 
     def codes(self, column: Sequence[str]) -> Integers:
-        """(rows,) bin of each number. Raises TableError for a text that is no number within."""
+        """Bin of each number, (rows,). Raises TableError for a text that is no number within."""
         try:
             values = np.array([float(value) for value in column])
         except ValueError as error:
@@ -155,7 +155,7 @@ class RowDomain:
         return tuple(axis.size for axis in self.axes.values())
 
     def histogram(self, table: Table) -> Integers:
-        """Rows of each combination, of the domain's shape. Private.
+        """Count the rows of each combination, of the domain's shape. Private.
 
         Raises TableError for a column that is not there, and a value that is not declared.
         """
@@ -174,7 +174,7 @@ class RowDomain:
         return np.bincount(cells, minlength=math.prod(self.shape)).reshape(self.shape)
 
     def rows(self, cells: Integers, rng: np.random.Generator) -> dict[str, list[str]]:
-        """Rows of the given cells of the flat histogram, (rows,)."""
+        """Turn indices of cells of the flat histogram, (rows,), into rows."""
         codes = np.unravel_index(cells, self.shape)
         axes = zip(self.axes.items(), codes, strict=True)
         return {name: axis.draw(code, rng) for (name, axis), code in axes}

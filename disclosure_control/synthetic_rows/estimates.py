@@ -44,7 +44,7 @@ class PairTable(Protocol):
 
 @dataclass(frozen=True)
 class DecodedCells:
-    """Unbiased shares of cells that together are everything.
+    """Unbiased estimates of the shares of cells that together are everything.
 
     columns: names.  cells: the value of each column, (M,) tuples.  estimate: (M,), may be negative.
     covariance: (M, M), or (M,) variances where estimates are taken as uncorrelated.
@@ -196,7 +196,8 @@ def slot_estimates(
     last_day: date | None = None,
     columns: tuple[str, str] = ("slot", "cell"),
 ) -> DecodedCells:
-    """Cells by slot: a row is one device in one slot, and no device is followed over slots.
+    """Estimates of cells by slot: a row is one device in one slot, and no device is followed
+    over slots.
 
     A slot weighs as its number of reports, which is known. Errors of cells are taken as
     uncorrelated.
@@ -261,7 +262,8 @@ def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
 
 
 def nearest_shares(values: Floats, variances: Floats, total: float) -> Floats:
-    """argmin sum (q - values)^2 / variances over q >= 0 of sum `total`, above 0: (n,).
+    """The shares nearest to estimates: argmin sum (q - values)^2 / variances over q >= 0 of sum
+    `total`, above 0: (n,).
 
     q = max(values - t variances, 0) for one t, found among the points where an entry becomes 0.
     """

@@ -38,7 +38,7 @@ class Partitioner(Protocol):
 
 
 def partitioner_named(name: str) -> Partitioner:
-    """A registered partitioner. Raises TableError for another name."""
+    """Load a registered partitioner. Raises TableError for another name."""
     if name not in _HOMES:
         raise TableError(f"partitioner {name!r} is not one of {sorted(_HOMES)}")
     found: Partitioner = import_module(_HOMES[name]).PARTITIONER

@@ -1,4 +1,4 @@
-"""Perturb: a histogram with noise, and what becomes of the counts that fall below zero.
+"""Add noise to a histogram, and repair counts that fall below zero.
 
 Neighbouring tables differ by one row, there or not, so that one cell changes by 1: geometric noise
 of rate epsilon gives epsilon. The thesis takes Laplace noise, whose low bits can tell the count.

@@ -55,7 +55,8 @@ def missing_person_share(original: Table, published: Table) -> float:
 def population_unique_risk(
     population: Sequence[Hashable], sample: Sequence[Hashable]
 ) -> tuple[float, float]:
-    """Pr(unique in the population), and the same for a key that is unique in the sample.
+    """Probability that a key is unique in the population, and the same for a key that is unique
+    in the sample.
 
     `N_1 / N` and `sum I(f=1, F=1) / sum I(f=1)`, F and f the counts of a key in the population and
     in the sample. The thesis speaks of a person drawn from the population; the second probability
@@ -77,7 +78,8 @@ def _count(keys: Sequence[Hashable]) -> dict[Hashable, int]:
 
 
 def agreement_ratios(agreements: Booleans, m: Floats, u: Floats) -> Floats:
-    """Fellegi and Sunter's R = P(agreements | match) / P(agreements | no match).
+    """Fellegi and Sunter's ratio P(agreements | match) / P(agreements | no match) for each
+    pattern of agreement.
 
     agreements: (..., columns). m, u: (columns,) in (0, 1), the probability that a column agrees for
     a pair that is one person, and for one that is not; columns independent. Returns: (...,).

@@ -11,7 +11,7 @@ from disclosure_control.utility.tables import Table, encode_alike, number_rows
 
 
 def hellinger(p: Floats, q: Floats) -> float:
-    """sqrt(sum (sqrt p - sqrt q)^2) / sqrt 2, in [0, 1]; zeros are allowed.
+    """Hellinger distance, sqrt(sum (sqrt p - sqrt q)^2) / sqrt 2, in [0, 1]; zeros are allowed.
 
     p, q: shares of the same values, each summing to 1.
     """
@@ -19,7 +19,7 @@ def hellinger(p: Floats, q: Floats) -> float:
 
 
 def kl_divergence(p: Floats, q: Floats) -> float:
-    """sum p ln(p / q), in nats; infinite where q is 0 and p is not.
+    """Kullback-Leibler divergence, sum p ln(p / q), in nats; infinite where q is 0 and p is not.
 
     The thesis gives it "in bits" without saying log base 2: divide by ln 2 for bits.
     """

@@ -16,7 +16,8 @@ from disclosure_control.utility.tables import Table, encode_alike
 
 @dataclass(frozen=True)
 class Prediction:
-    """accuracy: share predicted right. auc: area under the ROC curve, weighted over the values."""
+    """The quality of a prediction. accuracy: share predicted right. auc: area under the ROC
+    curve, weighted over the values."""
 
     accuracy: float
     auc: float
@@ -56,7 +57,8 @@ def classification_metric(
     labels: Sequence[str],
     published: Booleans | None = None,
 ) -> float:
-    """CM: the share of rows that are suppressed, or whose label is not their class's most frequent.
+    """The classification metric CM: the share of rows that are suppressed, or whose label is not
+    their class's most frequent.
 
     classes, labels: (N,) each. published: (N,) False where a row is suppressed.
     """

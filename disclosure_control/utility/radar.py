@@ -13,7 +13,8 @@ _CENTRE, _RADIUS = 200, 140
 
 
 def radar_picture(measures: Sequence[Measure]) -> str:
-    """One minus the Hellinger distance of each column as an SVG drawing, from 0 in the centre to 1.
+    """Draw one minus the Hellinger distance of each column as an SVG radar chart, from 0 in the
+    centre to 1.
 
     measures: of `compare`. Raises TableError for fewer than three columns.
     """

@@ -1,4 +1,4 @@
-"""Two tables with the same columns, as codes over their common values."""
+"""Encode two tables with the same columns by the same codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Table = Mapping[str, Sequence[str]]
 
 
 def num_rows(table: Table) -> int:
-    """Rows of a table. Raises TableError for none, and for columns of several lengths."""
+    """Number of rows of a table. Raises TableError for none, and for columns of several lengths."""
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
         raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")

@@ -204,7 +204,7 @@ def _may_be_silent(metric: Metric) -> bool:
 
 
 def answer_checks(metric: Metric, clear: Lived, noisy: Lived) -> Iterator[Check]:
-    """clear, noisy: the two runs of `live`."""
+    """Yield the checks of a device's answers. clear, noisy: the two runs of `live`."""
     name, chance = metric.base_name, chance_of_another(nearly_clear(metric))
     p_value = (
         float(stats.binom.sf(clear.another - 1, clear.total, chance)) if clear.another else 1.0

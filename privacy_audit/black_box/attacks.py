@@ -1,4 +1,4 @@
-"""Three attacks on one scenario: the declared likelihood ratio, averaging, and a classifier.
+"""The three attacks on a scenario: the declared likelihood ratio, averaging, and a classifier.
 
 The likelihood ratio says itself how sure it is, so its threshold comes from the scores of all
 trials, without a look at which world they were in; it is judged on all trials. Its bound stays

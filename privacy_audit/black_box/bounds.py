@@ -34,7 +34,8 @@ def claim_p_value(right: int, guesses: int, claim: float) -> float:
 
 
 def point_estimate(right: int, guesses: int) -> float:
-    """ln of the odds of a right guess; nats, 0 or more."""
+    """The epsilon that the share of right guesses points to: the log of its odds; nats, 0 or
+    more."""
     if guesses == 0:
         return 0.0
     return max(0.0, math.log((right + 0.5) / (guesses - right + 0.5)))
@@ -73,7 +74,8 @@ def normal_p_value(z: float) -> float:
 
 
 def bennett_p_value(z: float, variance: float, largest: float) -> float:
-    """Two-sided bound for a sum of independent terms, by the inequality of Bennett (1962).
+    """Upper bound of the two-sided p-value of a sum of independent terms, by Bennett's
+    inequality (1962).
 
     It holds for any number of terms: a dozen reports whose bits are seldom set are far from normal.
     z: the sum in standard deviations.  variance: of the sum.  largest: that a term can be.

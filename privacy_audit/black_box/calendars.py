@@ -1,4 +1,5 @@
-"""Permanent responses and cohorts are constant for life, whatever the calendar and the app do.
+"""Check that permanent responses and cohorts are constant for life, whatever the calendar and
+the app do.
 
 Reports without a second round are the permanent responses themselves, so one that is drawn again
 shows in a single report. Devices live through silent years, months of silent periods that `no_data`
@@ -52,7 +53,7 @@ def left_out(metric: Metric, *, upkeep: bool) -> str:
 
 
 def calendar_checks(source: ClientSource, name: str, *, upkeep: bool) -> Iterator[Check]:
-    """All calendars of one declared metric. Raises AuditedClientError."""
+    """Yield the checks of one declared metric over all calendars. Raises AuditedClientError."""
     for calendar in CALENDARS:
         some = {m.name: _unlimited(m, calendar) for m in source.file().parts(name)}
         shown = exchanged(MetricsFile(some), without_second_round)

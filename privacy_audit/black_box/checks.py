@@ -1,4 +1,4 @@
-"""One result of an audit: a claim that was tested, and what was found."""
+"""`Check`: one result of an audit, a claim that was tested and what was found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Verdict = Literal["held", "broken", "not tested"]
 
 @dataclass(frozen=True)
 class Check:
-    """A claim about one metric, and the evidence against it.
+    """A claim about one metric, with the evidence against it.
 
     metric: its name, or "" where it is about the client.  what: the claim, in words.
     box: which parts of the client were in it.  method: `attack` (a lower bound of epsilon against
@@ -80,5 +80,5 @@ def test(
     found: str,
     smallest: Smallest | None = None,  # noqa: PT028 (not a test of pytest)
 ) -> Check:
-    """A two-sided test of a chance."""
+    """Make a check from a two-sided test of a probability."""
     return Check(metric, what, box, "test", min(1.0, float(p_value)), found, smallest)

@@ -88,7 +88,7 @@ def _other(params: RapporParams) -> TwoRoundMechanism:
 
 
 def questions(metric: Metric, devices: int) -> tuple[Asked, Asked]:
-    """Fresh secrets with one value, and the same secrets with another."""
+    """Questions for `derive`: fresh secrets with one value, and the same secrets with another."""
     if metric.location is not None:
         cells = metric.location.grid.cells(metric.location.level)
         pair: tuple[Value, Value] = cells[0], cells[-1]

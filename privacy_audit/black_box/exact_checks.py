@@ -22,7 +22,7 @@ from rappor_core.metrics.metric import Metric
 
 
 def exact_checks(metrics: list[Metric]) -> Iterator[Check]:
-    """By enumeration, through the SDK's rounds."""
+    """Yield the checks that enumerate every outcome of the SDK's two rounds, without sampling."""
     for metric in metrics:
         params = metric.params
         if params.scheme.symbols:

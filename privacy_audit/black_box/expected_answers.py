@@ -20,7 +20,7 @@ SATURDAY = 5
 
 
 class ExpectedReport(NamedTuple):
-    """One report that a device must send.
+    """A report that a device must send.
 
     metric: its name.  day: which it states.  bits: B of the answer; None where a cut of the
     device's own decides.  kind: `value`, `fallback`, `no_data`, `other`.
@@ -39,7 +39,7 @@ def expected(
     steps: tuple[Step, ...],
     hour: Callable[[int], int] | None = None,
 ) -> list[ExpectedReport]:
-    """All reports of a life, in the order of days.
+    """List all reports that a device must send in a life, in the order of days.
 
     parts: sub-metrics of one declared name.  shown: the one whose name a report had: it tells the
     device's level.  steps: in the order of days; of places a day's stay, and the last closes the

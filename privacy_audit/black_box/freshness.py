@@ -45,7 +45,8 @@ def left_out(metric: Metric) -> str:
 
 
 def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iterator[Check]:
-    """Equal reports, or pieces. reports: of one opened device. Raises AuditedClientError."""
+    """Check how many reports, or pieces of reports, are equal. reports: of one opened device.
+    Raises AuditedClientError."""
     value = disjoint(metric, values_of(metric))[0]
     secret, day = os.urandom(32), a_day(metric)
     client = source.open()

@@ -1,4 +1,4 @@
-"""Whole installations under audit: `Client`, SQLite, queue, batches, HTTP on the loopback address.
+"""Audit of whole installations: `Client`, SQLite, queue, batches, HTTP on the loopback address.
 
 One crowd has all metrics of the file, as a device has. Each condition of the crowd is a controlled
 process (`environment`); what is asked of it is in `observables`, `state_files` and here.
@@ -60,7 +60,8 @@ class ObservedCrowd(NamedTuple):
 
 
 def installation_checks(declared: MetricsFile, processes: int, devices: int) -> Iterator[Check]:
-    """All that is asked of a crowd. devices: of each condition. Raises AuditedClientError."""
+    """Yield all checks of a crowd of installations. devices: of each condition. Raises
+    AuditedClientError."""
     file = crowd_lives.crowd_file(declared)
     clear = exchanged(file, nearly_clear)
     with tempfile.TemporaryDirectory(prefix="rappor-audit-") as root:

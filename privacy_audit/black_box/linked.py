@@ -1,4 +1,4 @@
-"""Two metrics of which the collector sees that their reports are of one device.
+"""Audit of linked metrics, of which the collector sees that two reports are of one device.
 
 Each device draws a value of each metric by a coin of its own. What is claimed: both reports
 together cost the sum of both; the reports of one metric tell nothing of the other's value; their
@@ -47,7 +47,8 @@ class Watched(NamedTuple):
 
 
 class Lived(NamedTuple):
-    """Devices of one task. worlds: (2, n), of each side.  sides: what was seen of each.
+    """The observed devices of one task. worlds: (2, n), of each side. sides: what was seen of
+    each.
 
     apart: devices in which a linked report had two cohorts, or whose reports were not linked.
     """
@@ -58,7 +59,7 @@ class Lived(NamedTuple):
 
 
 def watched(association: Association) -> Watched:
-    """Two values of each metric, for some periods, which are the same of both."""
+    """Choose two values of each metric, and periods in which both are recorded."""
     first, second = association.metrics
     periods = min(PERIODS, *(metric.max_reports or PERIODS for metric in association.metrics))
     sides = [

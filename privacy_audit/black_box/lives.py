@@ -21,12 +21,13 @@ def hour_of(day: int) -> int:
 
 
 def time_of(day: int) -> float:
-    """Seconds since 1970 of that hour."""
+    """Seconds since 1970 of an hour of a day."""
     return float(day * SECONDS_A_DAY + 3600 * hour_of(day))
 
 
 class Life(NamedTuple):
-    """One device. secret: 32 bytes, fresh for each trial.  steps: in the order of days.
+    """The life of one device. secret: 32 bytes, fresh for each trial. steps: in the order of
+    days.
 
     A step ("metric", day, value) takes place on a device that was closed and opened again.
     """
@@ -64,7 +65,7 @@ class SeenReport(NamedTuple):
 
 
 class LinkedLife(NamedTuple):
-    """One device that records two linked metrics. steps: a day and the value of each."""
+    """The life of a device that records two linked metrics. steps: a day and the value of each."""
 
     secret: bytes
     steps: tuple[tuple[int, tuple[Value, Value]], ...]
@@ -74,7 +75,8 @@ Linked = tuple[SeenReport, SeenReport]  # the two sides of a linked report
 
 
 class Derived(NamedTuple):
-    """What a device derives for one value; bits as integers. Private: for audits alone."""
+    """The cohort and responses that a device derives for one value; bits as integers. Private:
+    for audits alone."""
 
     cohort: int
     bloom_bits: int
@@ -82,7 +84,7 @@ class Derived(NamedTuple):
 
 
 class AuditedClient(Protocol):
-    """A client under audit. Devices are opened anew for each step of each life."""
+    """The interface to a client under audit. Devices are opened anew for each step of each life."""
 
     def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
         """The mechanism alone: one report for each step; no ledger, no limits.
@@ -100,13 +102,14 @@ class AuditedClient(Protocol):
     def live(
         self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
     ) -> list[list[SeenReport]]:
-        """Devices with several metrics: all reports that each queued, in order.
+        """Run devices of several metrics through their lives; return all reports that each
+        queued.
 
         versions: files of later versions of the app, of which events tell the number from 1.
         """
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
-        """Cohort, Bloom bits and permanent response for secrets and values."""
+        """Derive cohort, Bloom bits and permanent response for secrets and values."""
 
     def close(self) -> None:
         """Stop whatever the client started."""

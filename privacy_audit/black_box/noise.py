@@ -1,4 +1,5 @@
-"""Two-sided tests of the noise: too little breaks the promise of privacy, too much that of use."""
+"""Two-sided tests of the noise: too little breaks the promise of privacy, too much that of
+accuracy."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ CERTAIN = 1e-7  # a bound that is below the level of every test
 
 
 def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -> Iterator[Check]:
-    """All tests of one kind of trials."""
+    """Yield all noise tests of one kind of trials."""
     if "ones" in sums.sums:
         yield _ones(metric, params, sums.sums["ones"], box)
     if sums.reports > 1:
@@ -160,7 +161,7 @@ def _permanence(metric: str, sums: NoiseSums, box: str) -> Check:
 
 
 def cohort_checks(metric: str, counts: Floats, box: str) -> Iterator[Check]:
-    """Cohorts are uniform, and do not depend on the value. counts: (2 worlds, m)."""
+    """Check that cohorts are uniform and do not depend on the value. counts: (2 worlds, m)."""
     total = counts.sum(axis=0)
     if len(total) < 2:
         return
@@ -185,7 +186,8 @@ def cohort_checks(metric: str, counts: Floats, box: str) -> Iterator[Check]:
 
 
 def chi_square(counts: Floats, expected: Floats) -> tuple[float, int]:
-    """p-value of Pearson's test, neighbouring cells joined until each has enough; and the cells."""
+    """P-value of Pearson's test, after joining neighbouring cells until each has enough; and the
+    cells."""
     seen, wanted = [0.0], [0.0]
     for count, chance in zip(counts, expected, strict=True):
         if wanted[-1] >= FEWEST_EXPECTED:

@@ -20,7 +20,8 @@ Masks = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """reports: of each device.  sums: by name, to be added up over chunks."""
+    """Sums for the noise tests. reports: of each device. sums: by name, to be added up over
+    chunks."""
 
     reports: int
     sums: dict[str, Floats]
@@ -114,7 +115,8 @@ def product_test(
     *,
     permanent: bool,
 ) -> tuple[float, float]:
-    """z and p-value of the sum of products of two sets of residuals, independent as promised.
+    """Test whether two sets of residuals are independent as promised: z and p-value of their
+    products' sum.
 
     By Bennett's inequality: the sum over bits that are seldom set is far from normal.
     """
@@ -202,7 +204,7 @@ def _variance_of_alike(chance: Floats, reports: int) -> float:
 
 
 def permanent_table(bits: list[int], num_bits: int) -> Masks:
-    """Integers of k bits as rows of 0 and 1, (n, k)."""
+    """Turn integers of k bits into rows of 0 and 1, (n, k)."""
     width = (num_bits + 7) // 8
     raw = b"".join(number.to_bytes(width, "little") for number in bits)
     table = np.frombuffer(raw, dtype=np.uint8).reshape(len(bits), width)

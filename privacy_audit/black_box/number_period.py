@@ -34,7 +34,7 @@ DEVICES = 400
 
 
 def kept_over_periods(source: ClientSource, metric: Metric) -> Iterator[Check]:
-    """All that fits the metric. Raises AuditedClientError."""
+    """Yield all checks of this module that fit the metric. Raises AuditedClientError."""
     if metric.kind != "number" or left_out_of_devices(metric):
         return
     if metric.details.mode == "once":

@@ -63,7 +63,8 @@ def within_a_stratum(metric: Metric) -> tuple[int, tuple[Value, Value], tuple[fl
 
 
 def number_scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
-    """All lives. upkeep: devices are tried, whose periods must be closed."""
+    """Yield all scenarios of a metric of numbers. upkeep: devices are tried, whose periods must
+    be closed."""
     pool = numbers_of(metric)
     low, high = pool[0], pool[-1]
     for periods in PERIODS:

@@ -97,7 +97,7 @@ def _of_the_machine(crowd: Crowd) -> Iterator[Check]:
 def comparable(
     one: list[WitnessedDevice], other: list[WitnessedDevice]
 ) -> list[tuple[WitnessedDevice, WitnessedDevice]]:
-    """Devices that took the same draws: none of the two was disturbed."""
+    """Pairs of devices that drew the same random bytes, so that neither was disturbed."""
     return [(a, b) for a, b in zip(one, other, strict=False) if not (a.disturbed or b.disturbed)]
 
 
@@ -153,7 +153,7 @@ def _batch(request: WitnessedRequest) -> GroupedBatch:
 
 
 def seen_of(device: WitnessedDevice) -> dict[str, list[SeenReport]]:
-    """A device's reports by declared name, in order of days."""
+    """Group a device's reports by declared name, in order of days."""
     found: dict[str, list[SeenReport]] = {}
     for some in device.requests:
         for request in some:

@@ -1,4 +1,4 @@
-"""From the reports of many trials to arrays, and to the numbers that an attack looks at."""
+"""Turn the reports of many trials into arrays, and into the numbers that an attack uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIKELIHOOD, AVERAGE = 0, 1  # columns of `features`: the two attacks that need n
 
 @dataclass(frozen=True)
 class Observations:
-    """Watched reports of n trials of one scenario.
+    """The watched reports of n trials of one scenario.
 
     reports: (n, t, k), rows of zeros where fewer than t came; packed: the same as bytes.
     number: (n,) how many came in all.
@@ -170,7 +170,7 @@ def _sum_over(mask: Bits, table: NDArray[Any]) -> Floats:
 def log_likelihood_ratio(
     params: RapporParams, reports: int, counts: Integers, masks: Bits
 ) -> Floats:
-    """ln P(reports | the first value) - ln P(reports | the second), as declared; shape (n,).
+    """The declared log likelihood ratio of the two values, given a trial's reports; shape (n,).
 
     counts: (n, k), how often each bit was shown.  masks: (2 or more, n, k).
     """
@@ -188,7 +188,8 @@ def log_likelihood_ratio(
 
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
-    """ln P(c ones | B=1) - ln P(c ones | B=0) for c = 0 to `reports`."""
+    """Log likelihood ratio of a set against a clear Bloom bit, for 0 to `reports` ones in its
+    reports."""
     p1, q1, p2, q2 = _chances(params)
     ones = np.arange(reports + 1)
     show = [ones * _ln(p) + (reports - ones) * _ln(1 - p) for p in (p2, q2)]

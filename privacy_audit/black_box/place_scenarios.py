@@ -14,7 +14,8 @@ from rappor_core.reserved import OTHER
 
 
 def place_scenarios(metric: Metric) -> Iterator[Scenario]:
-    """Two places far apart, an hourly fix at one of them in every period.
+    """Yield the scenarios of a metric of places: two distant places, an hourly fix at one of
+    them in every period.
 
     In mode `window` also a place or none at all, and one in either half of a block: whose reports
     these are, for who knows when there was data.

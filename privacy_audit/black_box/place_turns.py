@@ -1,4 +1,4 @@
-"""When a device of places answers: fresh turns of two blocks have nothing in common."""
+"""Check when a device answers about places: turns in two blocks must be independent."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ def correlated(number: float, among: int = 1) -> Smallest:
 
 
 def shift(spread: float, level: float) -> float:
-    """By how much a mean must be off, of a normal two-sided test."""
+    """How far off a mean must be for a two-sided normal test to find it with probability
+    `POWER`."""
     return spread * float(stats.norm.isf(level / 2) + stats.norm.isf(1 - POWER))
 
 

@@ -1,4 +1,5 @@
-"""Another client under audit: a program that answers JSON, one object a line, on standard input.
+"""A client under audit in another program, which answers JSON, one object a line, on standard
+input.
 
 The protocol is in docs/porting.md, section 12. A device is named by its secret; the program keeps
 its state in memory and opens it anew for each command.
@@ -64,7 +65,7 @@ class ProgramClient:
         lives: list[Life],
         together: int = 1,
     ) -> list[list[SeenReport]]:
-        """See `AuditedClient`. The program opens the device anew for each command."""
+        """Encode values in the program, which opens the device anew for each command."""
         runs = [list(_runs(life, together)) for life in lives]
         asked = [
             _encode(metric, life.secret, value, len(days))
@@ -101,7 +102,8 @@ class ProgramClient:
     def live(
         self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
     ) -> list[list[SeenReport]]:
-        """See `AuditedClient`. Raises AuditError for `versions`, as `record` does."""
+        """Run devices of several metrics through their lives. Raises AuditError for `versions`,
+        as `record` does."""
         if versions:
             raise AuditError("the protocol of --command has no versions of an app")
         recorded = [[event for event in life.events if event.value != NOTHING] for life in lives]

@@ -69,7 +69,7 @@ def spaced_days(metric: Metric, periods: int, box: Box) -> list[int]:
 def memoised(
     metric: Metric, box: Box, pair: tuple[Value, Value], periods: int, *, noise: bool = False
 ) -> Scenario:
-    """One value for all periods."""
+    """Make a scenario in which each of the two lives has one value in all periods."""
     days = spaced_days(metric, periods, box)
     worlds = tuple((day, pair[0]) for day in days), tuple((day, pair[1]) for day in days)
     third = metric.fallback if metric.fallback is not None else pair[0]

@@ -60,7 +60,8 @@ def why_not(metric: Metric, *, upkeep: bool) -> str:
 
 
 def left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
-    """Lives that an audit of the metric does not try. upkeep: as in `scenarios`."""
+    """The scenarios that an audit of the metric does not try, in words. upkeep: as in
+    `scenarios`."""
     if metric.no_data is not None:
         if metric.location is not None:
             yield "no_data was not audited: there are no attacks on slots without a fix"
@@ -83,7 +84,8 @@ def left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
 
 
 def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
-    """All pairs for one declared metric. upkeep: the client does more than answer `record`."""
+    """Yield all scenarios of one declared metric. upkeep: the client does more than answer
+    `record`."""
     if why_not(metric, upkeep=upkeep):
         return
     if metric.location is not None:
@@ -111,7 +113,7 @@ def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
 
 
 def values_of(metric: Metric) -> tuple[Value, ...]:
-    """Values to record: all of a list, strings, or numbers."""
+    """Values to record for a metric: all of its list, or strings, or numbers."""
     if metric.kind == "number":
         return numbers_of(metric)
     if metric.kind == "discover":
@@ -206,7 +208,7 @@ def _shared_bit(metric: Metric, pool: tuple[Value, ...], cohort: int) -> tuple[V
 
 
 def fillers(metric: Metric, pool: tuple[Value, ...], kept: int) -> list[Value] | None:
-    """Values that leave `kept` places of the cap; None where the cap cannot be reached."""
+    """Values that fill the cap but for `kept` places; None where the cap cannot be reached."""
     if metric.fallback is None:
         return None
     if metric.num_values is not None and not metric.params.scheme.own_bits:
@@ -235,7 +237,7 @@ def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> 
 
 
 def free(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Values that are neither the fallback nor no data."""
+    """Values that are neither the fallback nor the one for no data."""
     return tuple(value for value in pool if value not in (metric.fallback, metric.no_data))
 
 

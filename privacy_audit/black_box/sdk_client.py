@@ -41,7 +41,7 @@ _Row = TypeVar("_Row")
 
 
 class SdkClient:
-    """Devices of `client_sdk`, in this process."""
+    """The audited client that runs `client_sdk` in this process."""
 
     def __init__(self, file: MetricsFile, level: PrivacyLevel | None = None) -> None:
         """file: the declared metrics.  level: the person's choice."""
@@ -56,7 +56,7 @@ class SdkClient:
         self._numbers = {m.name for m in file.declared if m.rules.collected}
 
     def encode(self, metric: str, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
-        """See `AuditedClient`. All devices' first reports, then all second ones, and so on."""
+        """Encode values: all devices' first reports, then all second ones, and so on."""
         metrics = self._file.metrics
         dates = {day: date_of(day) for day in {day for life in lives for day, _ in life.steps}}
         found: list[list[SeenReport]] = [[] for _ in lives]
@@ -108,7 +108,8 @@ class SdkClient:
     def record_linked(
         self, association: Association, lives: list[LinkedLife]
     ) -> list[list[Linked]]:
-        """Devices that record both metrics of an association; opened anew for each of the two.
+        """Run devices that record both metrics of an association; each is opened anew for each
+        of the two.
 
         Returns the linked reports of each device, in order, as read from batches of version 2.
         """

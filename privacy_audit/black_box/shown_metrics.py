@@ -1,4 +1,4 @@
-"""Metrics with less noise, so that one report shows what a device answered.
+"""Replace the noise of metrics, so that a single report shows what a device answered.
 
 The client is the same; only thresholds differ, and with them `params_id`. Without the second round
 a report is the permanent response itself; with next to no first round it is the answer.
@@ -29,7 +29,7 @@ def _last_round_silent(metric: Metric) -> Metric:
 
 
 def nearly_clear(metric: Metric) -> Metric:
-    """Reports are answers, but for a coin of 2**-16 a bit, without which a file is refused."""
+    """The metric with next to no noise: 2**-16 a bit, without which a file is refused."""
     last = _last_round_silent(metric)
     if not last.params.mechanism.has_permanent_round:
         return last

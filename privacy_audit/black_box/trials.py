@@ -1,4 +1,4 @@
-"""Many trials of one scenario: worlds by a fair coin, fresh secrets, in worker processes.
+"""Run many trials of one scenario: worlds by a fair coin, fresh secrets, in worker processes.
 
 A worker returns what the attacks look at and sums for the tests of the noise, never reports.
 """
@@ -102,7 +102,7 @@ def _lives(
 
 
 def chunks(scenario: Scenario, trials: int) -> list[int]:
-    """Sizes of chunks that hold about `REPORTS_A_CHUNK` reports each."""
+    """Sizes of chunks of trials that hold about `REPORTS_A_CHUNK` reports each."""
     wide = max(1, scenario.num_bits // 128)
     size = max(50, REPORTS_A_CHUNK // max(len(scenario.worlds[0]), 1) // wide)
     whole, rest = divmod(trials, size)
@@ -110,7 +110,7 @@ def chunks(scenario: Scenario, trials: int) -> list[int]:
 
 
 def joined(parts: list[Trials]) -> Trials:
-    """All trials of one scenario."""
+    """Join the trials of all chunks of one scenario."""
     sums = [part.noise for part in parts if part.noise is not None]
     total = None
     for one in sums:

@@ -1,4 +1,5 @@
-"""After a no nothing is left, and after a new yes a device is another one.
+"""Check a withdrawal of consent: nothing is left after it, and after a new consent a device is
+another one.
 
 Whole clients, whose reports are permanent responses (no second round), record the same values
 before a withdrawal of consent and after it was given again.

@@ -32,7 +32,8 @@ class Sitting:
 
 @dataclass(frozen=True)
 class WitnessTask:
-    """Devices of one controlled process. seeds: of all randomness.  lives: of each device.
+    """The devices to run in one controlled process. seeds: of all randomness. lives: of each
+    device.
 
     metrics: compiled.  root: of the state directories.  delivery: choices of the app.
     """

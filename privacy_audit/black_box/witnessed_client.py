@@ -159,7 +159,7 @@ class Said(Handler):
         self._lines += self.format(record).splitlines()
 
     def take(self, names: dict[str, str]) -> list[str]:
-        """All lines since the last call, sorted. names: exchanged for words."""
+        """All lines since the last call, sorted; `names` are replaced by words."""
         self._flush()
         self._file.seek(0)
         lines = self._lines + self._file.read().decode(errors="replace").splitlines()

@@ -1,4 +1,5 @@
-"""Devices that hold a pair each: linked reports, bit by bit, or counts of a pair metric."""
+"""Draw devices that hold a pair of values: linked reports bit by bit, or counts of a pair
+metric."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def hashed_side(
 def drawn_reports(
     shares: Floats, count: int, first: Side, second: Side, rng: np.random.Generator
 ) -> LinkedReports:
-    """One report of each of `count` devices."""
+    """Draw one linked report of each of `count` devices."""
     cells = rng.choice(shares.size, size=count, p=shares.ravel())
     values = np.divmod(cells, shares.shape[1])
     cohorts = rng.integers(len(first.designs), size=count)
@@ -59,7 +60,8 @@ def drawn_reports(
 
 
 def coupled_table(rows: int, columns: int, coupled: float) -> Floats:
-    """Zipf margins; a part of the mass is where both values have the same quantile. (M1, M2)."""
+    """Make a joint table with Zipf margins, of which a part of the mass couples equal quantiles,
+    (M1, M2)."""
     margins = [1 / np.arange(1, count + 1) for count in (rows, columns)]
     first, second = (margin / margin.sum() for margin in margins)
     tops = np.cumsum(first)[:, None], np.cumsum(second)[None, :]
@@ -73,7 +75,8 @@ def coupled_table(rows: int, columns: int, coupled: float) -> Floats:
 def pair_metric(
     rows: int, columns: int, epsilon_one: float, beyond: float = 3.0, *, hashed: bool = False
 ) -> Metric:
-    """A pair metric of two lists, mechanism l-osue: a bit for each pair, or one hash into 128."""
+    """Make a pair metric of two lists, mechanism l-osue: a bit for each pair, or one hash into
+    128."""
     values = tuple(f"a{i}" for i in range(rows)), tuple(f"b{i}" for i in range(columns))
     pair = Pair(("first", "second"), values)
     mechanism = TwoRoundMechanism.optimised(epsilon_one + beyond, epsilon_one)

@@ -37,7 +37,7 @@ class PublishedTable(NamedTuple):
 
 
 class PublishedEm:
-    """Reports of two metrics, as likelihoods of the values of each."""
+    """The published EM, from reports of two metrics as likelihoods of the values of each."""
 
     def __init__(self, reports: LinkedReports, first: Side, second: Side) -> None:
         """Keep both likelihoods, (N, M1) and (N, M2)."""

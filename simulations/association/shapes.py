@@ -1,4 +1,5 @@
-"""Tables of the study of associations: their sizes, noise, true shares, and who is compared."""
+"""The settings of the study of associations: sizes of tables, noise, true shares, compared
+methods."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Shape(NamedTuple):
         return hashed_side("a", self.rows, self.bits, self.cohorts, 1, f, p), second
 
     def epsilon(self, f: float, p: float) -> float:
-        """epsilon_one of both reports together."""
+        """Epsilon of both reports together: the sum of both metrics' epsilon_one."""
         second = _one_hot(self.columns, f, p)
         if not self.bits:
             return _one_hot(self.rows, f, p).epsilon_one + second.epsilon_one
@@ -47,7 +48,8 @@ class Shape(NamedTuple):
         return first.epsilon_one + second.epsilon_one
 
     def truth(self, coupled: float) -> Floats:
-        """Zipf's margins; a part of the mass goes with the value of the same quantile. (M1, M2)."""
+        """The true table: Zipf margins, of which a part of the mass couples equal quantiles,
+        (M1, M2)."""
         return coupled_table(self.rows, self.columns, coupled)
 
     def pairs(self, epsilon: float) -> Metric:

@@ -1,4 +1,4 @@
-"""Pairs, moments and EM on the same populations: error, coverage, level, power and time.
+"""Compare pairs, moments and EM on the same populations: error, coverage, level, power and time.
 
 The rival is google/rappor's estimator, made again and compiled (`published_em`).
 """
@@ -100,7 +100,8 @@ def association_study(
     coupled: float = COUPLED,
     shape: Shape = LIMITED,
 ) -> Iterator[StudyRow]:
-    """Rows of every setting.  coupled: part of the mass of the same quantile."""
+    """Run the study and return the rows of every setting. coupled: part of the mass that couples
+    equal quantiles."""
     for name, f, p in NOISES:
         setting = _Setting(shape, name, shape.epsilon(f, p), reports, shape.sides(f, p))
         (own,) = rng.spawn(1)  # the other draws stay those that they were

@@ -1,4 +1,4 @@
-"""Pictures of `longitudinal` and `poisoning`."""
+"""Draw the pictures of `longitudinal` and `poisoning`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ HIGHEST = 9.0  # nats on the axis: what nothing bounds goes on above
 
 
 def draw_longitudinal(rows: list[longitudinal.Row], path: Path) -> None:
-    """Left: epsilon declared and reached; middle: advantage; right: what is believed."""
+    """Draw three panels: epsilon declared and reached, the attacker's advantage, the attacker's
+    belief."""
     figure = new_figure(
         "What all reports of one device disclose, over the periods",
         "An adversary who holds every report and the parameters decides which of two values the "

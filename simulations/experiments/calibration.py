@@ -44,7 +44,7 @@ HEAVIEST = 5  # listed values whose intervals are also counted by themselves
 
 @dataclass(frozen=True)
 class CalibrationRun:
-    """One kind of run: size, configuration and distribution by name, and the run's seed."""
+    """The setting of one run: size, configuration and distribution by name, and the run's seed."""
 
     size: str
     configuration: str
@@ -134,7 +134,8 @@ def noisy_counts(
     noise: BitNoise,
     num_bits: int,
 ) -> Floats:
-    """Bit counts (m, k) of holders (m, n) of values at positions (n, m, h), one report each."""
+    """Draw bit counts (m, k) of holders (m, n) of values at positions (n, m, h), one report
+    each."""
     set_bits = np.vstack(
         [
             scatter_sums(positions[:, [j]], row.astype(float), num_bits)
@@ -209,7 +210,7 @@ def fit(sample: Sample, method: Method, weights: Floats | None = None) -> Estima
 
 
 def told_support(sample: Sample) -> float:
-    """Recall with Bonferroni of least squares on the listed values that are held.
+    """Recall with Bonferroni of least squares on exactly the listed values that are held.
 
     NaN where they are more than half of the rows, or cannot be told apart.
     """
@@ -270,7 +271,7 @@ def _score(
 
 
 def cells(sizes: Mapping[str, int], seed: int) -> Iterator[CalibrationRun]:
-    """Every run: for each size, `sizes[size]` runs of each configuration and distribution.
+    """List every run: for each size, `sizes[size]` runs of each configuration and distribution.
 
     Seeds are drawn apart for each run from `seed`.
     """

@@ -1,4 +1,5 @@
-"""Priors that an analyst may declare before the counts, right and wrong: weights of a list."""
+"""Priors that an analyst may declare before the counts, right and wrong ones, as weights of a
+list."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class PriorName(StrEnum):
 def weights_of(
     prior: PriorName, true_shares: Floats, rng: np.random.Generator
 ) -> NDArray[np.float64] | None:
-    """Weights of the listed candidates, of mean 1, (M,).
+    """The weights of the listed candidates under a prior, of mean 1, (M,).
 
     `likely`: strings that somebody holds weigh ten times as much as the others.  `shares`: in
     proportion to their shares, known to a factor of about 1.6, and a floor.  `wrong`: those of

@@ -42,7 +42,7 @@ NOTHING = MeanOfRuns(float("nan"), float("nan"))
 
 @dataclass(frozen=True)
 class Row:
-    """Means over the runs of one size and configuration, by rule where a rule decides.
+    """The summary of all runs of one size and configuration, by rule where a rule decides.
 
     coverage_detected, coverage_right (of the values found that somebody holds),
     recall_at_reference: pooled over the runs.  coverage_by_list: mean over the runs of the part of
@@ -74,7 +74,7 @@ class Row:
 
 
 def summarise(scores: Sequence[RunScore]) -> list[Row]:
-    """One row for each size and configuration, in the order of the tables."""
+    """Summarise runs into one row for each size and configuration, in the order of the tables."""
     rows = []
     for size, parts in SIZES.items():
         for configuration in parts.configurations:

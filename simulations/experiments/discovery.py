@@ -35,7 +35,8 @@ NUM_STRINGS = 10_000
 
 @dataclass(frozen=True)
 class Run:
-    """One population: how many strings were found, of the first 10, 20, 50; what was wrong.
+    """The result for one population: how many strings were found, of the first 10, 20, 50; what
+    was wrong.
 
     false: accepted strings that nobody holds.  covered: of each accepted true string, whether its
     interval holds its share; ours alone.  seconds: of the processor, without the draws.
@@ -50,7 +51,7 @@ class Run:
 
 @dataclass
 class Row:
-    """All runs of one method at one setting."""
+    """The summary of all runs of one method at one setting."""
 
     method: str
     epsilon: float

@@ -41,7 +41,8 @@ FEW = 2_000  # reports
 
 @dataclass(frozen=True)
 class NullPopulation:
-    """Strings that devices hold, their shares, cohorts without reports, and the most reports."""
+    """A population without frequent strings: its strings, their shares, cohorts without reports,
+    and the most reports."""
 
     kind: str
     strings: tuple[str, ...]
@@ -59,7 +60,7 @@ class NullPopulation:
 
 @dataclass(frozen=True)
 class NullRow:
-    """Populations of one kind at one setting.
+    """The summary of populations of one kind at one setting.
 
     named: of `populations`, those in which a wrong string was named; low, high: Clopper and
     Pearson's 95 % interval of its chance.  tested: mean of strings at which a search ended.

@@ -41,7 +41,8 @@ def blocks_of(string: str) -> list[str]:
 
 
 def block_number(block: str) -> int:
-    """0 to 40^3 - 1, below 2^16; characters that are not of the alphabet are `_`."""
+    """The number of a block of characters, 0 to 40^3 - 1, below 2^16; characters outside the
+    alphabet are `_`."""
     number = 0
     for character in block:
         number = number * len(ALPHABET) + (

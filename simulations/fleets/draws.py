@@ -190,7 +190,8 @@ def _set_bits(held: Counts, positions: NDArray[np.integer], num_bits: int) -> Co
 
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
-    """sum r^2 / sum r over devices, of their reports r in the first periods of classes `sizes`."""
+    """The repetition rho = sum r^2 / sum r over devices, of their reports r in the first
+    periods."""
     came, left = np.indices(sizes.shape[:2])
     reports = reports_each * np.clip(np.minimum(left, periods) - came, 0, None)
     number = sizes.sum(axis=2)

@@ -1,4 +1,5 @@
-"""One lifetime budget, spent in different ways over many days by a resampled crowd."""
+"""An experiment: one lifetime budget, spent in different ways over many days by a resampled
+crowd."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _BELIEF = Belief("neighbours", USUAL_STRENGTH)
 
 @dataclass(frozen=True)
 class Errors:
-    """Total variation distances, means over the judged days, of one crowd.
+    """Total variation distances of one crowd, means over the compared days.
 
     cells: of the map to that day's true density, of the cells among those who are in one.
     all: the same with `other` as a cell more.
@@ -95,7 +96,7 @@ class LocatedPeople:
         return np.bincount(values[:, day], minlength=len(self.places.finest)) / len(values)
 
     def errors(self, shares: Floats, sent: Integers, day: int) -> Errors:
-        """Judge a map of a day. sent: the values that devices encoded, (n, T)."""
+        """Compare a map of a day with the truth. sent: the values that devices encoded, (n, T)."""
         truth, told = self.shares(self.values, day), self.shares(sent, day)
         return Errors(
             cells=total_variation(over_cells(shares), over_cells(truth)),

@@ -38,7 +38,7 @@ _ELSEWHERE = 0.5  # of the periods with data: not at the usual place
 
 @dataclass(frozen=True)
 class Coverage:
-    """Parts of the cells whose interval holds their true share, in [0, 1], over `maps` maps.
+    """How often intervals hold the truth: parts of the cells, in [0, 1], over `maps` maps.
 
     Of cells alone: `other` and what else is no place is left out.  all, found (told from zero;
     `num_found` of them), heaviest: the five, and the ten, of the largest true shares.  NAME_error:

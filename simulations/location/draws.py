@@ -66,7 +66,8 @@ def capped(values: Integers, cap: int, other: int) -> Integers:
 def draw_memo(
     values: Integers, names: Sequence[str], params: RapporParams, rng: np.random.Generator
 ) -> PeriodCounts:
-    """Every device reports in every period. values: (n, T), indices into `names`."""
+    """Draw the counts of mode `memo`: every device reports in every period. values: (n, T),
+    indices into `names`."""
     num_devices, num_periods = values.shape
     m, k = params.num_cohorts, params.num_bits
     positions = value_positions(names, params)[:, :, 0].astype(np.int64)

@@ -1,4 +1,5 @@
-"""Devices of people who move: raw fixes through the SDK, one device a person, to aggregates.
+"""Simulate devices of people who move: raw fixes through the SDK, one device a person, to
+aggregates.
 
 The whole device runs, but for files, threads and the network: fixes, dwell, periods, ledger,
 both rounds. Randomness is the system's, as on a device, unless given.
@@ -108,7 +109,7 @@ def looks(fixes: Iterable[Fix], until: datetime) -> Iterator[tuple[datetime, Fix
 
 
 class LocationDevice:
-    """One person's device for one metrics file."""
+    """The device of one person, with one metrics file."""
 
     def __init__(self, metrics: MetricsFile, randomness: Randomness = system_randomness) -> None:
         """Draw its secret."""

@@ -45,7 +45,7 @@ _FIRST_DAY = date(2026, 1, 31)
 
 @dataclass(frozen=True)
 class Setting:
-    """side: cells of a side.  epsilon: for life, of one slot."""
+    """A setting of the experiment. side: cells of a side. epsilon: for life, of one slot."""
 
     world: World
     mode: Mode
@@ -82,7 +82,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Found:
-    """Total variation over cells, means of the months.
+    """The errors of the maps of one simulated year: total variation over cells, means of the
+    months.
 
     off: of the maps from the shares of those seen.  held: of what devices would answer without
     noise.  even: of an even map.  other: share of the answers.  flat: months whose map is nearer to

@@ -44,7 +44,8 @@ _EXTENT = 1.7
 
 @dataclass(frozen=True)
 class Setting:
-    """One world. side: cells of a side.  budget: epsilon of a report.  cohorts: of 32 bits."""
+    """A simulated world. side: cells of a side. budget: epsilon of a report. cohorts: of 32
+    bits."""
 
     world: World
     side: int
@@ -158,7 +159,7 @@ def large_maps(
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """One row a world that was drawn."""
+    """For each drawn world, the errors of its last map by every way to make it."""
     rows = []
     for setting, draw in product(settings, range(draws)):
         found = one_world(setting, rng)

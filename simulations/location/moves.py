@@ -1,4 +1,5 @@
-"""Worlds in which people move together: are changes of a map found, of the right sign and size?
+"""An experiment: worlds in which people move together, and whether maps show it with right sign
+and size.
 
 A city of square cells is asked in six weeks; every week a fifth of the people are elsewhere, at
 random. From the fourth week on a part of all may be in one district, or in one cell for that week
@@ -169,7 +170,8 @@ def _judged(
 
 
 def rivals(setting: Setting, true: Floats, rng: np.random.Generator) -> dict[str, float]:
-    """Distances of published protocols, one position a cell, from the shares (n + 1,) of a week.
+    """Distances of published protocols, which send one position a cell, from the shares (n + 1,)
+    of a week.
 
     With the same budget for life, each for two values (what the others cost above two is not
     charged), or split over the weeks; then the projection on the simplex.
@@ -221,7 +223,8 @@ def summary(setting: Setting, series: Sequence[Found]) -> dict[str, Any]:
 def settings_of(
     modes: Sequence[str], sides: Sequence[int], devices: Sequence[int], moved: Sequence[float]
 ) -> list[Setting]:
-    """Every world: a district of each size, a festival and a drift of the least, and nothing."""
+    """All worlds of the experiment: a moving district of each size, a festival, a drift, and no
+    change."""
     worlds: list[tuple[World, float]] = [("district", one) for one in moved]
     worlds += [("festival", min(moved)), ("drift", max(moved)), ("none", 0.0)]
     return [

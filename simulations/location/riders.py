@@ -1,4 +1,5 @@
-"""Real riders: every start and end of a trip through the SDK, one device each, a report a month."""
+"""An experiment with real riders: each trip's start and end goes through the SDK, one device a
+rider, a report a month."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ _FIRST_DAY = date(2024, 1, 31)
 
 @dataclass(frozen=True)
 class SeriesResult:
-    """Total variation distances over the cells, of the windows of one series in one way.
+    """The errors of one way to map a series: total variation distances over the cells, by
+    window.
 
     alone, whole, pooled: means over the windows of the map of the window by itself, of the map of
     all, of the pooled ones; worst: of each, (alone, whole, pooled).  over_alone, over_whole: the

@@ -1,4 +1,4 @@
-"""Trips of riders, and crowds resampled from the days on which riders were active."""
+"""Read trips of riders, and resample crowds from the days on which riders were active."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Metrics of numbers against a known truth: populations, draws, rivals, tables."""
+"""Experiments with metrics of numbers: populations with a known truth, draws, rivals, tables."""

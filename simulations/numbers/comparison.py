@@ -1,4 +1,5 @@
-"""Distance of the fitted distribution to the true one, of our designs and of rivals, in one run."""
+"""Compare our designs and published ones by the distance of the fitted distribution to the true
+one."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class ComparisonSetting:
-    """One design at one budget and number of devices.
+    """The result of one design at one budget and number of devices.
 
     w1: geometric mean over the populations of the first Wasserstein distance, range = 1, and its
     Monte-Carlo standard error.  worst: of the populations' means.  max_error: of the distribution

@@ -20,7 +20,8 @@ Draw = Callable[[np.random.Generator, int], Floats]
 
 @dataclass(frozen=True)
 class Population:
-    """name.  scale, first, last, bins: of the edges.  draw: numbers of some devices."""
+    """A population of numbers. scale, first, last, bins: of the edges. draw: numbers of some
+    devices."""
 
     name: str
     scale: str

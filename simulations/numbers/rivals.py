@@ -59,7 +59,7 @@ def _square_wave(
 def square_wave_once(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """One fresh report for life, our fit."""
+    """Estimate the distribution by Square Wave with one fresh report for life, and our fit."""
     told, chances = _square_wave(cells, budget, devices, rng)
     return fitted_cells(SymbolLikelihood(told[None], chances[None], 1.0, 0.0, 1.0), prior)
 
@@ -67,14 +67,16 @@ def square_wave_once(
 def square_wave_capped(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """A memoised report of each of three values, our fit."""
+    """Estimate the distribution by Square Wave with a memoised report of each of three values,
+    and our fit."""
     return square_wave_once(cells, prior, budget / CAP, devices, rng)
 
 
 def square_wave_ems(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """One fresh report for life, and the paper's own estimator: EM with smoothing."""
+    """Estimate the distribution by Square Wave with one fresh report for life, and the paper's
+    EM with smoothing."""
     del prior
     told, chances = _square_wave(cells, budget, devices, rng)
     shares = np.full(len(cells), 1 / len(cells))
@@ -112,7 +114,7 @@ def _one_hot(
 def rappor_capped(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Basic RAPPOR by L-OSUE, three memoised values."""
+    """Estimate the distribution by basic RAPPOR (L-OSUE) with three memoised values."""
     each = budget / CAP
     return _one_hot(cells, prior, TwoRoundMechanism.optimised(each, SECOND * each), devices, rng)
 
@@ -120,14 +122,14 @@ def rappor_capped(
 def oue_once(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """One fresh report of a bit a cell for life."""
+    """Estimate the distribution by OUE: one fresh report for life, a bit for each cell."""
     return _one_hot(cells, prior, TwoRoundMechanism.one_shot(budget), devices, rng)
 
 
 def loloha(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Two hashed symbols, 64 cohorts."""
+    """Estimate the distribution by LOLOHA with two hashed symbols and 64 cohorts."""
     rounds = TwoRoundMechanism.symbols(2, budget / 2, SECOND * budget / 2)
     hashed = rng.integers(0, 2, (LOLOHA_COHORTS, len(cells)))
     own = np.stack([1 - hashed, hashed], axis=1).astype(float)
@@ -140,7 +142,8 @@ def loloha(
 def two_cuts(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Two edges a cohort, far apart: three ordered symbols, each charged."""
+    """Estimate the distribution from two edges a cohort, far apart: three ordered symbols, each
+    charged."""
     rounds = TwoRoundMechanism.symbols(3, budget / 3, SECOND * budget / 3)
     edges = len(cells) - 1
     sets = -(-edges // 2)
@@ -172,7 +175,7 @@ def haar_memoised(
 def haar_once(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """HaarHRR as in the paper, one fresh bit for life, our fit."""
+    """Estimate the distribution by HaarHRR as in the paper, one fresh bit for life, and our fit."""
     rounds = TwoRoundMechanism.one_symbol(2, budget)
     return _wavelet_fit(WaveletReports.draw(cells, rounds, devices, rng), prior)
 
@@ -188,7 +191,8 @@ def haar_inverse(
 
 
 def dbitflip(buckets: int) -> Design:
-    """A design: dBitFlipPM, with d of the cells asked of a device; d + 1 answers are charged.
+    """Make the design of dBitFlipPM, with d of the cells asked of a device; d + 1 answers are
+    charged.
 
     Two numbers differ in two of the bits asked, or in one where one is asked, which has it all.
     """

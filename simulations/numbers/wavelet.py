@@ -22,7 +22,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 
 @dataclass(frozen=True)
 class Level:
-    """One level of the tree.
+    """A level of the Haar tree.
 
     nodes: (cells,), in which of its nodes a cell lies.  signs: (cells,), 1 in the first half of the
     node, -1 in the second, 0 where the node is one cell.  share: of the devices.
@@ -34,7 +34,7 @@ class Level:
 
     @property
     def rows(self) -> Floats:
-        """Hadamard rows, one a cohort, at each node. (cohorts, nodes)."""
+        """The Hadamard rows, one a cohort, at each node, (cohorts, nodes)."""
         size = int(self.nodes.max()) + 1
         matrix: Floats = hadamard(1 << (size - 1).bit_length()).astype(np.float64)
         return matrix[:, :size]
@@ -81,7 +81,7 @@ class WaveletReports:
     def draw(
         cls, shares: Floats, rounds: TwoRoundMechanism, devices: int, rng: np.random.Generator
     ) -> WaveletReports:
-        """One report a device. shares: (cells,), of the population.  rounds: of two symbols."""
+        """Draw one report a device. shares: (cells,), of the population. rounds: of two symbols."""
         levels = tree_levels(len(shares))
         plus = np.concatenate(
             [(1 + level.rows[:, level.nodes] * level.signs) / 2 for level in levels]

@@ -1,4 +1,4 @@
-"""Aggregates drawn exactly from their distribution, without a fleet.
+"""Draw aggregates exactly from their distribution, without simulating devices.
 
 For one report a device the counts are binomial given how many devices hold a bit: a million
 reports cost as much as ten. The device's code is not run; the end-to-end tests do that.

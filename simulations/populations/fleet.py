@@ -45,7 +45,7 @@ def encode_fleet(
     day: date,
     randomness: Randomness = system_randomness,
 ) -> Iterator[Report]:
-    """One report for each reading. Readings of a client must follow one another.
+    """Encode one report for each reading. Readings of a client must follow one another.
 
     Each client has a secret of its own, so that its permanent responses repeat.
     """

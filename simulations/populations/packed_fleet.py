@@ -1,4 +1,4 @@
-"""Every report of a large fleet, drawn one by one as packed bits: 64 coins an operation.
+"""Simulate every report of a large fleet as packed bits: 64 coins an operation.
 
 `draws` takes the counts of a fleet straight from their binomial law. Here each device has its
 permanent response and each report its own noise, as in the SDK, and the counts are sums of
@@ -44,7 +44,7 @@ class PackedRound:
 
     @classmethod
     def of(cls, high: int, low: int) -> PackedRound:
-        """high, low: P(1) of a set and of a clear bit, integers over 2**16."""
+        """Make a round. high, low: P(1) of a set and of a clear bit, integers over 2**16."""
         first = next((i for i in range(PROBABILITY_BITS) if (high | low) >> i & 1),
                      PROBABILITY_BITS)  # fmt: skip
         masks = [[_ALL if p >> i & 1 else _NONE for i in range(first, PROBABILITY_BITS)]
@@ -72,11 +72,11 @@ class PackedFleet:
 
     @property
     def words(self) -> int:
-        """64-bit words of a report."""
+        """Number of 64-bit words of a report."""
         return (self.params.num_bits + 63) // 64
 
     def encode(self, values: Words, holders: Counts, first: int) -> Words:
-        """Reports of devices that follow one another, (devices * reports_each, words).
+        """Encode reports of consecutive devices, (devices * reports_each, words).
 
         Args:
             values: Bloom bits of each value in this cohort, (n, words).
@@ -156,7 +156,8 @@ def draw_packed_fleet(
 
 
 def packed_values(values: list[str], numbers: Counts, cohort: int, params: RapporParams) -> Words:
-    """Bloom bits of values in a cohort, (n, words). numbers: places in the list of values."""
+    """Bloom bits of values in a cohort, packed, (n, words). numbers: places in the list of
+    values."""
     words = (params.num_bits + 63) // 64
     rows = np.zeros((len(values), words), dtype=np.uint64)
     for row, value, number in zip(rows, values, numbers, strict=True):

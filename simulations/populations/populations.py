@@ -27,19 +27,19 @@ _WORD = re.compile(r"[a-z]{2,}")
 
 
 class PopulationError(RapporError, ValueError):
-    """A file or a setting from which no population can be made."""
+    """No population can be made from a file or a setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One row of the truth: a client holds a value once. Private on a real device."""
+    """A row of the truth: a client holds a value once. Private on a real device."""
 
     client: str
     value: str
 
 
 def topic_words() -> Counter[str]:
-    """Words of a real text on every machine, with their counts: Python's own help topics."""
+    """Words of a text that every machine has (Python's own help topics), with their counts."""
     topics: dict[str, str] = import_module("pydoc_data.topics").topics
     words: Counter[str] = Counter()
     for text in topics.values():

@@ -1,4 +1,4 @@
-"""Aggregates of coded prefixes, drawn exactly from their distribution, without a fleet."""
+"""Draw aggregates of coded prefixes exactly from their distribution, without simulating devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rappor_core.params import RapporParams
 
 @dataclass(frozen=True)
 class StringPopulation:
-    """Strings that devices hold, and the bucket of each in each cohort, (N, m)."""
+    """The strings that devices hold, and the bucket of each in each cohort, (N, m)."""
 
     metric: Metric
     strings: tuple[str, ...]
@@ -41,7 +41,7 @@ class StringPopulation:
     def draw(
         self, shares: Floats, num_reports: int, rng: np.random.Generator
     ) -> tuple[Aggregate, Indices]:
-        """One report of each device: who is in which cohort, who holds what, the noise.
+        """Draw one report of each device: its cohort, its string, the noise.
 
         Returns the aggregate and the true number of holders of each string, (N,).
         """

@@ -1,4 +1,4 @@
-"""Aggregates of devices that send many reports, drawn exactly, without a fleet.
+"""Draw aggregates of devices that send many reports, exactly, without simulating devices.
 
 A device draws its permanent bits once for each distinct set of Bloom bits, and repeats them. Given
 how many reports of a cohort carry a permanent 1, the instantaneous bits are two binomials.
@@ -49,7 +49,7 @@ class Holders:
 
     @property
     def repetition(self) -> float:
-        """rho = sum r^2 / sum r over the pairs: what repeats do to the permanent noise."""
+        """The repetition rho = sum r^2 / sum r over the pairs of device and value."""
         return float((self.reports**2).sum() / self.reports.sum())
 
     def shares(self, num_values: int) -> NDArray[np.float64]:
