@@ -92,7 +92,8 @@ def folder_of(metric: str, params_id: str) -> str:
 
 
 def metric_folder(metric: str) -> str:
-    """The partition of a metric."""
+    """The folder name of a metric in the archive, `metric=NAME`, with special characters
+    escaped."""
     return f"metric={quote(metric, safe='')}"
 
 

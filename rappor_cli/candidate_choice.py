@@ -22,7 +22,8 @@ def candidate_choice(
     map_file: Path | None,
     cache: Path | None,
 ) -> CandidateChoice:
-    """The one list that was given. Wrong usage (exit 2) for several."""
+    """Make the choice of candidates from the options, of which one list at most may be given;
+    several are wrong usage (exit 2)."""
     given = [name for name in (path, numbers, dates, map_file) if name]
     if len(given) > 1:
         raise typer.BadParameter("give one of --candidates, --numbers, --dates and --map")

@@ -48,7 +48,8 @@ class Periods:
         return any(first <= period <= last for first, last in self._runs)
 
     def add(self, period: int) -> None:
-        """Add a period. Past 256 runs the narrowest gap is closed: rather silent than twice."""
+        """Add a period to the set. Past 256 runs the narrowest gap between runs is filled in, so
+        that a period may be refused but never counted twice."""
         self.add_run(period, period)
 
     def add_run(self, first: int, last: int) -> None:

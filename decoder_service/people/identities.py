@@ -60,7 +60,8 @@ def see_identity(connection: Connection, row: IdentityRow, role: str, at: float)
 
 
 def keep_out(connection: Connection, person_id: str, at: float | None) -> bool:
-    """Keep a person out from a time on, and end their sessions; None lets them in again.
+    """Bar a person from signing in from a time on, and end their sessions; None lets them in
+    again.
 
     Returns False where there is no such person, or nothing changes.
     """
