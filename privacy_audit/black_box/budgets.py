@@ -34,8 +34,8 @@ from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 
 BOX: Final = "budgets"
-FILES = 5  # budgets that are tried
-DEVICES = 5  # of each
+FILES = 12  # budgets that are tried: a fault shows under some of them alone, in most devices
+DEVICES = 3  # of each
 PERIODS = 16
 VALUES = 12  # of each metric, among which a device draws
 SHARES = (0.1, 0.95)  # of what all metrics may cost, between which budgets are drawn
