@@ -35,7 +35,7 @@ Run = tuple[Shared, list[tuple[int, bytes]]]  # and (cohort, bits) of each repor
 def decode_groups(
     body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS
 ) -> GroupedBatch:
-    """Decode a batch as `report_wire.decode_batch` does, but faster. Raises WireFormatError."""
+    """As `report_wire.decode_batch`, and quicker. Raises WireFormatError."""
     compact = read_compact(body) if content_type == JSON_CONTENT_TYPE else None
     if compact is None:
         return decode_batch(body, content_type, max_reports=max_reports)

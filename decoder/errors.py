@@ -19,7 +19,7 @@ from rappor_core.errors import RapporError
 
 
 class JobCancelledError(RapporError):
-    """The job was cancelled by the person who started it."""
+    """Whoever started a job asked for its end."""
 
 
 class RemoteError(RapporError):
@@ -42,7 +42,7 @@ class CandidatesError(DecodeError):
 
 
 class CountsError(DecodeError):
-    """Files of counts, maps or parameters cannot be read or do not fit together."""
+    """Files of counts, maps or parameters that cannot be read or do not fit together."""
 
 
 class CacheError(DecodeError):
@@ -50,7 +50,7 @@ class CacheError(DecodeError):
 
 
 class ConvergenceError(DecodeError):
-    """An iteration did not converge; a failed fit raises this and never returns zeros."""
+    """An iteration did not reach its tolerance; a failed fit raises, it never returns zeros."""
 
 
 class ImproperError(ConvergenceError):
@@ -58,8 +58,8 @@ class ImproperError(ConvergenceError):
 
 
 class OutputError(DecodeError):
-    """A file or folder of results cannot be made or written."""
+    """A file or folder of results that cannot be made or written."""
 
 
 class PlanError(DecodeError):
-    """A plan's numbers contradict each other, or cannot be reached."""
+    """A plan that contradicts itself, or asks for more than its numbers can give."""

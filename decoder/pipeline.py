@@ -43,7 +43,7 @@ def decode(
     progress: Progress = silent,
     warm_starts: WarmStarts | None = None,
 ) -> Decoding:
-    """Estimate the share of each candidate among the reports, and decide which are really there.
+    """Estimate the share of each candidate among the reports, and say which are really there.
 
     progress: told of each stage as it moves.  warm_starts: one for many windows of the same
     candidates: each fit starts from that of a similar window before it, if there is one, which is
@@ -143,7 +143,7 @@ def observe(
     repeats: float,
     cohorts: Flags | None = None,
 ) -> Observed:
-    """Debias the counts of all cohorts that have reports, or of those in `cohorts` (m,).
+    """Debias the cohorts that have reports, or those of them in `cohorts` (m,).
 
     Raises DecodeError if none has.
     """

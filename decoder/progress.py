@@ -1,4 +1,4 @@
-"""Callbacks of a long job: progress, notes for the analyst, cancellation."""
+"""How a long job tells of its progress, says what an analyst should know, and is cancelled."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Cancelled: TypeAlias = Callable[[], bool]  # whether the job should stop
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Ignore progress."""
+    """Tell nobody."""
 
 
 def quiet(text: str) -> None:
-    """Ignore notes."""
+    """Tell nobody."""
 
 
 def never() -> bool:
-    """Never cancel."""
+    """Run to the end."""
     return False
 
 
@@ -40,7 +40,7 @@ def check_cancelled(cancelled: Cancelled, before: str) -> None:
 
 
 def watched(progress: Progress, cancelled: Cancelled) -> Progress:
-    """Wrap a progress function so that it also stops a cancelled job within a long stage.
+    """A progress function that also stops a job whose stages are long.
 
     Args:
         progress: told as before.

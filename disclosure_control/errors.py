@@ -1,4 +1,4 @@
-"""Errors about tables, budgets and releases, in the product's one tree (`rappor_core.errors`).
+"""Errors of publication, in the product's one tree (`rappor_core.errors`).
 
 RapporError
 `-- PublicationError         the data cannot be published, or judged, as was asked
@@ -23,19 +23,19 @@ class DomainError(PublicationError):
 
 
 class TableError(PublicationError):
-    """A table does not have the form or the values that were declared for it."""
+    """A table that does not fit what was declared of it."""
 
 
 class BudgetError(PublicationError):
-    """A privacy budget does not suffice for a charge."""
+    """A privacy budget that does not suffice for what was asked."""
 
 
 class PolicyError(PublicationError):
-    """A release policy cannot be used, or forbids what is asked."""
+    """A release policy that cannot be used, or something that it does not allow."""
 
 
 class EngineError(PublicationError):
-    """A program in another Python environment is missing, or failed."""
+    """A program in another environment that is not there, or failed."""
 
 
 class ReleaseError(PublicationError):
@@ -43,4 +43,4 @@ class ReleaseError(PublicationError):
 
 
 class VerificationError(PublicationError):
-    """A release does not match its manifest, or its signature is wrong."""
+    """A release that is not what its manifest, or its signature, says."""

@@ -1,4 +1,4 @@
-"""Findings of `rappor metrics check` about a metric that finds strings. Not needed on a device."""
+"""What a reviewer should know of a metric that finds strings. Not needed on a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OF_TWO_BYTES = "\u00e9\u0645".encode()  # a Latin and an Arabic letter
 
 
 def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:  # noqa: ARG001
-    """Yield (level, message): the cost of text outside ASCII in a code that has no words for it."""
+    """Levels and messages: what text outside ASCII costs, in a code that has no words for it."""
     groups = metric.details
     code, most = groups.code, groups.code_bits
     if max(code.symbols) >= _ASCII:

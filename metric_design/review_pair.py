@@ -1,4 +1,4 @@
-"""Findings of `rappor metrics check` about a pair metric. Not needed on a device."""
+"""What a reviewer should know of a pair metric. Not needed on a device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ USELESS = 0.25  # half-width of the interval of a margin, above which the table 
 
 
 def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:
-    """Yield (level, message) about a pair metric. population: devices that report in a period,
-    where it is known."""
+    """Levels and messages. population: devices that report in a period, where it is known."""
     pair, cap = metric.details, metric.max_memoized_values
     first, second = pair.of
     reserved = len({metric.fallback, metric.no_data} - {None})

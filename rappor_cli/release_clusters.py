@@ -49,14 +49,14 @@ LEARNT = "learnt"
 
 
 class Engine(StrEnum):
-    """Names of the programs that can co-cluster (`--engine`)."""
+    """Who co-clusters."""
 
     OURS = "ours"
     KHIOPS = "khiops"
 
 
 class Publish(StrEnum):
-    """Names of the ways to publish clusters (`--publish`)."""
+    """What is made of the clusters."""
 
     NOTHING = "nothing"
     SYNTH = "synth"

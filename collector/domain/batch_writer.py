@@ -37,7 +37,7 @@ _REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A decompressed body and its media type."""
+    """A body as inflated, and its media type."""
 
     body: bytes
     kind: str
@@ -45,7 +45,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A batch to store. digest: 16 bytes over the decompressed body. num_bytes: in memory.
+    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory.
 
     content: for who passes it on.  received: what the clock allowed then; None for now.
     """
@@ -73,8 +73,7 @@ def read_submission(
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The collector's answer to a batch. duplicate: the batch was counted before, and this is
-    its old result.
+    """What is answered. duplicate: the batch was counted before; this is its old result.
 
     accepted: how many of the results are None.  implausible: see Verdict.
     """
@@ -91,11 +90,11 @@ Beside = Callable[[Connection, Sequence[Outcome]], None]
 
 
 def nothing_beside(_connection: Connection, _outcomes: Sequence[Outcome]) -> None:
-    """Do nothing: the default for what is written in the transaction beside the batches."""
+    """What goes into the transaction of batches that came by HTTP, beside themselves."""
 
 
 class ReportWriter:
-    """Counts all batches that it is given in one transaction. For one thread."""
+    """Counts batches, one transaction for all that it is given. For one thread."""
 
     def __init__(
         self,
@@ -117,8 +116,7 @@ class ReportWriter:
     def write(
         self, submissions: Sequence[Submission], beside: Beside = nothing_beside
     ) -> list[Outcome]:
-        """Count the batches in one transaction, and return their answers in order after the
-        commit.
+        """Count the batches and return what to answer, in order, once it is on the disk.
 
         beside: called at the end of the transaction; what it raises undoes all of it.
 
@@ -185,7 +183,7 @@ def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> Bat
 
 
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
-    """The receipt of a batch that was not counted before."""
+    """What is answered to a batch that was not counted before."""
     return Receipt(
         batch_id=batch.batch_id,
         duplicate=False,

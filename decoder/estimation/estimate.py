@@ -41,7 +41,7 @@ _FEW = 20  # values below which a prior cannot be learnt from their own estimate
 
 @dataclass(frozen=True)
 class Observed:
-    """The debiased data of a decoding, without empty cohorts.
+    """What was seen, without the empty cohorts.
 
     bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
     """
@@ -52,7 +52,7 @@ class Observed:
 
     @property
     def centred(self) -> Floats:
-        """The bit shares less their mean under random strings, y - a, (m, k)."""
+        """y - a, (m, k)."""
         return self.bit_shares - self.noise.random.mean
 
     @property
@@ -62,7 +62,7 @@ class Observed:
         return int(cohorts * (num_bits - self.noise.symbols))
 
     def repeated(self, repetition: float) -> Observed:
-        """A copy with another repetition rho >= 1 of the reports."""
+        """The same, with another repetition rho >= 1 of the reports."""
         return replace(self, noise=replace(self.noise, repetition=repetition))
 
     def noise_of(self, shares: Floats) -> Floats:
@@ -72,7 +72,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimator's results for M candidates; every array is (M,) but `fitted` (m, k).
+    """What an estimator says of M candidates; every array is (M,) but `fitted` (m, k).
 
     shares: unbiased.  shrunken: posterior means.  low, high: not selected, not clipped to [0, 1].
     prior: None where none was learnt.  fitted: bit shares that the fit explains.
@@ -112,14 +112,12 @@ class Estimate:
 
     @property
     def p_values(self) -> Floats:
-        """P-values of the hypothesis that nobody holds a candidate, (M,); all 1 where the fit
-        did not converge."""
+        """Of the test that nobody holds a candidate, (M,); all 1 where the fit did not converge."""
         return self._upper_tail(self.deviates)
 
     @property
     def null_p_values(self) -> Floats:
-        """P-values that are uniform for wrong strings, unlike `p_values`: `cavity` shrinks
-        scores.
+        """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores.
 
         Empty in few cohorts: there those of weak candidates, which no fit without them gave, are
         too seldom near 1, and strings that share a heavy bit have theirs in common.
@@ -142,8 +140,7 @@ def by_cavity(
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Estimate shares by the cavity method: leave-one-out scores over an empirical-Bayes fit
-    (`cavity`).
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
 
     full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
     """
@@ -171,7 +168,7 @@ def by_lasso(
     progress: Progress = silent,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Estimate shares by the LASSO and a least squares refit, with tests that hold their level."""
+    """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
     random = observed.noise.random
     question = FitProblem(observed.centred, observed.positions, random, observed.noise_of)
     chosen = select(question, alpha, progress)
@@ -190,8 +187,7 @@ def by_lasso(
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
-    """Estimate shares where each value has a bit of its own (`direct`); positions[:, j, 0] is
-    that bit."""
+    """Each value has a bit of its own (`direct`); positions[:, j, 0] says which."""
     bits = observed.positions[:, :, 0].T
     own = np.take_along_axis(observed.bit_shares, bits, axis=1)
     noise = observed.noise
@@ -205,7 +201,7 @@ def by_bit(observed: Observed, level: float) -> Estimate:
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
-    """Estimate a boolean metric: the first value is the bit, the second its complement."""
+    """One bit, two values: the first is the bit, the second its complement."""
     noise, bit = observed.noise, observed.bit_shares
     true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
     false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)

@@ -1,4 +1,4 @@
-"""Debias counts of noisy bits into unbiased shares of set bits.
+"""From counts of noisy bits to unbiased shares of set bits.
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4.
 """
@@ -13,8 +13,7 @@ from decoder.typing import Floats
 
 
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
-    """Debias counts: t_ij / N_j = (c_ij / N_j - p*) / (q* - p*), the unbiased shares of set
-    bits, (m, k).
+    """t_ij / N_j = (c_ij / N_j - p*) / (q* - p*): unbiased shares of set bits, (m, k).
 
     bit_counts: (m, k).  reports_per_cohort: (m,), all above 0. Values may leave [0, 1]: they are
     unbiased, not clipped. Raises DecodeError for shapes that do not fit or an empty cohort.
@@ -33,7 +32,7 @@ def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> F
 
 
 def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
-    """Debias a frequency of reported bits: (c / N - p*) / (q* - p*)."""
+    """(c / N - p*) / (q* - p*): share of set bits from the frequency of reported ones."""
     return np.asarray((frequencies - noise.p_star) / noise.gap)
 
 

@@ -34,7 +34,7 @@ from rappor_core.aggregate import Aggregate
 
 @dataclass(frozen=True)
 class StepResults:
-    """The results of the steps of `decode`, for distinguishable candidates, (G,)."""
+    """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
 
     observed: Observed
     estimate: Estimate
@@ -46,8 +46,7 @@ class StepResults:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Groups of candidates that set the same bits in every cohort. group: the first such
-    candidate, (M,)."""
+    """Candidates that set the same bits in every cohort. group: the first such candidate, (M,)."""
 
     group: Indices
 
@@ -141,8 +140,7 @@ def _alike(
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
-    """The decoding with a note of the cohorts that were left out, and the sizes of their
-    residuals.
+    """A decoding that says which cohorts it was made without, and how unlike the others they are.
 
     scores: sizes of the residuals of those cohorts when they took part.
     """
@@ -156,8 +154,7 @@ def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
 
 
 def notes_of(answer: StepResults, options: DecodeOptions) -> NDArray[np.uint8]:
-    """Index into `NOTES` for each candidate, (G,): why its interval reaches 0 or does not hold
-    its estimate."""
+    """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
     shares, printed = answer.estimate.shares, answer.estimate.shrunken
     detected = answer.decision.detected
     reaches = detected & ~(answer.intervals.low > 0)
@@ -223,7 +220,7 @@ def _diagnostics(aggregate: Aggregate, answer: StepResults, noise: Floats) -> Di
 
 
 def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floats:
-    """The residual of each cohort that has reports as a normal deviate, (m,).
+    """Size of the residual of each cohort that has reports as a normal deviate, (m,).
 
     noise: covariance of the cohorts at the shares of the estimate, (m, k, k).
     """

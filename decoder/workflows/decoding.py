@@ -40,8 +40,7 @@ from rappor_core.aggregate import Aggregate
 
 @dataclass(frozen=True)
 class CandidateChoice:
-    """The analyst's choice of candidates: one of file, numbers, dates and map_file, or the
-    metric's own.
+    """The list to look for: one of file, numbers, dates and map_file, or else the metric's own.
 
     file: of values, with the column of a table.  numbers: first, last and perhaps a step.
     dates: first and last.  map_file: google/rappor's map.csv.  cache: a folder that keeps the bits
@@ -68,7 +67,7 @@ class CandidateChoice:
 
 @dataclass(frozen=True)
 class DecodeJob:
-    """A request to decode one window, or with `each` a series of windows.
+    """A decoding, or by `each` a series of them.
 
     output: the folder of its files.  of: rows and columns of a joint table, as declared if None.
     """
@@ -123,7 +122,7 @@ def run_series(
     note: Note = quiet,
     cancelled: Cancelled = never,
 ) -> Series:
-    """Decode a series of windows of length `each`, as `run_decode` does a single one."""
+    """As `run_decode`, for a series of windows of length `each`."""
     progress = watched(progress, cancelled)
     windows = read_windows(job, each, note, cancelled)
     candidates = _prepared(job, windows[0], progress, note, cancelled)
@@ -136,8 +135,7 @@ def run_series(
 
 
 def read_windows(job: DecodeJob, each: Each, note: Note, cancelled: Cancelled) -> list[Aggregate]:
-    """Read the windows of a job's source. Raises its errors, and JobCancelledError between two
-    windows."""
+    """The windows of a job's source. Raises what it does, and JobCancelledError between two."""
     windows = []
     for window in job.source.windows(each, note):
         windows.append(window)
@@ -161,7 +159,7 @@ def _prepared(
 def chosen_candidates(
     source: Aggregate, choice: CandidateChoice, progress: Progress = silent, note: Note = quiet
 ) -> Candidates:
-    """Load the chosen candidates, or the metric's own values.
+    """The list that was chosen, or the metric's own values; `note` is told the column taken.
 
     Raises CandidatesError, or CacheError for the cache's folder.
     """

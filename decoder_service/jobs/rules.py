@@ -1,4 +1,4 @@
-"""Rules for people's jobs: submit, look at, cancel."""
+"""Jobs as people see them: asked for, looked at, cancelled."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_SHOWN = 1000
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """Limits on what a job may use, and on how many jobs a person may have."""
+    """What a job may take, and what a person may have."""
 
     attempts: int
     of_person: PersonLimits
@@ -55,7 +55,7 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Operations on jobs. Each checks the person's role, and shows only what the person may see."""
+    """What people may do with jobs. Each call asks for the role, and sees what it may."""
 
     database: ServiceDatabase
     clock: Clock
@@ -92,7 +92,7 @@ class Jobs:
         priority: int = 0,
         served: Sequence[Known | None] | None = None,
     ) -> JobRow:
-        """Queue a job as `submit` does, within a transaction of the caller.
+        """As `submit`, in a transaction that does more. Raises as `submit`.
 
         served: what is known of the collector's window of each source, None where that is nothing.
         """
@@ -134,8 +134,7 @@ class Jobs:
     def all(
         self, person: Person, *, state: JobState | None = None, limit: int = 100, offset: int = 0
     ) -> list[JobRow]:
-        """A person's own jobs, newest first; for an admin all jobs. Raises RoleError,
-        RequestError."""
+        """One's own jobs, newest first; all of an admin. Raises RoleError, RequestError."""
         require(person, Act.ANALYSE)
         check_page(limit, offset)
         which: ColumnElement[bool] = true() if state is None else table.c.state == state
@@ -143,13 +142,13 @@ class Jobs:
             return rows.load_jobs(connection, visible_jobs(person) & which, limit, offset)
 
     def get(self, person: Person, job_id: str) -> JobRow:
-        """A job that the person may see. Raises RoleError, NotFoundError."""
+        """A job. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
         with self.database.read() as connection:
             return self._visible(connection, person, job_id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
-        """Cancel a job; one that has ended stays as it is. Raises as `get`."""
+        """Ask for the end of a job; one that is over stays as it is. Raises as `get`."""
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             self._visible(connection, person, job_id)
@@ -166,7 +165,7 @@ class Jobs:
         return found[0]
 
     def pinned(self, connection: Connection, person: Person, spec: JobSpec) -> Pinned:
-        """A specification with the versions of its lists fixed, and their digests.
+        """The specification with the numbers of its lists' versions, and their digests.
 
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
         for a list of another kind.

@@ -1,5 +1,4 @@
-"""The specification of a job, as it is sent, stored, and passed to the process that runs the
-job."""
+"""What a job is to do, as it comes in, is stored, and reaches the process that does it."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ _METRIC_KINDS = {JobKind.DENSITY: "location", JobKind.DISCOVER: "discover"}
 
 
 def job_kinds() -> tuple[str, ...]:
-    """The names of all kinds of jobs: those of the service, and the kinds of metric that have a
-    decoder."""
+    """All kinds of jobs: those of the service, and the kinds of metric that have a decoder."""
     return (*JobKind, *decoder_kind_names())
 
 
@@ -181,7 +179,7 @@ class Choices(StrictModel):
     ] = ()
 
     def options(self) -> DecodeOptions:
-        """The choices as DecodeOptions."""
+        """As the decoder takes them."""
         return DecodeOptions(**self.model_dump())
 
 
@@ -196,7 +194,7 @@ class MapChoices(StrictModel):
     split: SplitName = SplitName.WHOLE
 
     def options(self) -> DensityOptions:
-        """The choices as DensityOptions."""
+        """As the decoder takes them."""
         return DensityOptions(
             method=self.method, level=self.level, alpha=self.alpha, repeats=self.repeats
         )
@@ -211,7 +209,7 @@ class DiscoverChoices(StrictModel):
     repeats: Repeats | None = None
 
     def options(self) -> DiscoverOptions:
-        """The choices as DiscoverOptions."""
+        """As the decoder takes them."""
         return DiscoverOptions(**self.model_dump())
 
 
@@ -245,11 +243,11 @@ class JobSpec(StrictModel):
 
     @property
     def sources(self) -> tuple[CountSource, ...]:
-        """The sources of the job's counts, the earlier window of a comparison first."""
+        """Where its counts come from, the earlier window of a comparison first."""
         return (self.source,) if self.before is None else (self.before, self.source)
 
     def to_json(self) -> str:
-        """The canonical JSON of the specification: equal specifications have equal texts."""
+        """One text for one specification."""
         return canonical(self.model_dump(mode="json"))
 
 
@@ -283,7 +281,7 @@ def foreign_fields(kind: str) -> frozenset[str]:
 
 
 def canonical(value: object) -> str:
-    """The values as canonical JSON: keys sorted, no spaces."""
+    """JSON with sorted keys and without spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

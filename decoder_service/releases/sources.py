@@ -1,4 +1,4 @@
-"""The inputs of a release: a person's own results, and the releases that were approved before."""
+"""What a release is made of: results of one's own, and the releases that were approved before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCE_FILES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """The present state of a result that a release is made of.
+    """A result that a release is made of, as it is now.
 
     strata: what its reports were filtered by.  is_there: whether one may see it; otherwise it was
     deleted or given up.  superseded_by: a later decoder's result to the same question, if one may
@@ -42,7 +42,7 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The approved releases on which a release is built. earlier: files of those of its metrics.
+    """What a release is built on. earlier: files of the approved ones of its metrics.
 
     base: the last one of its name.  number, numbers: its place among those of its name, and of
     each of its metrics.
@@ -56,7 +56,7 @@ class Before:
 
 
 def offered_results(connection: Connection, person: Person, limit: int) -> list[ResultRow]:
-    """A person's own results of which a release can be made, newest first."""
+    """Results of one's own that a release can be made of, newest first."""
     which = own_results(person) & results.c.kind.in_(SOURCE_FILES)
     return load_results(connection, which, limit)
 
@@ -64,7 +64,7 @@ def offered_results(connection: Connection, person: Person, limit: int) -> list[
 def load_sources(
     connection: Connection, person: Person, asked: Sequence[ReleaseSource]
 ) -> tuple[list[SourceTables], list[str]]:
-    """Load the files of a person's own results, and the names of their metrics.
+    """The files of results that are one's own, and the metrics that they are of.
 
     Raises NotFoundError, RequestError, QuotaError.
     """
@@ -97,8 +97,7 @@ def load_sources(
 
 
 def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -> Before:
-    """The approved releases that share a metric with a release, of every name, since published
-    numbers stay known.
+    """What is approved now. Of every name: whatever was published stays known.
 
     A release is built on all that its earlier ones were built on, too.
     """
@@ -133,7 +132,7 @@ def files_of(connection: Connection, release_id: str) -> Files:
 def source_states(
     connection: Connection, person: Person, asked: Sequence[Mapping[str, Any]]
 ) -> list[SourceState]:
-    """The present state of each result that a proposal names."""
+    """The results of a release, as its proposal names them, and what became of them since."""
     seen, found = visible_results(person), []
     for one in asked:
         there = load_results(connection, seen & (results.c.id == one["result"]), 1)
@@ -144,7 +143,7 @@ def source_states(
 
 
 def is_stale(connection: Connection, row: ReleaseRow) -> bool:
-    """Whether a release was approved that this one was not built on."""
+    """Whether another one was approved that a release was not built on."""
     _, count = rows.last_approved(connection, row.name)
     own = rows.numbers_of(connection, row.id)
     now = rows.approved_numbers(connection, own)

@@ -13,8 +13,7 @@ from decoder_service.results.rules import counts_name
 
 
 def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
-    """The command line that makes a result's files again; "" where this person may not see the
-    specification."""
+    """Of a result; empty where the specification is not shown to this person."""
     if "spec" not in manifest:
         return ""
     spec = JobSpec.model_validate(manifest["spec"])
@@ -36,8 +35,7 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
 
 
 def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """File names of the aggregates in the shown command line, each with the digest of its
-    counts."""
+    """The aggregate files that the command names, each with the digest of its counts."""
     if "spec" not in manifest:
         return []
     spec = JobSpec.model_validate(manifest["spec"])

@@ -1,4 +1,4 @@
-"""The view of a decoding on its page: values found, table, fit in words."""
+"""A decoding as a page shows it: what was found, a table, the fit in words."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def decoding(
     candidates: bytes | None,
     query: TableQuery,
 ) -> dict[str, Any]:
-    """The variables of the template for a decoding.
+    """What the template is filled with.
 
     Args:
         found: results.json.
@@ -74,8 +74,7 @@ def decoding(
 
 
 def rows_html(rows: Sequence[dict[str, Any]], num_reports: int) -> Markup:
-    """The rows of the table as HTML. Not by the template: ten thousand of them take it five
-    times as long.
+    """Rows of the table. Not by the template: ten thousand of them take it five times as long.
 
     Values are text of strangers and are escaped; the other cells are numbers that are written here.
     """
@@ -92,7 +91,7 @@ def _row_html(row: dict[str, Any], num_reports: int) -> str:
 
 
 def picture(rows: Sequence[dict[str, Any]]) -> Forest | None:
-    """The picture of the intervals of a page's rows; None where there are none, or too many."""
+    """The intervals of the rows of a page; None where there are none, or too many."""
     if not 0 < len(rows) <= MOST_MARKS:
         return None
     return forest([_detected(row) for row in rows])

@@ -1,4 +1,4 @@
-"""The view of the differences between two windows, from a result."""
+"""Differences of two windows as a result holds them, each with an interval of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_MARKS = 200
 
 @dataclass(frozen=True)
 class DifferencePage:
-    """A page of differences and the picture's axis; positions in per cent of its width."""
+    """A page of differences and the picture's axis: places in per cent of its width."""
 
     table: TablePage
     ticks: tuple[Tick, ...]
@@ -22,7 +22,7 @@ class DifferencePage:
 
 
 def comparison(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str, Any]:
-    """The variables of the template for a comparison. rows: of compare.json."""
+    """What the template is filled with. rows: of compare.json."""
     ranked = sorted(rows, key=lambda row: (row["p_adjusted"], -abs(row["difference"])))
     table = page_of(ranked, "string", query)
     shown = table.rows if len(table.rows) <= MOST_MARKS else ()

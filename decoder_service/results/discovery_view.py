@@ -1,4 +1,4 @@
-"""The view of a discovery on its page, from discovered.json."""
+"""A discovery as its page shows it, from discovered.json."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from decoder.output.tables import TablePage, TableQuery, page_of
 
 @dataclass(frozen=True)
 class DiscoveredRow:
-    """A found string, made safe to show. id: stands for it in a form.
+    """A string that was found, fit to be shown. id: stands for it in a form.
 
     role: what else the row says of it, in brackets, or nothing.
     """
@@ -28,7 +28,7 @@ class DiscoveredRow:
 
 
 def discover(content: bytes, query: TableQuery) -> dict[str, Any]:
-    """The variables of the template for a discovery. content: discovered.json."""
+    """What the template of a discovery is filled with. content: discovered.json."""
     found = json.loads(content)
     rows = [row_of(FoundString, one) for one in found["found"]]
     shown = [{"string": shown_string(row), "row": row} for row in rows]

@@ -1,4 +1,4 @@
-"""Pages of results: the list, and a result with pictures, tables and provenance."""
+"""Stored results: the list, and a result with its pictures, tables and provenance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ router = new_router()
 def index(
     request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
 ) -> Response:
-    """The page of all results that a person may see, newest first."""
+    """Results that one may see, newest first."""
     if kind and kind not in job_kinds():
         raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(job_kinds())}")
     page = max(page, 1)
@@ -71,7 +71,7 @@ def index(
 
 @router.get("/results/{result_id}")
 def one(request: Request, person: Reader, result_id: str) -> Response:
-    """The page of a result."""
+    """A result."""
     results = service_of(request).results
     row = results.get(person, result_id)
     query = query_of(request.query_params)
@@ -104,7 +104,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
 
 @router.get("/results/{result_id}/map.json")
 def map_data(request: Request, person: Reader, result_id: str) -> Response:
-    """The data that the script of a map draws, as JSON."""
+    """What the script of a map draws."""
     text = service_of(request).results.file(person, result_id, MAP)
     return Response(text, media_type="application/json")
 
@@ -125,7 +125,7 @@ def release(request: Request, person: Reader, result_id: str, form: Form) -> Res
 
 @router.post("/results/{result_id}/keep")
 def keep(request: Request, person: Reader, result_id: str, form: Form) -> Response:
-    """Make a candidate list of the strings of a discovery that a person has read and ticked."""
+    """Make a list of those strings of a discovery that a person has read and ticked."""
     service = service_of(request)
     if not service.results.is_own(person, result_id):
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")

@@ -1,4 +1,4 @@
-"""Rules for stored results: who may see, release and delete them."""
+"""Stored results, for who may see them."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ MAIN_FILES: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Operations on results. Each checks the person's role, and shows only what the person may
-    see."""
+    """What people may do with results. Each call asks for the role, and sees what it may."""
 
     database: ServiceDatabase
     access: Access
@@ -67,7 +66,7 @@ class Results:
         limit: int = 100,
         offset: int = 0,
     ) -> list[ResultRow]:
-        """The results that a person may see, newest first. Raises RoleError, RequestError."""
+        """Results that one may see, newest first. Raises RoleError, RequestError."""
         require(person, Act.READ)
         check_page(limit, offset)
         which: ColumnElement[bool] = true()
@@ -79,13 +78,13 @@ class Results:
             return rows.load_results(connection, visible_results(person) & which, limit, offset)
 
     def get(self, person: Person, result_id: str) -> ResultRow:
-        """A result that the person may see. Raises RoleError, NotFoundError."""
+        """A result. Raises RoleError, NotFoundError."""
         require(person, Act.READ)
         with self.database.read() as connection:
             return self._one(connection, visible_results(person), result_id)
 
     def superseded_by(self, person: Person, result_id: str) -> ResultRow | None:
-        """A later decoder version's result to the same question, if the person may see it."""
+        """The result of a later version to the same question, if one may see it."""
         require(person, Act.READ)
         with self.database.read() as connection:
             which = visible_results(person) & (table.c.supersedes == result_id)
@@ -93,13 +92,13 @@ class Results:
         return found[0] if found else None
 
     def is_own(self, person: Person, result_id: str) -> bool:
-        """Whether a job of this person had the result, so that they may release and check it."""
+        """Whether a job of this person had it: who may release it and check it again."""
         with self.database.read() as connection:
             which = own_results(person) & (table.c.id == result_id)
             return bool(rows.load_results(connection, which, 1))
 
     def files(self, person: Person, result_id: str) -> list[FileRow]:
-        """The files of a result, by name; the list of all candidates only for its holders.
+        """Its files, by name; the whole list of candidates only where it is one's own result.
 
         Raises as `get`.
         """
@@ -125,7 +124,7 @@ class Results:
         return content
 
     def counts(self, person: Person, result_id: str, sha: str) -> bytes:
-        """The aggregate file of a digest that an own result was made of; the read is audited.
+        """The aggregate file of a digest that a result of one's own was made of; it is audited.
 
         Raises as `get`, and NotFoundError for another digest.
         """
@@ -169,7 +168,7 @@ class Results:
             return self._one(connection, true(), result_id)
 
     def give_up(self, person: Person, result_id: str) -> bool:
-        """Remove a result from its holder; it is deleted when nobody holds it.
+        """Take a result from its holder; it is deleted when nobody holds it.
 
         An admin who does not hold it takes it from everybody.
 
@@ -199,12 +198,12 @@ class Results:
 
 
 def may_take_back(person: Person, row: ResultRow) -> bool:
-    """Whether a person may take back a result's release: their own, or any as admin."""
+    """Whether a release is not another person's."""
     return person.is_admin or row.released_by in (None, person.id)
 
 
 def is_list(name: str) -> bool:
-    """Whether a file holds the whole candidate list, which is sensitive."""
+    """Whether a file holds the whole list of candidates, which is sensitive."""
     return name.startswith("candidates.")
 
 
@@ -214,8 +213,7 @@ def counts_name(sha: str) -> str:
 
 
 def main_file(kind: str, form: str) -> str:
-    """Name of the main table of a kind of result in a format. Raises NotFoundError where there
-    is none."""
+    """The file of a kind of result in a format. Raises NotFoundError where there is none."""
     own = decoder_kind(kind)
     names = MAIN_FILES.get(kind, {"json": "results.json"})
     if own is not None:
@@ -227,12 +225,12 @@ def main_file(kind: str, form: str) -> str:
 
 
 def media_type(name: str) -> str:
-    """Media type of a file, by its ending."""
+    """Of a file, by its ending."""
     return MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
 
 
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
-    """The public properties of a result."""
+    """A result as it may be listed."""
     return {
         "id": row.id,
         "kind": row.kind,
@@ -250,7 +248,7 @@ def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
 
 
 def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:
-    """The provenance of a result; viewers do not see whose list was used."""
+    """What a result was made from; viewers do not see whose list that was."""
     manifest: dict[str, Any] = json.loads(row.manifest)
     if not person.may(Act.ANALYSE):
         manifest.pop("spec", None)

@@ -18,7 +18,7 @@ from rappor_core.aggregate import Aggregate
 
 @dataclass(frozen=True)
 class StoredCounts:
-    """Aggregates that were read already, as a source for workflows (`decoder.sources`).
+    """Aggregates that are there already: a source for every workflow (`decoder.sources`).
 
     each: windows are put together by day or week; None leaves them as they are.
     """
@@ -27,24 +27,24 @@ class StoredCounts:
     each: Each | None = None
 
     def read(self, metric: str = "", note: Note = quiet) -> Aggregate:
-        """The sum of the aggregates. Raises AggregateError if they do not fit."""
+        """Their sum. Raises AggregateError if they do not fit."""
         del metric, note
         return sum_of(self.aggregates)
 
     def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """Yield each aggregate as a window, oldest first."""
+        """Each a window, oldest first."""
         del each, note
         yield from windows_of_files(self.aggregates, self.each) if self.each else self.aggregates
 
 
 @dataclass(frozen=True)
 class PlaceCounts:
-    """Aggregates of a location metric that were read already, as a source for maps."""
+    """The same for maps."""
 
     aggregates: tuple[Aggregate, ...]
 
     def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """Yield all aggregates."""
+        """All of them."""
         del metric, note
         return iter(self.aggregates)
 

@@ -1,4 +1,4 @@
-"""Run a job: get the counts, call a workflow of the decoder, write the files and the summary.
+"""Doing a job: counts, then a workflow of the decoder, then files and what is said of them.
 
 Nothing in the files depends on the clock, the machine or the folder: decoded again by the same
 version they have the same bytes.
@@ -38,7 +38,7 @@ Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a job: the counts of each source, and notes about them."""
+    """What a job computes from: the counts of each source, and notes about them."""
 
     spec: JobSpec
     groups: Groups
@@ -51,18 +51,18 @@ class Inputs:
 
     @property
     def metric(self) -> str:
-        """The metric's declared name: of a location without slot and level."""
+        """Its declared name: of a location without slot and level."""
         name = self.all[0].metric
         return name.partition("/")[0] if self.spec.kind == JobKind.DENSITY else name
 
     @property
     def declared_kind(self) -> str:
-        """The kind of the metric as declared; "" where it is not known."""
+        """Of the metric, as it was declared; "" where that is not known."""
         return str(self.all[0].definition.get("kind", ""))
 
 
 def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | None:
-    """Run a job in its own process.
+    """Do a job.
 
     Args:
         task: what is wanted, and the files it reads.
@@ -111,7 +111,7 @@ def _digests(task: Task) -> dict[str, str | None]:
 
 
 def meaning(spec: JobSpec) -> dict[str, Any]:
-    """The parts of a specification that change a result, besides the bytes of counts and lists."""
+    """What of a specification changes a result, beside the bytes of counts and lists."""
     names = {"kind", "options", "map", "each"}
     if spec.kind == JobKind.DISCOVER:  # not of others, whose digests stay as they were
         names.add("find")

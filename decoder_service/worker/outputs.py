@@ -1,4 +1,4 @@
-"""Files that the service adds to those of the workflows, and summaries of results."""
+"""Files that the service adds to those of the workflows, and the summary of a result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SERIES = pa.schema([(name, _TYPES.get(name, pa.float64())) for name in SERIES_C
 
 
 def write_decoding(decoding: Decoding, folder: Path) -> dict[str, Any]:
-    """Write candidates.parquet, and return the summary of the decoding."""
+    """Add candidates.parquet; the summary."""
     with (folder / "candidates.csv").open("rb") as file:
         table = arrow_csv.read_csv(
             file,
@@ -141,8 +141,7 @@ def write_maps_json(maps: Maps, folder: Path, notes: Sequence[str] = ()) -> dict
 
 
 def discovery_summary(found: Discovery) -> dict[str, Any]:
-    """The summary of a discovery: the number of strings, and none of them, since devices chose
-    this text."""
+    """Of a discovery: how many strings, but none of them: devices chose this text."""
     return {
         "num_reports": found.num_reports,
         "num_found": len(found.found),

@@ -1,5 +1,4 @@
-"""Co-clustering by Khiops, which runs in a Python environment of its own, since it needs another
-scikit-learn.
+"""Khiops as another engine: in an environment of its own, since it needs another scikit-learn.
 
 `set_up` makes the environment, `co_cluster_by_khiops` runs `khiops_program.py` in it, as a process.
 Its groups are taken, and the dendrogram above them is ours. The `bin` of the environment must be on
@@ -35,7 +34,7 @@ _SAID = 300  # characters of what a process said
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
-    """The folder of the Khiops environment: RAPPOR_KHIOPS, or one among the user's data."""
+    """RAPPOR_KHIOPS, or a folder among the data of the user."""
     if environ.get("RAPPOR_KHIOPS"):
         return Path(environ["RAPPOR_KHIOPS"])
     data = environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
@@ -70,7 +69,7 @@ def set_up(folder: Path, package: str = PACKAGE) -> str:
 def co_cluster_by_khiops(
     recoded: Recoded, folder: Path, timeout: float | None = None
 ) -> CoClustering:
-    """Co-cluster a table by Khiops, and build the dendrogram above the groups that it finds.
+    """The groups that Khiops finds, with the dendrogram above them.
 
     Args:
         recoded: the pairs. Their numbers, not their labels, are written to a temporary folder.

@@ -1,5 +1,4 @@
-"""The program that runs in the Python environment of Khiops: it reads pairs and writes groups,
-and imports nothing of this project.
+"""What runs in the environment of Khiops: pairs in, groups out. It imports nothing of ours.
 
 Usage: python khiops_program.py FOLDER
 

@@ -1,4 +1,4 @@
-"""Check what devices derive from their secrets: the same for life, and independent of all else."""
+"""What devices derive from their secrets: permanent for life, and independent of all else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Asked = list[tuple[bytes, Value]]
 
 
 def derive(source: ClientSource, metric: str, asked: Asked) -> list[Derived]:
-    """Start a client and ask it for derivations of this metric alone. Raises AuditedClientError."""
+    """Ask a client that was started for this question alone. Raises AuditedClientError."""
     client = source.open()
     try:
         with client_errors():
@@ -62,8 +62,7 @@ def second_round(source: ClientSource, metric: str, day: int, asked: Asked) -> l
 
 
 def twins(parts: Sequence[Metric]) -> tuple[MetricsFile, str, MetricsFile]:
-    """The metric beside a copy of another name, that name, and the metric with other
-    probabilities.
+    """The metric beside one of another name, that name, and the metric with other chances.
 
     parts: the sub-metrics of one declared name. The name is the twin of the first.
     """
@@ -88,7 +87,7 @@ def _other(params: RapporParams) -> TwoRoundMechanism:
 
 
 def questions(metric: Metric, devices: int) -> tuple[Asked, Asked]:
-    """Questions for `derive`: fresh secrets with one value, and the same secrets with another."""
+    """Fresh secrets with one value, and the same secrets with another."""
     if metric.location is not None:
         cells = metric.location.grid.cells(metric.location.level)
         pair: tuple[Value, Value] = cells[0], cells[-1]
@@ -102,8 +101,7 @@ def questions(metric: Metric, devices: int) -> tuple[Asked, Asked]:
 def derivation_checks(
     metric: Metric, first: list[Derived], others: dict[str, list[Derived]]
 ) -> Iterator[Check]:
-    """Check cohorts and permanent responses. first: of each device. others: `again`, `value`,
-    `name`, `version`, for the same devices."""
+    """first: of each device.  others: `again`, `value`, `name`, `version`, for the same devices."""
     name, params = metric.name, metric.params
     changed = sum(a != b for a, b in zip(first, others["again"], strict=True))
     yield exact(
@@ -216,8 +214,7 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
 
 
 def second_round_check(metric: Metric, first: list[Derived], reports: list[bytes]) -> Check:
-    """Check P(S=1) for a permanent 1 and 0, given the permanent bits that the device says it
-    has."""
+    """P(S=1) for a permanent 1 and 0, given the permanent bits that the device says it has."""
     params = metric.params
     permanent = permanent_table([one.permanent_bits for one in first], params.num_bits)
     held = np.repeat(permanent, SERIES, axis=0)
@@ -260,7 +257,7 @@ def _cohorts(
 def sources(
     source: ClientSource, parts: Sequence[Metric]
 ) -> tuple[ClientSource, str, ClientSource]:
-    """Clients for the two metrics files of `twins`, and the name of the copy."""
+    """Clients of `twins`."""
     both, name, other = twins(parts)
     return (
         replace(source, metrics=compiled_text(both)),

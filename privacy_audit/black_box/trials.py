@@ -1,4 +1,4 @@
-"""Run many trials of one scenario: worlds by a fair coin, fresh secrets, in worker processes.
+"""Many trials of one scenario: worlds by a fair coin, fresh secrets, in worker processes.
 
 A worker returns what the attacks look at and sums for the tests of the noise, never reports.
 """
@@ -27,7 +27,7 @@ REPORTS_A_CHUNK = 20_000
 
 @dataclass(frozen=True)
 class ClientSource:
-    """The client to audit, in a form that can be sent to another process.
+    """Which client is audited; it can be sent to another process.
 
     metrics: the compiled metrics as text.  command: of a program; None: this project's SDK.
     """
@@ -36,11 +36,11 @@ class ClientSource:
     command: str | None = None
 
     def file(self) -> MetricsFile:
-        """Read the compiled metrics."""
+        """The metrics."""
         return read_compiled(self.metrics)
 
     def open(self) -> AuditedClient:
-        """Start the client. Raises AuditError."""
+        """Start it. Raises AuditError."""
         file = self.file()
         return SdkClient(file) if self.command is None else ProgramClient(file, self.command)
 
@@ -57,7 +57,7 @@ class Trials(NamedTuple):
 
 
 def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
-    """Run some trials of a scenario with fresh randomness. Raises AuditedClientError."""
+    """So many trials. Random throughout: no seed. Raises AuditedClientError."""
     client = source.open()
     try:
         with client_errors():
@@ -102,7 +102,7 @@ def _lives(
 
 
 def chunks(scenario: Scenario, trials: int) -> list[int]:
-    """Sizes of chunks of trials that hold about `REPORTS_A_CHUNK` reports each."""
+    """Sizes of chunks that hold about `REPORTS_A_CHUNK` reports each."""
     wide = max(1, scenario.num_bits // 128)
     size = max(50, REPORTS_A_CHUNK // max(len(scenario.worlds[0]), 1) // wide)
     whole, rest = divmod(trials, size)
@@ -110,7 +110,7 @@ def chunks(scenario: Scenario, trials: int) -> list[int]:
 
 
 def joined(parts: list[Trials]) -> Trials:
-    """Join the trials of all chunks of one scenario."""
+    """All trials of one scenario."""
     sums = [part.noise for part in parts if part.noise is not None]
     total = None
     for one in sums:

@@ -72,7 +72,7 @@ class Grid(Frozen):
 
     @cached_property
     def system(self) -> CellSystem:
-        """The cell system of the grid's kind."""
+        """How points become cells."""
         return _system(self)
 
     @property
@@ -118,7 +118,7 @@ class Grid(Frozen):
         return wrapped
 
     def value(self, cell: int | None, level: int) -> str:
-        """The value that is reported at `level` for a finest cell; `OTHER` for None. Private."""
+        """Write a finest cell as the value reported at `level`; `OTHER` for None. Private."""
         if cell is None:
             return OTHER
         return self.system.name(self.system.parent(cell, self.finest, level), level)
@@ -128,7 +128,7 @@ class Grid(Frozen):
         return self.value(self.locate(latitude, longitude), level)
 
     def cells(self, level: int) -> tuple[str, ...]:
-        """All values of a level but `OTHER`, sorted by code: the public domain of a metric.
+        """List every value of a level but `OTHER`, sorted by code: the public domain of a metric.
 
         Coarser levels hold the parents of the finest cells, so that a hierarchy is complete.
         Raises ParameterError above a million finest cells.
@@ -139,8 +139,7 @@ class Grid(Frozen):
         return tuple(self.system.name(cell, level) for cell in codes)
 
     def cells_in(self, box: Box, level: int) -> tuple[str, ...]:
-        """Cells that share a point with a box, sorted by code; some may be outside the grid's
-        own box."""
+        """List cells that share a point with a box, sorted by code; some may be outside ours."""
         return tuple(self.system.name(cell, level) for cell in sorted(self._codes(box, level)))
 
     def parent(self, name: str, level: int) -> str:
@@ -168,13 +167,13 @@ class Grid(Frozen):
         return 360 * round((self.box.west + self.box.width / 2 - longitude) / 360)
 
     def centre(self, name: str) -> Point:
-        """The mean of a cell's corners, as its centre on a map."""
+        """Find the mean of a cell's corners: its centre, for a map."""
         corners = self.outline(name)
         latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
         return latitude, longitude - 360 * round(longitude / 360)
 
     def num_cells(self, level: int) -> int:
-        """Number of cells of a level in the box; an estimate where they are too many to list."""
+        """How many cells a level has in the box; about as many, where they are too many to list."""
         about = self.system.count_in_box(self.box, level)
         return len(self.cells(level)) if about <= MAX_PAIRS else about
 
@@ -188,7 +187,7 @@ class Grid(Frozen):
         return self.system.in_box(box, level)
 
     def to_dict(self) -> dict[str, Any]:
-        """The grid as plain values; `from_dict` reads them."""
+        """Plain values; `from_dict` is the inverse."""
         box = self.box
         return {
             "kind": self.kind,
@@ -213,7 +212,7 @@ class Grid(Frozen):
 
 
 def join_pair(origin: str, destination: str) -> str:
-    """The value of a trip from one cell to another; `OTHER` if either end is."""
+    """Write the value of a trip from one cell to another; `OTHER` if either end is."""
     if OTHER in (origin, destination):
         return OTHER
     return f"{origin}{PAIR_SEPARATOR}{destination}"

@@ -1,4 +1,4 @@
-"""`MetricsFile`, all metrics of an app, and how it is read from a path, as TOML or compiled.
+"""`MetricsFile`: all metrics of an app; and reading it from a path, whatever form the file has.
 
 A device that reads a compiled file loads neither `tomllib` nor the modules that read tables.
 """
@@ -32,13 +32,11 @@ class MetricsFile(Frozen):
 
     @property
     def lifetime_epsilon(self) -> float:
-        """Sum of the lifetime epsilons of all declared metrics, nats, on the platform where it
-        is largest."""
+        """Nats: the sum of what all declared metrics may cost a device, where it is largest."""
         return max(self.lifetime_epsilon_on(platform) for platform in (APP, WEB))
 
     def lifetime_epsilon_on(self, platform: Platform) -> float:
-        """Sum of the lifetime epsilons of the metrics that may run on a platform, nats; for
-        `web`, over all lives."""
+        """Nats: the sum over the metrics that may run on a platform; of `web`, over all lives."""
         return sum(
             metric.lifetime_epsilon_on(platform)
             for metric in self.declared
@@ -59,7 +57,7 @@ class MetricsFile(Frozen):
         return f"metrics {names}; budget {'none' if self.budget is None else f'{self.budget:g}'}"
 
     def parts(self, name: str) -> tuple[Metric, ...]:
-        """The sub-metrics of a declared name, in order; the metric itself if it has no parts.
+        """The sub-metrics of a declared name, in order; the metric itself if it has none.
 
         Raises MetricsFileError for a name that is not declared.
         """
@@ -72,7 +70,7 @@ class MetricsFile(Frozen):
 
 
 def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
-    """Read a metrics file: compiled JSON if its name ends in `.json`, else TOML.
+    """Read a `metrics.toml`, or what `rappor metrics compile` wrote if its name ends in `.json`.
 
     Raises MetricsFileError that names the file, the metric, the key, the value.
     """
@@ -99,8 +97,7 @@ def _read(text: str, *, compiled: bool) -> MetricsFile:
 
 
 def read_budget(value: object) -> float | None:
-    """Check a declared budget and return it in nats; None where there is none. Raises
-    MetricsFileError."""
+    """Check a declared budget, in nats; None where there is none. Raises MetricsFileError."""
     if value is None:
         return None
     if not is_positive(value):
@@ -126,8 +123,7 @@ def check_budget(file: MetricsFile) -> None:
 
 
 def associations() -> Any:
-    """Load the module that reads associations. Raises MetricsFileError where it is not
-    installed."""
+    """What reads associations: loaded where there are some. Raises MetricsFileError without it."""
     try:
         from rappor_core.metrics import association
     except ImportError:
@@ -138,5 +134,5 @@ def associations() -> Any:
 
 
 def is_positive(value: object) -> bool:
-    """Whether a value is a finite number of nats above 0."""
+    """Whether a value is a number of nats that a device could spend."""
     return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]

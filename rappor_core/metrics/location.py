@@ -1,4 +1,4 @@
-"""`Location`: the declared settings of a metric of kind `location`. Public, frozen.
+"""`Location`: what a metric of kind `location` asks for. Public, frozen.
 
 A declared metric becomes one sub-metric for each slot and level, named `name/slot/level`: each has
 its own counters, and all share the declared name's ledger, cohort and permanent responses, so that
@@ -34,7 +34,7 @@ _SLOT = re.compile(
 
 
 class Slot(Frozen):
-    """A part of the local day: from `first` to `last` o'clock, over midnight if last <= first.
+    """Hours of the local day: from `first` to `last` o'clock, over midnight if last <= first.
 
     "night 22-6" is the first six hours and the last two of the same local date.
     """
@@ -67,7 +67,7 @@ class Slot(Frozen):
         return hours if self.days == "all" else f"{hours} {self.days}"
 
     def covers(self, hour: int, weekend: bool) -> bool:
-        """Whether an hour (0 to 23) of a weekday or weekend day belongs to the slot."""
+        """Whether an hour (0 to 23) of such a day belongs to it."""
         if self.days != "all" and weekend != (self.days == "weekends"):
             return False
         if self.first < self.last:
@@ -76,7 +76,7 @@ class Slot(Frozen):
 
 
 class Location(Frozen):
-    """The settings by which places become values of a metric.
+    """How places become values.
 
     grid: cells, with every level of the metric.  level: this sub-metric's, one of the grid's.
     slots: all that are declared, without overlap.  slot: this sub-metric's name among them.
@@ -163,13 +163,11 @@ class Location(Frozen):
 
     @property
     def domain(self) -> Mapping[str, int]:
-        """The values of a metric that does not declare `no_data`, with their bits, as of
-        `domain_with`."""
+        """As `domain_with`, of a metric that does not declare `no_data`."""
         return self.domain_with(None)
 
     def domain_with(self, no_data: str | None) -> Mapping[str, int]:
-        """Every value of a one-hot sub-metric with its bit: cells in order, then reserved
-        values.
+        """Every value of a one-hot sub-metric, with its bit: cells in order, then reserved values.
 
         no_data: of its metric.
         """
@@ -177,22 +175,21 @@ class Location(Frozen):
 
     @property
     def num_turns(self) -> int:
-        """Number of (period, slot) pairs of which a device answers exactly one; 1 where it
-        answers all."""
+        """How many (period, slot) a device answers one of; 1 where it answers all of them."""
         if self.mode == "memo":
             return 1
         return max(self.window, 1) * len(self.slots)
 
     @property
     def num_groups(self) -> int:
-        """Number of groups into which level and turn, which show in reports, divide a cohort.
+        """How many groups its level and its turn divide a cohort into; both show in reports.
 
         A turn that is drawn anew tells nothing of a device's next one.
         """
         return len(self.grid.levels) * (1 if self.turn == "fresh" else self.num_turns)
 
     def most_reports_in(self, periods: int) -> int:
-        """Largest number of reports of one slot that a device sends in some consecutive periods."""
+        """At most so many reports of one slot has a device in some periods in a row, 0 or more."""
         if self.mode == "memo" or not periods:
             return periods
         if self.mode == "once":
@@ -202,13 +199,11 @@ class Location(Frozen):
         return -(-periods // self.window)
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
-        """Name of the slot that contains an hour of a weekday or weekend day; None if there is
-        none."""
+        """Find the name of the slot that an hour of such a day belongs to, if any."""
         return next((slot.name for slot in self.slots if slot.covers(hour, weekend)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values, without keys that have the defaults of older files;
-        `from_dict` reads them."""
+        """Plain values, without what is as in files that know no turns; `from_dict` inverts it."""
         later: dict[str, Any] = {"turn": self.turn} if self.turn == "fresh" else {}
         if self.hold:
             later["hold"] = self.hold
@@ -225,8 +220,7 @@ class Location(Frozen):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """The settings that change a report's meaning: all but the slot's name, which the
-        sub-metric bears.
+        """What changes a report's meaning: all but the slot's name, which the sub-metric bears.
 
         The slots of a metric share their parameters, and so the permanent response of a cell.
         """
@@ -247,8 +241,7 @@ _REQUIRED = set(Location.field_names) - {"turn", "hold"}
 
 
 def reserved_values(no_data: str | None) -> tuple[str, ...]:
-    """The values of a location metric that are no places, in the order in which they follow the
-    cells.
+    """The values of a location that are no places, in the order in which they follow the cells.
 
     no_data: of its metric; without it `other` stands for no data, too.
     """

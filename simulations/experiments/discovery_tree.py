@@ -29,8 +29,7 @@ GROUPS = LEVELS + 1
 
 
 def treehist(strings: Sequence[str], draw: Draw) -> list[str]:
-    """Find frequent strings by TreeHist; a string whose code is longer than 64 bits is cut to
-    its first 64.
+    """The strings that are found; one whose code is longer than 64 bits by its first 64.
 
     Args:
         strings: that devices hold.

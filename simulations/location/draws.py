@@ -1,5 +1,4 @@
-"""Draw the counts of memoised location reports over time, exactly in law, without simulating
-devices.
+"""Counts of reports over time, drawn exactly as memoised devices make them, without a fleet.
 
 Given a device's values, its permanent bits are drawn once for each distinct value; given those, the
 sum of all instantaneous answers to a bit in a period is a sum of two binomials. So a period of a
@@ -27,13 +26,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PeriodCounts:
-    """A collector's counts over T periods. reports: (T, m). bits: (T, m, k)."""
+    """What a collector holds of T periods. reports: (T, m). bits: (T, m, k)."""
 
     reports: Integers
     bits: Integers
 
     def aggregate(self, metric: Metric, periods: slice, first: date, last: date) -> Aggregate:
-        """The aggregate of periods `first` to `last`, as a collector would serve it."""
+        """What a collector would serve of some of the periods, as one window."""
         return Aggregate(
             metric=metric.name,
             params=metric.params,
@@ -47,7 +46,7 @@ class PeriodCounts:
 
 
 def capped(values: Integers, cap: int, other: int) -> Integers:
-    """Replace values of a device beyond its first `cap` distinct ones by the index `other`.
+    """Replace what comes after `cap` distinct values of a device by `other`, which is one of them.
 
     values: (n, T), indices. Values are admitted in the order in which they come first.
     """
@@ -66,8 +65,7 @@ def capped(values: Integers, cap: int, other: int) -> Integers:
 def draw_memo(
     values: Integers, names: Sequence[str], params: RapporParams, rng: np.random.Generator
 ) -> PeriodCounts:
-    """Draw the counts of mode `memo`: every device reports in every period. values: (n, T),
-    indices into `names`."""
+    """Every device reports in every period. values: (n, T), indices into `names`."""
     num_devices, num_periods = values.shape
     m, k = params.num_cohorts, params.num_bits
     positions = value_positions(names, params)[:, :, 0].astype(np.int64)
@@ -158,8 +156,7 @@ def draw_window(
     window: int,
     rng: np.random.Generator,
 ) -> PeriodCounts:
-    """Draw the counts of mode `window`: each device reports in the periods of its own phase
-    modulo `window`."""
+    """Each device reports afresh in the periods of its own phase modulo `window`."""
     num_devices, num_periods = values.shape
     m, k = params.num_cohorts, params.num_bits
     positions = value_positions(names, params).astype(np.int64)

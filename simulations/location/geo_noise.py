@@ -1,5 +1,4 @@
-"""Geo-indistinguishability (planar Laplace noise), a weaker promise that gives better maps, for
-comparison.
+"""Geo-indistinguishability, for comparison only: a weaker promise, and better maps for it.
 
 Noise of the planar Laplace distribution hides a place among those nearby (epsilon a metre) and
 not among those far away; n points cost n times epsilon. No device of ours does this. Andres,
@@ -44,8 +43,7 @@ def planar_laplace(number: int, epsilon: float, rng: np.random.Generator) -> tup
 
 
 def centres_in_metres(places: Places) -> Floats:
-    """East and north of each cell's centre in metres on a plane through the box, without
-    `other`, (n, 2)."""
+    """East and north of each cell's centre, without `other`, on a plane through the box: (n, 2)."""
     degrees = np.array([places.grid.centre(cell) for cell in places.finest[:-1]])
     stretch = np.cos(np.radians(degrees[:, 0].mean()))
     return np.asarray(degrees[:, ::-1] * METRES_A_DEGREE * [stretch, 1.0])

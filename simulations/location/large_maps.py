@@ -44,8 +44,7 @@ _EXTENT = 1.7
 
 @dataclass(frozen=True)
 class Setting:
-    """A simulated world. side: cells of a side. budget: epsilon of a report. cohorts: of 32
-    bits."""
+    """One world. side: cells of a side.  budget: epsilon of a report.  cohorts: of 32 bits."""
 
     world: World
     side: int
@@ -54,14 +53,13 @@ class Setting:
     budget: float = 4.0
 
     def metric(self) -> Metric:
-        """The location metric of this setting."""
+        """What is declared."""
         return square_metric(self.side, _KEYS.format(budget=self.budget, cohorts=self.cohorts))
 
 
 @dataclass(frozen=True)
 class Found:
-    """Total variation of the last week's map by each way to make it; rejected: by its own
-    reports.
+    """Total variation over cells of the last week's map, by way; rejected: by its own reports.
 
     shown: of the map that is shown.  source: how it was made.  seconds: of processor time, for all
     weeks.
@@ -75,8 +73,7 @@ class Found:
 
     @property
     def over_best(self) -> float | None:
-        """How much worse the shown map is than the best one that the week's own reports do not
-        reject.
+        """What is shown, less the least of the ways that the week's own reports do not reject.
 
         None where they reject every way.
         """
@@ -85,7 +82,7 @@ class Found:
 
 
 def world_shares(setting: Setting, rng: np.random.Generator) -> Floats:
-    """Shares of the population in each cell, (side^2,), sum 1."""
+    """Where people live, (side^2,), sum 1."""
     side = setting.side
     if setting.world == "uniform":
         return np.full(side**2, 1 / side**2)
@@ -105,7 +102,7 @@ def world_shares(setting: Setting, rng: np.random.Generator) -> Floats:
 
 
 def draw_people(setting: Setting, rng: np.random.Generator) -> Integers:
-    """Draw each person's cell, or `other`, in each week: (devices, 4), indices."""
+    """Cells of the people, or `other`, in each week: (devices, 4), indices."""
     side, devices, shares = setting.side, setting.devices, world_shares(setting, rng)
     size = side**2
     values = np.repeat(rng.choice(size, devices, p=shares)[:, None], WEEKS, axis=1)
@@ -126,7 +123,7 @@ def draw_people(setting: Setting, rng: np.random.Generator) -> Integers:
 
 
 def one_world(setting: Setting, rng: np.random.Generator) -> Found:
-    """Draw one world, and map its last week in every way."""
+    """Draw and map one world, and its last week in every way."""
     metric = setting.metric()
     assert metric.location is not None  # noqa: S101 (`square_metric`)
     places, values = places_of([metric.location]), draw_people(setting, rng)
@@ -159,7 +156,7 @@ def large_maps(
     rng: np.random.Generator,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """For each drawn world, the errors of its last map by every way to make it."""
+    """One row a world that was drawn."""
     rows = []
     for setting, draw in product(settings, range(draws)):
         found = one_world(setting, rng)

@@ -1,4 +1,4 @@
-"""Draw aggregates of metrics of numbers from the probabilities of each report's symbol.
+"""Aggregates of metrics of numbers, drawn from what each report's symbol has as chances.
 
 One report a device: a cohort's symbols are multinomial with chances that follow from the true
 shares between its cuts, which is exact. For several periods devices are simulated one by one, with
@@ -53,8 +53,7 @@ def metric_of(population: Population, life: float, **changes: Any) -> Metric:
 def aggregate_of(
     metric: Metric, shares: Floats, devices: int, rng: np.random.Generator
 ) -> Aggregate:
-    """Draw one period's aggregate, a report a device. shares: (K,), true ones at or above the
-    cuts."""
+    """One period's counts, a report a device. shares: (K,), true ones at or above the cuts."""
     m = metric.params.num_cohorts
     reports = rng.multinomial(devices, np.full(m, 1 / m))
     rows = rng.multinomial(reports, symbol_chances(metric, shares))
@@ -74,7 +73,7 @@ def symbol_chances(metric: Metric, shares: Floats) -> Floats:
 
 
 def counts_of(metric: Metric, shares: Floats, devices: int, rng: np.random.Generator) -> CutCounts:
-    """Draw the reports of a metric of numbers, sorted by question as the decoder takes them."""
+    """The same, sorted by question, for the decoder."""
     return cut_counts(aggregate_of(metric, shares, devices, rng))
 
 
@@ -93,7 +92,7 @@ def jittered_shares(metric: Metric, numbers: Floats) -> Floats:
 
 @dataclass
 class Fleet:
-    """Simulated devices with cohorts and two permanent answers each, for many periods."""
+    """Devices with cohorts and two permanent answers each, for many periods."""
 
     metric: Metric
     cohorts: Indices
