@@ -1,4 +1,4 @@
-"""Findings of `rappor metrics check` about a location metric. Not needed on a device."""
+"""What a reviewer should know of a location metric alone. Not needed on a device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:  # noqa: ARG001
-    """Yield (level, message) about a location metric. population: devices that report in a
-    period, where it is known."""
+    """Levels and messages. population: devices that report in a period, where it is known."""
     yield from _of_sequence(metric)
     if metric.no_data is not None:
         yield "note", f"{_meaning(metric)}; {_cost(metric)}"

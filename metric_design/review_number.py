@@ -1,4 +1,4 @@
-"""Findings of `rappor metrics check` about a metric of numbers. Not needed on a device."""
+"""What a reviewer should know of a metric of numbers. Not needed on a device."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ WIDE_MEAN = 0.1  # of the range
 
 
 def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:
-    """Yield (level, message) about a metric of numbers. population: devices that report in a
-    period, where it is known."""
+    """Levels and messages. population: devices that report in a period, where it is known."""
     number, params = metric.details, metric.params
     replicates = params.num_cohorts // number.stride(params.num_bits)
     if number.mode == "memo" and replicates < 2:
@@ -54,7 +53,7 @@ def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]
 
 
 def mean_error(metric: Metric, reports: float, middle: float) -> float:
-    """Largest standard error of a mean, where all devices have data, as a fraction of the range.
+    """Standard error of a mean at most, where all devices have data, as a part of the range.
 
     A report adds to the sum over strata between nothing and the widths of its cohort's cuts: such
     a number has at most a quarter of the square of that as variance. Where no data is an answer
