@@ -144,11 +144,6 @@ def _instantaneous(
     return np.asarray(rng.binomial(ones, show) + rng.binomial(zeros, hide))
 
 
-def phases(num_devices: int, window: int, rng: np.random.Generator) -> Integers:
-    """Draw the phase modulo `window` of each device, (n,)."""
-    return rng.integers(window, size=(num_devices,))
-
-
 def draw_window(
     values: Integers,
     names: Sequence[str],
@@ -161,7 +156,7 @@ def draw_window(
     m, k = params.num_cohorts, params.num_bits
     positions = value_positions(names, params).astype(np.int64)
     cohorts: Integers = rng.integers(m, size=(num_devices,))
-    phase = phases(num_devices, window, rng)
+    phase: Integers = rng.integers(window, size=(num_devices,))
     reports = np.zeros((num_periods, m), dtype=np.int64)
     ones = np.zeros((num_periods, m, k + 1), dtype=np.int64)  # the last: hashes that repeat another
     for period in range(num_periods):
