@@ -116,12 +116,8 @@ def _expiry(source: ClientSource, file: MetricsFile, draw: Random) -> Check:
     lives = [
         WholeLife(os.urandom(32), tuple(_late_events(file, draw))) for _ in range(FILES * DEVICES)
     ]
-    client = ClientSource(compiled_text(file), source.command).open()
-    try:
-        with client_errors():
-            seen = client.live(lives)
-    finally:
-        client.close()
+    with ClientSource(compiled_text(file), source.command).started() as client:
+        seen = client.live(lives)
     last = {metric.name: day_of(metric.expires) for metric in file.metrics.values()}
     late = [one for some in seen for one in some if one.day > last[one.metric]]
     return exact(
@@ -171,12 +167,8 @@ def _run(
         with client_errors():
             seen = SdkClient(first, level).live(lives, versions)
     else:
-        client = ClientSource(compiled_text(first), source.command).open()
-        try:
-            with client_errors():
-                seen = client.live(lives)
-        finally:
-            client.close()
+        with ClientSource(compiled_text(first), source.command).started() as client:
+            seen = client.live(lives)
     return [_spent(shown, reports, budget) for reports in seen]
 
 
