@@ -138,7 +138,7 @@ def location_attacks(
     """Attack devices by cohort and permanent bits, and by what is known of their lives."""
     rng = np.random.default_rng(seed)
     declared = load_metrics(metrics).declared
-    places = [one for one in declared if one.location and one.location.mode != "once"]
+    places = [one for one in declared if one.location and one.location.rules.every(one.location)]
     rows: list[dict[str, Any]] = []
     for metric in places:
         people = crowd * metric.params.num_cohorts

@@ -23,6 +23,7 @@ from scipy.special import lambertw
 
 from decoder.density.cells import Places
 from decoder.density.field_posterior import softmax
+from rappor_core.grid.drawing import cell_centre
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +45,7 @@ def planar_laplace(number: int, epsilon: float, rng: np.random.Generator) -> tup
 
 def centres_in_metres(places: Places) -> Floats:
     """East and north of each cell's centre, without `other`, on a plane through the box: (n, 2)."""
-    degrees = np.array([places.grid.centre(cell) for cell in places.finest[:-1]])
+    degrees = np.array([cell_centre(places.grid, cell) for cell in places.finest[:-1]])
     stretch = np.cos(np.radians(degrees[:, 0].mean()))
     return np.asarray(degrees[:, ::-1] * METRES_A_DEGREE * [stretch, 1.0])
 
