@@ -24,7 +24,7 @@ from privacy_audit.lives import WORLDS
 from privacy_audit.trackability import PERIODS, attack_file, attacks_on
 from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
-from rappor_core.metrics.file import load_metrics
+from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import ways
 from simulations.location.budgets import (

@@ -30,8 +30,8 @@ from privacy_audit.errors import client_errors
 from rappor_core.calendar import MEAN_DAYS, day_of, last_day, period_number
 from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "budgets"
 FILES = 5  # budgets that are tried

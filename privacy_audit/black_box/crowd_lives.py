@@ -15,8 +15,8 @@ from privacy_audit.black_box.scenarios import free, values_of
 from privacy_audit.black_box.witness import Recorded, Sitting, Witnessed, WitnessTask
 from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
 from rappor_core.grid.drawing import cell_centre
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 DEVICES = 8  # of each condition
 MEAN_DELAY = 5.0 * SECONDS_A_DAY

@@ -10,7 +10,6 @@ from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
-from rappor_core.metrics.location_kind import LOCATION
 from rappor_core.metrics.location_modes import PlaceMode, mode_named
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.tables import (
@@ -113,8 +112,8 @@ def _list(name: str, table: Mapping[str, Any], key: str, default: Any = None) ->
 def _params(name: str, table: Mapping[str, Any], location: Location) -> RapporParams:
     """Bloom filter (one hash unless said), one bit a cell, or a symbol; and its noise."""
     encoding = table.get("encoding", "bloom")
-    if encoding not in LOCATION.encodings:
-        refuse(name, "encoding", encoding, f"is not one of {LOCATION.encodings}")
+    if encoding not in tuple(_SHAPES):
+        refuse(name, "encoding", encoding, f"is not one of {tuple(_SHAPES)}")
     shape = _shape(name, table, location, encoding)
     mechanism = _noise(name, table, location, shape)
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)

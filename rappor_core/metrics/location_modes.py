@@ -49,14 +49,14 @@ class PlaceMode:
         return periods
 
 
-class Memo(PlaceMode):
+class MemoMode(PlaceMode):
     """A permanent response for each cell; a report for every slot and period."""
 
     name = "memo"
     memoises = True
 
 
-class Window(PlaceMode):
+class WindowMode(PlaceMode):
     """One fresh report in every `window` periods."""
 
     name = "window"
@@ -81,7 +81,7 @@ class Window(PlaceMode):
         return -(-periods // location.window)
 
 
-class Once(PlaceMode):
+class OnceMode(PlaceMode):
     """One fresh report for life."""
 
     name = "once"
@@ -105,7 +105,7 @@ class Once(PlaceMode):
         return 1
 
 
-_MODES: dict[str, PlaceMode] = {mode.name: mode for mode in (Memo(), Window(), Once())}
+_MODES: dict[str, PlaceMode] = {mode.name: mode for mode in (MemoMode(), WindowMode(), OnceMode())}
 
 
 def mode_named(name: object) -> PlaceMode:

@@ -202,7 +202,7 @@ def test_what_is_not_a_point_is_refused_without_being_repeated(
         (lambda: Grid("quadkey", CITY, (4,), 2, 2), "rows"),
         (lambda: Grid("square", CITY, (4,)), "rows = 0"),
         (lambda: Grid("quadkey", CITY, (24,)).cells(24), "at most 1,000,000"),
-        (lambda: Grid("quadkey", CITY, (4,)).parent("032010", 9), "level 9"),
+        (lambda: parent_cell(Grid("quadkey", CITY, (4,)), "032010", 9), "level 9"),
     ],
 )
 def test_bad_grids_are_named(make, why: str) -> None:  # type: ignore[no-untyped-def]
