@@ -87,7 +87,7 @@ simulate: $(VENV)/.all
 	$(SIMULATE) location-large --world city --side 12 --devices 20000 --cohorts 16 --draws 1
 	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
-	@if [ -n "$(TRIPS)" ]; then $(SIMULATE) location --trips $(TRIPS) --people 5000 --days 10 --crowds 1 --riders 200 --windows 6; \
+	@if [ -n "$(TRIPS)" ]; then $(SIMULATE) location --trips $(TRIPS) --people 5000 --days 10 --crowds 1 --riders 200; \
 	else echo "location: not run: it needs trips (make simulate TRIPS=trips.csv)"; fi
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml

@@ -70,7 +70,7 @@ def decoder_calibration(
     """Recall, false discoveries, coverage and null scores in the reference settings.
 
     Means over the distributions with their standard errors. The settings and the columns are
-    explained in docs/evaluation.md.
+    explained in docs/evaluation/lists.md.
     """
     seed = randbits(32) if seed is None else seed
     sizes = {

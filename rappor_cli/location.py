@@ -35,10 +35,7 @@ from simulations.location.budgets import (
 )
 from simulations.location.coverage import GROUPS, has_map, map_coverage
 from simulations.location.riders import RealResult, real_riders
-from simulations.location.series import DELAYS, SeriesResult, series_of_riders
 from simulations.location.trips import read_trips
-
-SERIES = ("memo, L-OSUE, cap 2", "memo, LOLOHA, 2 symbols", "window")  # mapped as a series
 
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat the drawn parts exactly; otherwise fresh.")
@@ -61,9 +58,6 @@ def location(
     crowds: Annotated[
         int, typer.Option(min=1, help="Crowds of each size; medians are printed.")
     ] = 3,
-    windows: Annotated[
-        int, typer.Option(min=6, help="Months of the smoothed series of each crowd.")
-    ] = 26,
     seed: Seed = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the maps.")] = Path(
         "simulation-output"
@@ -88,13 +82,6 @@ def location(
                 advance(1)
             drawn += [median(same) for same in zip(*several, strict=True)]
     drawn = with_attacks(drawn, budget, level, rng)
-    choices = [way for way in ways(budget, 12) if way.name in SERIES]
-    with progress_bar("series", len(people) * len(choices)) as advance:
-        series = [
-            (size, one)
-            for size in people
-            for one in series_of_riders(everybody, choices, size, windows, level, rng, advance)
-        ]
     maps = [real[0].map]
     write_density_files(maps, output)
     write_picture(maps, output / "density.png")
@@ -103,7 +90,6 @@ def location(
         {
             "real": [_plain(r) for r in real],
             "crowds": list(map(asdict, drawn)),
-            "series": [{"people": size, **asdict(one)} for size, one in series],
         }
     )
     (output / "figures.json").write_text(figures, encoding="utf-8")
@@ -116,10 +102,6 @@ def location(
         same = [one for one in drawn if (one.people, one.days) == (size, number)]
         console.print(_crowd_table(same, size, number))
         console.print(_attack_table(same, number))
-    for size in people:
-        same_size = [one for s, one in series if s == size]
-        console.print(_series_table(same_size, size, windows))
-        console.print(_delay_table(same_size))
     console.print(f"{output}: figures.json, and the map as density.html, density.png and more")
 
 
@@ -278,45 +260,14 @@ def _crowd_table(results: Sequence[BudgetResult], people: int, days: int) -> Tab
     )
     table.caption = (
         "TV: to each day's density, of the cells among those in one, and with `other`, of which by "
-        "capping alone (of the cells), and by noise. Planar Laplace costs its lifetime only to "
-        "people so near each other."
+        "capping alone (of the cells), and by noise."
     )
     for r in results:
         low, high = r.spread or (r.errors.cells, r.errors.cells)
-        radius = "" if r.radius is None else f" at {r.radius / 1000:g} km"
         table.add_row(
-            r.way + radius, f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
+            r.way, f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
             f"{r.errors.capping:.3f}", f"{r.errors.capping_cells:.3f}", f"{r.errors.noise:.3f}",
         )  # fmt: skip
-    return table
-
-
-def _series_table(results: Sequence[SeriesResult], people: int, windows: int) -> Table:
-    table = _numbers(
-        f"{people:,} people, {windows} windows, `other` from 20 to 95 %",
-        ("way", "alone", "whole", "pooled", "worst", "over alone", "whole", "s"),
-    )
-    table.caption = (
-        "TV over the cells, means of the windows: each by itself, the map of all, the smoothed "
-        "series, its worst window; the most by which one of its windows is worse than the others' "
-        "map of it; seconds to map the series."
-    )
-    for r in results:
-        figures = (r.alone, r.whole, r.pooled, r.worst[-1])
-        table.add_row(r.way, *(f"{figure:.3f}" for figure in figures), f"{r.over_alone:+.3f}",
-                      f"{r.over_whole:+.3f}", f"{r.seconds:.1f}")  # fmt: skip
-    return table
-
-
-def _delay_table(results: Sequence[SeriesResult]) -> Table:
-    table = _numbers(
-        "The smoothed series with its delay: what it shows of a new crowd of 5 %",
-        ("way", *(f"{delay} windows after" for delay in DELAYS)),
-    )
-    table.caption = "* told from no change"
-    for r in results:
-        shown = zip(r.shown, r.found, strict=True)
-        table.add_row(r.way, *(f"{share:.0%}{'*' if told else ''}" for share, told in shown))
     return table
 
 

@@ -20,9 +20,7 @@ from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_fleet import fleet
-from rappor_cli.simulate_large_maps import location_large
-from rappor_cli.simulate_maps import location_maps
-from rappor_cli.simulate_moves import location_moves
+from rappor_cli.simulate_maps import location_large, location_maps, location_moves
 from rappor_cli.simulate_numbers import numbers
 from rappor_cli.simulate_published import (
     homepages,

@@ -55,7 +55,7 @@ def discovery(
         Path | None,
         typer.Option(help="Strings that devices hold, a line each; else drawn from the code."),
     ] = None,
-    rivals: Annotated[bool, typer.Option(help="Also run PEM, SFP, n-grams and TreeHist.")] = True,
+    rivals: Annotated[bool, typer.Option(help="Also run PEM, SFP and n-grams.")] = True,
     rival: Annotated[
         list[str] | None, typer.Option(help="Only this one of them; may be given several times.")
     ] = None,

@@ -20,7 +20,7 @@ from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import Positions, compiled, gather_sums, scatter_sums
 from decoder.typing import Floats, Indices
 
-SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/evaluation.md
+SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/evaluation/lists.md
 LONG_LIST_FACTOR = 0.7
 _LEAST_QUANTILE = 1.0  # of the normal: a penalty below it is none, whatever the level
 _NEAR = 4096  # columns among which the fit moves between two looks at all of them

@@ -42,7 +42,6 @@ from privacy_audit.black_box.shown_metrics import (
     nearly_clear,
 )
 from privacy_audit.black_box.trials import ClientSource
-from privacy_audit.errors import client_errors
 from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
@@ -93,12 +92,8 @@ def live(source: ClientSource, name: str, devices: int, *, clear: bool, upkeep: 
     draw = Random(os.urandom(16))
     steps = [_steps(parts, draw, upkeep=upkeep) for _ in range(devices)]
     lives = [WholeLife(os.urandom(32), tuple(_events(parts[0], one))) for one in steps]
-    client = own.open()
-    try:
-        with client_errors():
-            seen = client.live(lives)
-    finally:
-        client.close()
+    with own.started() as client:
+        seen = client.live(lives)
     return _compared(parts, steps, seen)
 
 
@@ -237,7 +232,7 @@ def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Chec
         total, ones = int((held == bit).sum()), int(shown[held == bit].sum())
         if not total:
             continue
-        p_values.append(float(bounds.two_sided(np.array(ones), np.array(total), chance)))
+        p_values.append(bounds.count_p_value(ones, total, chance))
         found.append(f"{ones / total:.5f} of {total:,} bits, declared {chance:.5f}")
         spread = max(spread, float(np.sqrt(chance * (1 - chance) / total)))
     return test(

@@ -67,6 +67,11 @@ def two_sided(count: np.ndarray, total: np.ndarray, chance: np.ndarray | float) 
     return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
 
 
+def count_p_value(count: int, total: int, chance: float) -> float:
+    """`two_sided` of one count."""
+    return float(two_sided(np.array(count), np.array(total), chance))
+
+
 def normal_p_value(z: float) -> float:
     """Two-sided."""
     return float(2 * stats.norm.sf(abs(z)))

@@ -34,8 +34,8 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "budgets"
-FILES = 5  # budgets that are tried
-DEVICES = 5  # of each
+FILES = 12  # budgets that are tried: a fault shows under some of them alone, in most devices
+DEVICES = 3  # of each
 PERIODS = 16
 VALUES = 12  # of each metric, among which a device draws
 SHARES = (0.1, 0.95)  # of what all metrics may cost, between which budgets are drawn
@@ -117,12 +117,8 @@ def _expiry(source: ClientSource, file: MetricsFile, draw: Random) -> Check:
     lives = [
         WholeLife(os.urandom(32), tuple(_late_events(file, draw))) for _ in range(FILES * DEVICES)
     ]
-    client = ClientSource(compiled_text(file), source.command).open()
-    try:
-        with client_errors():
-            seen = client.live(lives)
-    finally:
-        client.close()
+    with ClientSource(compiled_text(file), source.command).started() as client:
+        seen = client.live(lives)
     last = {metric.name: day_of(metric.expires) for metric in file.metrics.values()}
     late = [one for some in seen for one in some if one.day > last[one.metric]]
     return exact(
@@ -172,12 +168,8 @@ def _run(
         with client_errors():
             seen = SdkClient(first, level).live(lives, versions)
     else:
-        client = ClientSource(compiled_text(first), source.command).open()
-        try:
-            with client_errors():
-                seen = client.live(lives)
-        finally:
-            client.close()
+        with ClientSource(compiled_text(first), source.command).started() as client:
+            seen = client.live(lives)
     return [_spent(shown, reports, budget) for reports in seen]
 
 

@@ -21,7 +21,6 @@ from privacy_audit.black_box.power import one_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
 from privacy_audit.black_box.trials import ClientSource
-from privacy_audit.errors import client_errors
 from rappor_core.calendar import PERIOD_DAYS, day_of
 from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
@@ -74,12 +73,8 @@ def calendar_checks(source: ClientSource, name: str, *, upkeep: bool) -> Iterato
             )
             for one in steps
         ]
-        client = ClientSource(compiled_text(shown), source.command).open()
-        try:
-            with client_errors():
-                seen = client.live(lives, versions)
-        finally:
-            client.close()
+        with ClientSource(compiled_text(shown), source.command).started() as client:
+            seen = client.live(lives, versions)
         yield _check(parts, calendar, steps, seen)
 
 

@@ -24,7 +24,6 @@ from privacy_audit.black_box.number_scenarios import within_a_stratum
 from privacy_audit.black_box.power import chance_off, correlated, one_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.trials import ClientSource
-from privacy_audit.errors import client_errors
 from rappor_core.calendar import day_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.compiled import compiled_text
@@ -41,24 +40,16 @@ Asked = list[tuple[bytes, Value]]
 
 def derive(source: ClientSource, metric: str, asked: Asked) -> list[Derived]:
     """Ask a client that was started for this question alone. Raises AuditedClientError."""
-    client = source.open()
-    try:
-        with client_errors():
-            return client.derive(metric, asked)
-    finally:
-        client.close()
+    with source.started() as client:
+        return client.derive(metric, asked)
 
 
 def second_round(source: ClientSource, metric: str, day: int, asked: Asked) -> list[bytes]:
     """`SERIES` reports of each device, in order. Raises AuditedClientError."""
-    client = source.open()
-    try:
-        lives = [Life(secret, ((day, value),) * SERIES) for secret, value in asked]
-        with client_errors():
-            seen = client.encode(metric, lives, SERIES)
-        return [report.bits for some in seen for report in some]
-    finally:
-        client.close()
+    lives = [Life(secret, ((day, value),) * SERIES) for secret, value in asked]
+    with source.started() as client:
+        seen = client.encode(metric, lives, SERIES)
+    return [report.bits for some in seen for report in some]
 
 
 def twins(parts: Sequence[Metric]) -> tuple[MetricsFile, str, MetricsFile]:
@@ -183,8 +174,7 @@ def _moved_cuts(metric: Metric, first: list[Derived], other: list[Derived]) -> I
     below = min((min(a, b) for a, b in asked), default=0)
     above = [sum(pair[i] > below for pair in asked) for i in (0, 1)]
     p_values = [
-        float(bounds.two_sided(np.array(n), np.array(len(asked)), part))
-        for n, part in zip(above, parts, strict=True)
+        bounds.count_p_value(n, len(asked), part) for n, part in zip(above, parts, strict=True)
     ]
     yield test(
         metric.name, "the cuts of devices are uniform within their stratum", BOX,
@@ -198,19 +188,28 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
     """P(B'=1) for a bit that is set, and for one that is clear."""
     shown, held = _tables(params, first)
     m = params.mechanism
-    p_values, found, fewest = [], [], held.size
-    for bit, chance in ((1, m.p1 / PROBABILITY_SCALE), (0, m.q1 / PROBABILITY_SCALE)):
+    p_value, found = _of_a_round(params, shown, held, (m.p1, m.q1))
+    asked = (1,) if params.scheme.symbols else (1, 0)
+    fewest = min(int((held == bit).sum()) for bit in asked)
+    return test(
+        name, "the first round has its declared chances", BOX, p_value, found,
+        chance_off(m.p1 / PROBABILITY_SCALE, fewest, "of a bit's chance", 2),
+    )  # fmt: skip
+
+
+def _of_a_round(
+    params: RapporParams, shown: Masks, held: Masks, thresholds: tuple[int, int]
+) -> tuple[float, str]:
+    """p-value and text for P(1 shown | bit held) of a round: of bits that are 1, and that are 0."""
+    p_values, found = [], []
+    for bit, threshold in zip((1, 0), thresholds, strict=True):
         if params.scheme.symbols and bit == 0:
             continue  # follows from the other
-        total = int((held == bit).sum())
-        fewest = min(fewest, total)
+        chance, total = threshold / PROBABILITY_SCALE, int((held == bit).sum())
         ones = int(shown[held == bit].sum())
-        p_values.append(float(bounds.two_sided(np.array(ones), np.array(total), chance)))
+        p_values.append(bounds.count_p_value(ones, total, chance))
         found.append(f"{ones / max(total, 1):.5f}, declared {chance:.5f}")
-    return test(
-        name, "the first round has its declared chances", BOX, len(p_values) * min(p_values),
-        "; ".join(found), chance_off(m.p1 / PROBABILITY_SCALE, fewest, "of a bit's chance", 2),
-    )  # fmt: skip
+    return len(p_values) * min(p_values), "; ".join(found)
 
 
 def second_round_check(metric: Metric, first: list[Derived], reports: list[bytes]) -> Check:
@@ -220,17 +219,10 @@ def second_round_check(metric: Metric, first: list[Derived], reports: list[bytes
     held = np.repeat(permanent, SERIES, axis=0)
     whole = [int.from_bytes(bits, "little") for bits in reports]
     shown = permanent_table(whole, params.num_bits)
-    m, p_values, found = params.mechanism, [], []
-    for bit, threshold in ((1, m.p2), (0, m.q2)):
-        if params.scheme.symbols and bit == 0:
-            continue
-        chance, total = threshold / PROBABILITY_SCALE, int((held == bit).sum())
-        ones = int(shown[held == bit].sum())
-        p_values.append(float(bounds.two_sided(np.array(ones), np.array(total), chance)))
-        found.append(f"{ones / max(total, 1):.5f}, declared {chance:.5f}")
+    m = params.mechanism
+    p_value, found = _of_a_round(params, shown, held, (m.p2, m.q2))
     return test(
-        metric.name, "the second round has its declared chances", BOX,
-        len(p_values) * min(p_values), "; ".join(found),
+        metric.name, "the second round has its declared chances", BOX, p_value, found,
         chance_off(m.p2 / PROBABILITY_SCALE, float(held.sum()), "of a bit's chance", 2),
     )  # fmt: skip
 
@@ -246,7 +238,7 @@ def _cohorts(
         chance_off(1 / cohorts, len(first), "of a cohort's share", cohorts),
     )  # fmt: skip
     same = sum(a.cohort == b.cohort for a, b in zip(first, other, strict=True))
-    p_value = float(bounds.two_sided(np.array(same), np.array(len(first)), 1 / cohorts))
+    p_value = bounds.count_p_value(same, len(first), 1 / cohorts)
     yield test(
         name, "cohorts of two metrics are independent", BOX, p_value,
         f"{same:,} of {len(first):,} devices are in the same one, {len(first) / cohorts:,.0f} "

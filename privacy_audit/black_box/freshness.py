@@ -22,7 +22,6 @@ from privacy_audit.black_box.lives import Life, SeenReport
 from privacy_audit.black_box.power import all_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.trials import ClientSource
-from privacy_audit.errors import client_errors
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 
@@ -47,20 +46,16 @@ def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iter
     """Equal reports, or pieces. reports: of one opened device. Raises AuditedClientError."""
     value = disjoint(metric, values_of(metric))[0]
     secret, day = os.urandom(32), a_day(metric)
-    client = source.open()
-    try:
-        with client_errors():
-            (known,) = client.derive(metric.name, [(secret, value)])
-            for number, together, how in (
-                (reports, LIFE, "one after the other"),
-                (min(reports, OPENED), 1, "by a device opened anew"),
-            ):
-                length = min(LIFE, number)
-                life = Life(secret, ((day, value),) * length)
-                seen = client.encode(metric.name, [life] * (number // length), together)
-                yield _equal(metric, known.permanent_bits, seen, how)
-    finally:
-        client.close()
+    with source.started() as client:
+        (known,) = client.derive(metric.name, [(secret, value)])
+        for number, together, how in (
+            (reports, LIFE, "one after the other"),
+            (min(reports, OPENED), 1, "by a device opened anew"),
+        ):
+            length = min(LIFE, number)
+            life = Life(secret, ((day, value),) * length)
+            seen = client.encode(metric.name, [life] * (number // length), together)
+            yield _equal(metric, known.permanent_bits, seen, how)
 
 
 def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: str) -> Check:

@@ -24,7 +24,6 @@ from privacy_audit.black_box.number_scenarios import (
 from privacy_audit.black_box.power import chance_off, one_of
 from privacy_audit.black_box.scenario import DEVICE_PERIODS, start_days
 from privacy_audit.black_box.trials import ClientSource
-from privacy_audit.errors import client_errors
 from rappor_core.calendar import period_number
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
@@ -80,12 +79,8 @@ def first_and_last(source: ClientSource, metric: Metric) -> list[tuple[bytes, by
 
 
 def _recorded(source: ClientSource, metric: Metric, lives: list[Life]) -> list[list[SeenReport]]:
-    client = source.open()
-    try:
-        with client_errors():
-            return client.record(metric.name, lives)
-    finally:
-        client.close()
+    with source.started() as client:
+        return client.record(metric.name, lives)
 
 
 def cut_check(metric: Metric, told: list[tuple[bytes, bytes]]) -> Check:
@@ -93,7 +88,7 @@ def cut_check(metric: Metric, told: list[tuple[bytes, bytes]]) -> Check:
     mechanism, others = metric.params.mechanism, metric.params.num_bits - 1
     expected = (mechanism.p2**2 + others * mechanism.q2**2) / PROBABILITY_SCALE**2
     same = sum(first == last for first, last in told)
-    p_value = float(bounds.two_sided(np.array(same), np.array(len(told)), expected))
+    p_value = bounds.count_p_value(same, len(told), expected)
     return test(
         metric.name, "a device keeps its cut over periods", BOX, p_value,
         f"{same:,} of {len(told):,} devices gave the same first and last answer, "

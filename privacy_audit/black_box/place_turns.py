@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import numpy as np
-
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, test
 from privacy_audit.black_box.derivations import BOX
@@ -15,7 +13,6 @@ from privacy_audit.black_box.place_scenarios import a_life
 from privacy_audit.black_box.power import chance_off
 from privacy_audit.black_box.scenarios import why_not
 from privacy_audit.black_box.trials import ClientSource
-from privacy_audit.errors import client_errors
 from rappor_core.calendar import period_number
 from rappor_core.metrics.metric import Metric
 
@@ -32,12 +29,8 @@ def turn_checks(source: ClientSource, metric: Metric) -> Iterator[Check]:
         return
     steps = a_life(metric, BLOCKS * place.window)
     lives = [Life(os.urandom(32), steps) for _ in range(DEVICES)]
-    client = source.open()
-    try:
-        with client_errors():
-            seen = client.record(metric.base_name, lives)
-    finally:
-        client.close()
+    with source.started() as client:
+        seen = client.record(metric.base_name, lives)
     slots = [slot.name for slot in place.slots]
     turns = [
         [(report.metric.partition("/")[2], period_number(metric.period, report.day) % place.window)
@@ -45,7 +38,7 @@ def turn_checks(source: ClientSource, metric: Metric) -> Iterator[Check]:
     ]  # fmt: skip
     same = sum(first == second for first, second in turns)
     expected = 1 / (place.window * len(slots))
-    p_value = float(bounds.two_sided(np.array(same), np.array(len(turns)), expected))
+    p_value = bounds.count_p_value(same, len(turns), expected)
     yield test(
         metric.base_name, "fresh turns of two blocks are equal only by chance", BOX, p_value,
         f"{same:,} of {len(turns):,} devices answered at the same turn of both, "

@@ -6,6 +6,8 @@ A worker returns what the attacks look at and sums for the tests of the noise, n
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +46,19 @@ class ClientSource:
         file = self.file()
         return SdkClient(file) if self.command is None else ProgramClient(file, self.command)
 
+    @contextmanager
+    def started(self) -> Iterator[AuditedClient]:
+        """Start it, and close it in the end.
+
+        Raises AuditError where it does not start, AuditedClientError for what it raises later.
+        """
+        client = self.open()
+        try:
+            with client_errors():
+                yield client
+        finally:
+            client.close()
+
 
 class Trials(NamedTuple):
     """features: (n, number).  world: (n,).  wrong: trials with another number of reports than
@@ -58,12 +73,8 @@ class Trials(NamedTuple):
 
 def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
     """So many trials. Random throughout: no seed. Raises AuditedClientError."""
-    client = source.open()
-    try:
-        with client_errors():
-            return _run(client, source, scenario, number)
-    finally:
-        client.close()
+    with source.started() as client:
+        return _run(client, source, scenario, number)
 
 
 def _run(client: AuditedClient, source: ClientSource, scenario: Scenario, number: int) -> Trials:

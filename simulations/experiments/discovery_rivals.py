@@ -10,7 +10,6 @@ which makes them stronger than the originals. Text is cut into blocks of three c
 - n-grams: frequent blocks by position, then edges between neighbouring blocks, then paths of the
   graph (Fanti, Pihur, Erlingsson 2016, arXiv:1503.01214). There a device splits epsilon among two
   n-grams and the string; here it reports one of them with all of it.
-- TreeHist: `discovery_tree`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from decoder.discovery.prefix_hash import best_extensions, prefix_positions
 from decoder.discovery.search import BEAM, FITTED, LEAST_Z
 from rappor_core.hashing import value_hash
 from simulations.experiments.discovery_draws import KEY_BITS, Draw, significant
-from simulations.experiments.discovery_tree import GROUPS, treehist
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789.-_ "  # a blank stands after the end
 BLOCK, BLOCKS = 3, 11
@@ -216,5 +214,4 @@ RIVALS: dict[str, tuple[Callable[[Sequence[str], Draw], list[str]], int]] = {
     "PEM": (pem, BLOCKS + 1),
     "SFP": (sfp, BLOCKS + 1),
     "n-grams": (ngrams, 2 * BLOCKS),
-    "TreeHist": (treehist, GROUPS),
 }

@@ -16,23 +16,15 @@ from privacy_audit.location_attacks import AttackResult
 from privacy_audit.trackability import CROWD, PERIODS, attacks_on
 from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import Way, splitting, ways
-from simulations.location.draws import capped, draw_memo, draw_window, phases
-from simulations.location.geo_noise import (
-    USUAL_STRENGTH,
-    centres_in_metres,
-    planar_laplace,
-    point_map,
-)
+from simulations.location.draws import capped, draw_memo, draw_window
 from simulations.location.riders import over_cells, total_variation
 from simulations.location.trips import Trips, daily_places, resample
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 FIRST_DAY = date(2026, 1, 1)
-GEO_RADII = (1_000.0, 5_000.0, 60_000.0)  # metres: a walk, a town, the whole box of the riders
-GEO_PEOPLE = 100_000  # planar Laplace is decoded point by point: not for larger crowds
 _JUDGED_DAYS = 10  # maps are made of so many days, evenly spread
-_BELIEF = Belief("neighbours", USUAL_STRENGTH)
+_BELIEF = Belief("neighbours", 0.05)
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ class Errors:
 class BudgetResult:
     """What one way made of a budget, and what it leaves to an observer.
 
-    lifetime: nats; for planar Laplace, of two people who are `radius` metres apart all the time.
+    lifetime: nats.
     spread: least and most of `errors.cells` over the crowds, where the errors are medians.
     attacks: after 1, 7 and 30 days, on devices of one cohort; None where there are no cohorts.
     """
@@ -72,7 +64,6 @@ class BudgetResult:
     days: int
     lifetime: float
     errors: Errors
-    radius: float | None = None
     spread: tuple[float, float] | None = None
     attacks: list[AttackResult] | None = None
 
@@ -123,8 +114,6 @@ def compare_budgets(
     days = daily_places(people, places.grid, level)
     crowd = LocatedPeople(resample(days, index, num_people, num_days, rng), places)
     results = [_one_way(way, way.metric(level, "day"), crowd, rng) for way in choices]
-    for radius in GEO_RADII if num_people <= GEO_PEOPLE else ():
-        results += [_geo(budget, radius, window, crowd, rng) for window in (num_days, 1)]
     return [*results, _flat(crowd)]
 
 
@@ -173,27 +162,6 @@ def _one_way(
         daily.append(crowd.errors(map_shares([seen], places, _BELIEF, 1.0), sent, day))
     lifetime = metric.lifetime_epsilon * (num_days if split else 1)
     return BudgetResult(way.name, num_people, num_days, lifetime, Errors.mean(daily))
-
-
-def _geo(
-    budget: float, radius: float, window: int, crowd: LocatedPeople, rng: np.random.Generator
-) -> BudgetResult:
-    """Noisy points: every day, or once in `window` days, at the same cost within a radius.
-
-    A person is at the centre of its cell, and nobody is outside; both are known to the decoder.
-    """
-    num_people, num_days = crowd.values.shape
-    epsilon = budget / (radius * (num_days // window))
-    centres = centres_in_metres(crowd.places)
-    laplacian = crowd.places.laplacian.tocsr()[:-1, :-1]  # type: ignore[union-attr]
-    phase, daily = phases(num_people, window, rng), []
-    for day in crowd.judged[:: 1 if window > 1 else 4]:  # each day is drawn afresh: fewer will do
-        there = centres[crowd.values[phase == day % window, day]]
-        points = there + np.stack(planar_laplace(len(there), epsilon, rng), axis=1)
-        shares = np.append(point_map(points, centres, epsilon, laplacian), 0.0)
-        daily.append(crowd.errors(shares, crowd.values, day))
-    way = "planar Laplace, every day" if window == 1 else "planar Laplace, window"
-    return BudgetResult(way, num_people, num_days, budget, Errors.mean(daily), radius)
 
 
 def _flat(crowd: LocatedPeople) -> BudgetResult:

@@ -19,6 +19,8 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from simulations.populations.draws import aggregate_of_metric
+from simulations.populations.repeated_draws import permanent_bits
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -33,16 +35,8 @@ class PeriodCounts:
 
     def aggregate(self, metric: Metric, periods: slice, first: date, last: date) -> Aggregate:
         """What a collector would serve of some of the periods, as one window."""
-        return Aggregate(
-            metric=metric.name,
-            params=metric.params,
-            reports_per_cohort=tuple(self.reports[periods].sum(axis=0).tolist()),
-            bit_counts=tuple(map(tuple, self.bits[periods].sum(axis=0).tolist())),
-            params_id=metric.params_id,
-            first_day=first,
-            last_day=last,
-            definition=metric.to_dict(),
-        )
+        reports, bits = (one[periods].sum(axis=0) for one in (self.reports, self.bits))
+        return aggregate_of_metric(metric, reports, bits, first, last)
 
 
 def capped(values: Integers, cap: int, other: int) -> Integers:
@@ -111,18 +105,13 @@ def _add_permanent(
 
 def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> NDArray[np.int32]:
     """B' of values that set one bit each: (len(bits), k), of 0 and 1."""
-    mechanism, k = params.mechanism, params.num_bits
-    keep, lie = mechanism.p1 / PROBABILITY_SCALE, mechanism.q1 / PROBABILITY_SCALE
-    rows = np.arange(len(bits))
+    if not params.scheme.symbols:
+        return permanent_bits(bits[:, None], params, rng).astype(np.int32)
+    k = params.num_bits
     drawn = np.zeros((len(bits), k), dtype=np.int32)
-    if params.scheme.symbols:
-        moved = rng.random(len(bits)) >= keep
-        shift = rng.integers(1, k, size=len(bits))
-        drawn[rows, np.where(moved, (bits + shift) % k, bits)] = 1
-        return drawn
-    chance = np.full((len(bits), k), lie, dtype=np.float32)
-    chance[rows, bits] = keep
-    drawn[rng.random((len(bits), k), dtype=np.float32) < chance] = 1
+    moved = rng.random(len(bits)) >= params.mechanism.p1 / PROBABILITY_SCALE
+    shift = rng.integers(1, k, size=len(bits))
+    drawn[np.arange(len(bits)), np.where(moved, (bits + shift) % k, bits)] = 1
     return drawn
 
 
@@ -144,11 +133,6 @@ def _instantaneous(
     return np.asarray(rng.binomial(ones, show) + rng.binomial(zeros, hide))
 
 
-def phases(num_devices: int, window: int, rng: np.random.Generator) -> Integers:
-    """Draw the phase modulo `window` of each device, (n,)."""
-    return rng.integers(window, size=(num_devices,))
-
-
 def draw_window(
     values: Integers,
     names: Sequence[str],
@@ -161,7 +145,7 @@ def draw_window(
     m, k = params.num_cohorts, params.num_bits
     positions = value_positions(names, params).astype(np.int64)
     cohorts: Integers = rng.integers(m, size=(num_devices,))
-    phase = phases(num_devices, window, rng)
+    phase: Integers = rng.integers(window, size=(num_devices,))
     reports = np.zeros((num_periods, m), dtype=np.int64)
     ones = np.zeros((num_periods, m, k + 1), dtype=np.int64)  # the last: hashes that repeat another
     for period in range(num_periods):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -26,6 +26,7 @@ from decoder.density.slots import slot_readings
 from decoder.numerics.threads import one_thread
 from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import square_metric
+from simulations.location.moves import OTHER, draw_homes, repeated
 from simulations.location.series import cell_distance, draw_windows, true_shares, whole_map
 
 Floats = NDArray[np.float64]
@@ -37,7 +38,6 @@ WAYS = ("pooled", "whole", "alone", "projected", "even")
 WEEKS, STEP = 4, 2
 _KEYS = ('period = "week"\nmode = "window"\nwindow = 4\nmax_reports = 1\nnum_bits = 32\n'
          "epsilon = {budget}\nnum_cohorts = {cohorts}\n")  # fmt: skip
-_AWAY, _OTHER, _DISTRICT = 0.2, 0.1, 0.23  # the last: of the side of the square
 _SLOPE, _SMOOTH, _TOWNS = 0.8, 0.06, 60
 _EXTENT = 1.7
 
@@ -104,21 +104,14 @@ def world_shares(setting: Setting, rng: np.random.Generator) -> Floats:
 def draw_people(setting: Setting, rng: np.random.Generator) -> Integers:
     """Cells of the people, or `other`, in each week: (devices, 4), indices."""
     side, devices, shares = setting.side, setting.devices, world_shares(setting, rng)
-    size = side**2
-    values = np.repeat(rng.choice(size, devices, p=shares)[:, None], WEEKS, axis=1)
-    away = rng.random(values.shape) < _AWAY
-    values[away] = rng.choice(size, int(away.sum()), p=shares)
-    width = max(2, round(side * _DISTRICT))
-    row, column = rng.integers(side - width + 1, size=2)
-    where = rng.choice(width * width, devices)
-    there = (row + where // width) * side + column + where % width
+    values, there = draw_homes(side, devices, WEEKS, shares, rng)
     part = rng.random(devices)
     if setting.world in ("moving", "tenth"):
         moved = part < (0.5 if setting.world == "moving" else 0.1)
         values[moved, STEP:] = there[moved, None]
     elif setting.world == "festival":
         values[part < 0.1, -1] = int(np.argmin(shares))
-    values[rng.random(values.shape) < _OTHER] = size
+    values[rng.random(values.shape) < OTHER] = side**2
     return values
 
 
@@ -157,22 +150,20 @@ def large_maps(
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """One row a world that was drawn."""
-    rows = []
-    for setting, draw in product(settings, range(draws)):
-        found = one_world(setting, rng)
-        rows.append(
-            {
-                "world": setting.world,
-                "cells": setting.side**2,
-                "devices": setting.devices,
-                "draw": draw,
-                **{way: found.off.get(way) for way in WAYS},
-                "rejected": [way for way, one in found.rejected.items() if one],
-                "source": found.source,
-                "shown": found.shown,
-                "over_best": found.over_best,
-                "seconds": found.seconds,
-            }
-        )
-        advance(1)
-    return rows
+    every = repeated(settings, draws, partial(one_world, rng=rng), advance)
+    return [
+        {
+            "world": setting.world,
+            "cells": setting.side**2,
+            "devices": setting.devices,
+            "draw": draw,
+            **{way: found.off.get(way) for way in WAYS},
+            "rejected": [way for way, one in found.rejected.items() if one],
+            "source": found.source,
+            "shown": found.shown,
+            "over_best": found.over_best,
+            "seconds": found.seconds,
+        }
+        for setting, several in every
+        for draw, found in enumerate(several)
+    ]

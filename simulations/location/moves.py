@@ -37,7 +37,8 @@ World = Literal["district", "festival", "drift", "none"]
 WEEKS, STEP = 6, 3
 TOP = 20  # of the most changed cells
 STRONG = 3.0  # standard errors
-_AWAY, _OTHER, _DISTRICT = 0.2, 0.1, 0.23  # the last: of the side of the city
+OTHER = 0.1  # share of the answers of a week
+_AWAY, _DISTRICT = 0.2, 0.23  # the second: of the side of the city
 _REACH, _ROUGH, _SLOPE = 0.35, 1.0, 0.8
 _Z95 = 1.959964
 _MEMO = 'mode = "memo"\nepsilon_infinity = {each}\nepsilon_one = {one}\n'
@@ -95,15 +96,8 @@ class Found:
 def draw_moves(setting: Setting, rng: np.random.Generator) -> Integers:
     """Cells of the people, or `other`, in each week: (devices, 6), indices."""
     side, devices = setting.side, setting.devices
-    size, shares = side * side, city(side, rng)
-    home = rng.choice(size, devices, p=shares)
-    values = np.repeat(home[:, None], WEEKS, axis=1)
-    away = rng.random(values.shape) < _AWAY
-    values[away] = rng.choice(size, int(away.sum()), p=shares)
-    width = max(2, round(side * _DISTRICT))
-    row, column = rng.integers(side - width + 1, size=2)
-    where = rng.choice(width * width, devices)
-    there = (row + where // width) * side + column + where % width
+    shares = city(side, rng)
+    values, there = draw_homes(side, devices, WEEKS, shares, rng)
     moved = rng.random(devices) < setting.moved
     begins = rng.integers(1, WEEKS, size=devices)
     for week in range(WEEKS):
@@ -114,8 +108,25 @@ def draw_moves(setting: Setting, rng: np.random.Generator) -> Integers:
             values[gone, week] = there[gone]
         elif setting.world == "festival" and week == STEP:
             values[moved, week] = int(np.argmin(shares))
-    values[rng.random(values.shape) < _OTHER] = size
+    values[rng.random(values.shape) < OTHER] = side * side
     return values
+
+
+def draw_homes(
+    side: int, devices: int, weeks: int, shares: Floats, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Cells of the people in each week, a fifth of them away from home: (devices, weeks).
+
+    Also a cell of each of one district, (devices,), which is nearly a quarter as wide as the city.
+    """
+    size = side * side
+    values = np.repeat(rng.choice(size, devices, p=shares)[:, None], weeks, axis=1)
+    away = rng.random(values.shape) < _AWAY
+    values[away] = rng.choice(size, int(away.sum()), p=shares)
+    width = max(2, round(side * _DISTRICT))
+    row, column = rng.integers(side - width + 1, size=2)
+    where = rng.choice(width * width, devices)
+    return values, (row + where // width) * side + column + where % width
 
 
 def one_series(setting: Setting, rng: np.random.Generator) -> Found:

@@ -1,29 +1,26 @@
 """A series of months of a crowd: windows alone, all of them as one map, and pooled in a field.
 
-People are resampled from riders' active days; the share of `other` moves from .2 to .95. Then the
-delay: 5 % of the devices are in a cell that was empty, from some window on, and the series is
-mapped as it stands 1, 2, 3 and 5 windows after.
+The share of `other` moves from .2 to .95. Then the delay: 5 % of the devices are in a cell that was
+empty, from some window on, and the series is mapped as it stands 1, 2, 3 and 5 windows after.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.density.cells import Places, places_of
+from decoder.density.cells import Places
 from decoder.density.gaussian_field import fit_field
 from decoder.density.map_series import WindowMap, map_windows
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
-from simulations.location.allocations import Way
 from simulations.location.draws import capped, draw_memo, draw_window
-from simulations.location.trips import Trips, daily_places, resample
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -55,29 +52,6 @@ class SeriesResult:
     shown: tuple[float, ...]
     found: tuple[bool, ...]
     seconds: float
-
-
-def series_of_riders(
-    people: Trips,
-    choices: Sequence[Way],
-    num_people: int,
-    num_windows: int,
-    level: int,
-    rng: np.random.Generator,
-    advance: Callable[[int], None] = lambda _: None,
-) -> list[SeriesResult]:
-    """Map one crowd of riders in every way that answers more than once."""
-    found = []
-    for way in choices:
-        metric = way.metric(level, "month")
-        assert metric.location is not None  # noqa: S101 (of a way)
-        places = places_of([metric.location])
-        index = {value: i for i, value in enumerate(places.finest)}
-        days = daily_places(people, places.grid, level)
-        values = resample(days, index, num_people, num_windows, rng)
-        found.append(one_series(way.name, metric, places, values, rng))
-        advance(1)
-    return found
 
 
 def one_series(

@@ -20,6 +20,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file_number import number_metric
 from rappor_core.metrics.metric import Metric
 from simulations.numbers.populations import Population
+from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 
 START = date(2026, 1, 5)
 
@@ -54,10 +55,9 @@ def aggregate_of(
     metric: Metric, shares: Floats, devices: int, rng: np.random.Generator
 ) -> Aggregate:
     """One period's counts, a report a device. shares: (K,), true ones at or above the cuts."""
-    m = metric.params.num_cohorts
-    reports = rng.multinomial(devices, np.full(m, 1 / m))
+    reports = draw_cohorts(devices, metric.params.num_cohorts, rng)
     rows = rng.multinomial(reports, symbol_chances(metric, shares))
-    return _aggregate(metric, tuple(reports.tolist()), tuple(map(tuple, rows.tolist())))
+    return aggregate_of_metric(metric, reports, rows, START, START)
 
 
 def symbol_chances(metric: Metric, shares: Floats) -> Floats:
@@ -121,21 +121,5 @@ class Fleet:
             said, cohorts = said[reporting], cohorts[reporting]
         counts = np.zeros((params.num_cohorts, 2), dtype=int)
         np.add.at(counts, (cohorts, said), 1)
-        rows = tuple(map(tuple, counts.tolist()))
-        return _aggregate(self.metric, tuple(counts.sum(axis=1).tolist()), rows, period)
-
-
-def _aggregate(
-    metric: Metric, reports: tuple[int, ...], rows: tuple[tuple[int, ...], ...], period: int = 0
-) -> Aggregate:
-    day = START + timedelta(days=period)
-    return Aggregate(
-        metric.name,
-        metric.params,
-        reports,
-        rows,
-        metric.params_id,
-        day,
-        day,
-        metric.to_dict(),
-    )
+        day = START + timedelta(days=period)
+        return aggregate_of_metric(self.metric, counts.sum(axis=1), counts, day, day)

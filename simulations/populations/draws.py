@@ -6,6 +6,8 @@ reports cost as much as ten. The device's code is not run; the end-to-end tests 
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions, normalise
 from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
@@ -36,14 +39,14 @@ def draw_aggregate(
     reports of its one value, with the same permanent bits. Symbols take one report a device.
     Returns the aggregate and the true number of holders of each value, (n,).
     """
-    cohorts = rng.multinomial(num_reports, np.full(params.num_cohorts, 1 / params.num_cohorts))
+    cohorts = draw_cohorts(num_reports, params.num_cohorts, rng)
     holders = rng.multinomial(cohorts, shares)
     truth = np.zeros((params.num_cohorts, params.num_bits), dtype=np.int64)
     for cohort, row in enumerate(holders):
         for value in np.flatnonzero(row):
             truth[cohort, bits_of_value(values[value], int(value), cohort, params)] += row[value]
-    counts = _noisy(truth, cohorts, params, rng, reports_each)
-    return _aggregate(metric, params, cohorts * reports_each, counts), holders.sum(axis=0)
+    counts = noisy_counts(truth, cohorts, params, rng, reports_each)
+    return plain_aggregate(metric, params, cohorts * reports_each, counts), holders.sum(axis=0)
 
 
 def draw_listed(
@@ -59,18 +62,40 @@ def draw_listed(
     positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
     """
     m, k = params.num_cohorts, params.num_bits
-    cohorts = rng.multinomial(num_reports, np.full(m, 1 / m))
+    cohorts = draw_cohorts(num_reports, m, rng)
     holders = rng.multinomial(cohorts, shares)
     truth = np.zeros((m, k), dtype=np.int64)
     for cohort, row in enumerate(holders):
         each = np.repeat(row, positions.shape[2])
         bits = np.bincount(positions[:, cohort].ravel(), weights=each, minlength=k + 1)
         truth[cohort] = bits[:k].astype(np.int64)
-    counts = _noisy(truth, cohorts, params, rng, reports_each)
-    return _aggregate("simulated", params, cohorts * reports_each, counts), holders.sum(axis=0)
+    counts = noisy_counts(truth, cohorts, params, rng, reports_each)
+    return plain_aggregate("simulated", params, cohorts * reports_each, counts), holders.sum(axis=0)
 
 
-def _aggregate(metric: str, params: RapporParams, reports: Counts, counts: Counts) -> Aggregate:
+def draw_cohorts(num_devices: int, num_cohorts: int, rng: np.random.Generator) -> Counts:
+    """How many of the devices are in each cohort, (m,)."""
+    return np.asarray(rng.multinomial(num_devices, np.full(num_cohorts, 1 / num_cohorts)))
+
+
+def aggregate_of_metric(
+    metric: Metric, reports: Counts, counts: Counts, first: date | None, last: date | None
+) -> Aggregate:
+    """What a collector serves of a metric. reports: (m,). counts: (m, k). first, last: days."""
+    plain = plain_aggregate(metric.name, metric.params, reports, counts)
+    return replace(
+        plain,
+        params_id=metric.params_id,
+        definition=metric.to_dict(),
+        first_day=first,
+        last_day=last,
+    )
+
+
+def plain_aggregate(
+    metric: str, params: RapporParams, reports: Counts, counts: Counts
+) -> Aggregate:
+    """Counts of a metric that nobody declared. reports: (m,). counts: (m, k)."""
     return Aggregate(
         metric=metric,
         params=params,
@@ -79,7 +104,7 @@ def _aggregate(metric: str, params: RapporParams, reports: Counts, counts: Count
     )
 
 
-def _noisy(
+def noisy_counts(
     truth: Counts,
     cohorts: Counts,
     params: RapporParams,

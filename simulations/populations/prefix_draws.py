@@ -13,7 +13,7 @@ from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import normalise
 from rappor_core.metrics.metric import Metric
-from rappor_core.params import RapporParams
+from simulations.populations.draws import aggregate_of_metric, draw_cohorts, noisy_counts
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class StringPopulation:
         Returns the aggregate and the true number of holders of each string, (N,).
         """
         params = self.metric.params
-        cohorts = _cohorts(params, num_reports, rng)
+        cohorts = draw_cohorts(num_reports, params.num_cohorts, rng)
         holders = rng.multinomial(cohorts, shares)
         truth = np.array(
             [
@@ -75,24 +75,11 @@ def draw_buckets(
 
     A multinomial draw of strings, summed by bucket, is one of buckets: a tenth of the time.
     """
-    cohorts = _cohorts(metric.params, num_reports, rng)
+    cohorts = draw_cohorts(num_reports, metric.params.num_cohorts, rng)
     return _noisy(metric, cohorts, rng.multinomial(cohorts, bucket_shares), rng)
-
-
-def _cohorts(params: RapporParams, num_reports: int, rng: np.random.Generator) -> Indices:
-    size = params.num_cohorts
-    return np.asarray(rng.multinomial(num_reports, np.full(size, 1 / size)))
 
 
 def _noisy(metric: Metric, cohorts: Indices, truth: Indices, rng: np.random.Generator) -> Aggregate:
     """Randomise each report's bits; truth: how many of a cohort hold something of a bucket."""
-    params, others = metric.params, cohorts[:, None] - truth
-    counts = rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star)
-    return Aggregate(
-        metric=metric.name,
-        params=params,
-        reports_per_cohort=tuple(cohorts.tolist()),
-        bit_counts=tuple(map(tuple, counts.tolist())),
-        params_id=metric.params_id,
-        definition=metric.to_dict(),
-    )
+    counts = noisy_counts(truth, cohorts, metric.params, rng)
+    return aggregate_of_metric(metric, cohorts, counts, None, None)

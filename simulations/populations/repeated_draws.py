@@ -16,6 +16,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from simulations.populations.draws import aggregate_of_metric, plain_aggregate
 
 Counts = NDArray[np.int64]
 _CHUNK = 20_000  # rows whose permanent bits are drawn at once
@@ -80,7 +81,7 @@ def draw_repeated(
     ones = np.zeros((m, k))
     for start in range(0, len(own), _CHUNK):
         part = slice(start, start + _CHUNK)
-        permanent = _permanent(own[part], params, rng)
+        permanent = permanent_bits(own[part], params, rng)
         for cohort in np.unique(cohorts[part]):
             mine = cohorts[part] == cohort
             ones[cohort] += reports[part][mine] @ permanent[mine]
@@ -88,14 +89,9 @@ def draw_repeated(
     show, hide = (x / PROBABILITY_SCALE for x in (params.mechanism.p2, params.mechanism.q2))
     kept = ones.astype(np.int64)
     counts = rng.binomial(kept, show) + rng.binomial(total[:, None] - kept, hide)
-    return Aggregate(
-        metric="simulated" if metric is None else metric.name,
-        params=params,
-        reports_per_cohort=tuple(total.tolist()),
-        bit_counts=tuple(map(tuple, counts.tolist())),
-        params_id="" if metric is None else metric.params_id,
-        definition={} if metric is None else metric.to_dict(),
-    )
+    if metric is None:
+        return plain_aggregate("simulated", params, total, counts)
+    return aggregate_of_metric(metric, total, counts, None, None)
 
 
 def _like_bits(device: Counts, own: Counts, reports: Counts) -> tuple[Counts, NDArray[np.float64]]:
@@ -107,7 +103,9 @@ def _like_bits(device: Counts, own: Counts, reports: Counts) -> tuple[Counts, ND
     return order[new], np.asarray(total, dtype=np.float64)
 
 
-def _permanent(own: Counts, params: RapporParams, rng: np.random.Generator) -> NDArray[np.float32]:
+def permanent_bits(
+    own: Counts, params: RapporParams, rng: np.random.Generator
+) -> NDArray[np.float32]:
     """B' of filters with the bits `own` (n, h) set: (n, k) of 0 and 1."""
     keep, lie = (x / PROBABILITY_SCALE for x in (params.mechanism.p1, params.mechanism.q1))
     chance = np.full((len(own), params.num_bits + 1), lie, dtype=np.float32)  # k: a repeated hash

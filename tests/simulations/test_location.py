@@ -26,8 +26,7 @@ from simulations.location.allocations import Way, ways
 from simulations.location.budgets import LocatedPeople, compare_budgets, median, with_attacks
 from simulations.location.draws import capped, draw_memo, draw_window
 from simulations.location.fleet import Fix, run_fleet
-from simulations.location.geo_noise import planar_laplace, point_map
-from simulations.location.riders import real_riders, total_variation
+from simulations.location.riders import real_riders
 from simulations.location.trips import daily_places, read_trips, resample
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -114,15 +113,13 @@ def test_crowds_spend_one_budget_in_every_way(people: dict[str, list[Fix]]) -> N
     rng = np.random.default_rng(1)
     several = [compare_budgets(people, 4.0, 3_000, 4, 12, rng) for _ in range(2)]
     results = with_attacks([median(pair) for pair in zip(*several, strict=True)], 4.0, 12, rng, 100)
-    found = {(result.way, result.radius): result for result in results}
-    assert len(found) == 7 + 6 + 1
+    found = {result.way: result for result in results}
+    assert len(found) == 7 + 1
     assert all(result.lifetime <= 4.0 + 1e-6 for result in results)
-    split, symbols = found["splitting over time", None], found["memo, LOLOHA, 2 symbols", None]
+    split, symbols = found["splitting over time"], found["memo, LOLOHA, 2 symbols"]
     assert split.attacks is None
     assert len(symbols.attacks or []) == 3
-    assert symbols.errors.cells < split.errors.cells < found["a flat map", None].errors.cells
-    near, far = (found["planar Laplace, window", radius] for radius in (1_000.0, 60_000.0))
-    assert near.errors.cells < symbols.errors.cells < far.errors.cells
+    assert symbols.errors.cells < split.errors.cells < found["a flat map"].errors.cells
     for result in results:
         low, high = result.spread or (2, -2)
         assert low <= result.errors.cells <= high
@@ -143,26 +140,6 @@ def test_errors_tell_capping_from_noise() -> None:
     assert told.capping_cells == told.cells
     right = crowd.errors(crowd.shares(crowd.values, 0), sent, 0)
     assert (right.cells, right.all, right.noise) == pytest.approx((0.0, 0.0, 0.25))
-
-
-def test_noisy_points_become_the_map_they_came_from() -> None:
-    """20,000 people in three of 25 cells, noise half a cell wide: within .03; and not without it.
-
-    Counting the noisy points by their nearest cell is further off by more than three times.
-    """
-    rng = np.random.default_rng(4)
-    centres = np.array([(x, y) for x in range(5) for y in range(5)], dtype=float) * 1_000
-    steps = (np.abs(centres[:, None] - centres[None]).sum(axis=2) == 1_000).astype(float)
-    laplacian = np.diag(steps.sum(axis=1)) - steps
-    truth = np.zeros(25)
-    truth[[0, 7, 18]] = 0.5, 0.3, 0.2
-    there = centres[rng.choice(25, 20_000, p=truth)]
-    points = there + np.stack(planar_laplace(20_000, 1 / 500, rng), axis=1)
-    found = point_map(points, centres, 1 / 500, laplacian)
-    nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(axis=1)
-    naive = np.bincount(nearest, minlength=25) / 20_000
-    assert total_variation(found, truth) < 0.03
-    assert total_variation(naive, truth) > 3 * total_variation(found, truth)
 
 
 def test_trips_are_read_in_time_order(tmp_path: Path) -> None:
@@ -291,16 +268,6 @@ prob_f = 0.5
 prob_p = 0.25
 prob_q = 0.75
 """
-
-
-@pytest.mark.statistical
-def test_planar_laplace_has_its_mean_and_density() -> None:
-    """Mean 2 / epsilon within five standard errors; P(r < 1/epsilon) = 1 - 2/e."""
-    x, y = planar_laplace(100_000, 0.01, np.random.default_rng(2))
-    radius = np.hypot(x, y)
-    assert radius.mean() == pytest.approx(200, abs=5 * np.sqrt(2) * 100 / np.sqrt(100_000))
-    assert (radius < 100).mean() == pytest.approx(1 - 2 / np.e, abs=0.008)
-    assert np.arctan2(y, x).mean() == pytest.approx(0, abs=0.03)
 
 
 def test_when_a_device_answers_tells_it_apart() -> None:
