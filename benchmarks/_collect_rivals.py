@@ -17,16 +17,16 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import Column, Date, Integer, LargeBinary, MetaData, String, Table, insert
 
-from collector.domain.batch_writer import ReportWriter, Submission
+from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import utc_now
 from collector.domain.commit_queue import Bounds, CommitQueue
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
-from collector.fast_json import decode_groups
+from collector.domain.submission import Submission, decode_groups
 from collector.routes.reports import answer
 from collector.settings import Settings, load_settings
 from collector.store.database import CollectorDatabase, make_engine
-from rappor_core.metrics.file import load_metrics
+from rappor_core.metrics.loading import load_metrics
 from rappor_core.wire.report import BINARY_CONTENT_TYPE
 from rappor_server.schema import prepare
 

@@ -34,7 +34,7 @@ from _run import ROOT, Comparison, child, run
 
 from client_sdk import Client, Delivery, load_metrics, parse_metrics
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 
 PEERS = ["mmh3", "sentry-sdk", "opentelemetry-sdk"]
 RIVALS = ("opentelemetry.sdk.trace", "sentry_sdk", "opentelemetry.sdk.metrics")

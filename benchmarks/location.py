@@ -42,6 +42,7 @@ from decoder.density.modes import SECOND_DIAL, modes
 from decoder.density.neighbours import cell_laplacian
 from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.box import Box
+from rappor_core.grid.drawing import parent_cell
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
@@ -57,13 +58,13 @@ def load(path: Path, level: int) -> tuple[Places, np.ndarray]:
     values = tuple((*grid.cells(one), OTHER) for one in grid.levels)
     index = [{value: i for i, value in enumerate(one)} for one in values]
     parents = tuple(
-        np.array([above[OTHER if v == OTHER else grid.parent(v, coarse)] for v in below])
+        np.array([above[OTHER if v == OTHER else parent_cell(grid, v, coarse)] for v in below])
         for above, below, coarse in zip(index, values[1:], grid.levels, strict=False)
     )
     shares = np.zeros(len(values[-1]))
     for cell, latitude, longitude, count in pickups(path):
         if BOX.holds(latitude, longitude):
-            shares[index[-1].get(grid.parent(cell, level), len(shares) - 1)] += count
+            shares[index[-1].get(parent_cell(grid, cell, level), len(shares) - 1)] += count
     places = Places(grid, grid.levels, values, parents, cell_laplacian(grid, values[-1]))
     return places, shares / shares.sum()
 

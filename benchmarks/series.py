@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from decoder.density.cells import Places, places_of
 from decoder.density.map_series import map_windows
+from rappor_core.grid.drawing import parent_cell
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.location.series import draw_windows, one_series, true_shares
@@ -62,7 +63,7 @@ def shares_of(path: Path, places: Places) -> np.ndarray:
     index = {value: i for i, value in enumerate(places.finest[:-1])}
     shares = np.zeros(len(index))
     for cell, _, _, count in pickups(path):
-        place = index.get(places.grid.parent(cell, places.levels[-1]))
+        place = index.get(parent_cell(places.grid, cell, places.levels[-1]))
         if place is not None:
             shares[place] += count
     return shares / shares.sum()

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from client_sdk.delivery.options import Delivery
     from client_sdk.location.recorder import Point
-    from rappor_core.metrics.loading import MetricsFile
     from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.metrics_file import MetricsFile
 
 HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
 

@@ -12,7 +12,8 @@ from client_sdk.storage.directory import StateDirectory
 from client_sdk.url import check_key, check_key_is_hidden, split_url
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.metrics.loading import MetricsFile, load_metrics
+from rappor_core.metrics.loading import load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 
 class Setup(Frozen):

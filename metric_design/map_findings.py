@@ -10,6 +10,7 @@ from decoder.density.modes import Predicted, modes, predict
 from decoder.density.predicted_error import MapError, predicted_error
 from metric_design.review import Finding
 from rappor_core.calendar import MEAN_DAYS
+from rappor_core.grid.drawing import num_cells
 from rappor_core.grid.grid import MAX_CELLS
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import CROWD, cohorts_affordable
@@ -36,7 +37,7 @@ def map_findings(
     for metric in file.declared:
         if metric.location is None or metric.location.pairs:
             continue
-        cells = metric.location.grid.num_cells(metric.location.grid.finest)
+        cells = num_cells(metric.location.grid, metric.location.grid.finest)
         if 2 <= cells <= MAX_CELLS and math.isfinite(metric.lifetime_epsilon):
             left = (metric.expires - today).days / MEAN_DAYS[metric.period]
             asked = periods or max(1, round(left))
@@ -49,7 +50,7 @@ def _said(metric: Metric, cells: int, population: int, periods: int, places: int
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots, levels = len(location.slots), len(location.grid.levels)
     devices, held = max(1, population // levels), _places_of(metric)
-    if location.mode == "once":
+    if location.rules.every(location) == 0:  # one answer for life
         periods = 1
     own = predicted_error(metric.params, devices / location.num_turns, cells)
     wanted = places or held or USUAL_PLACES
@@ -91,8 +92,7 @@ def _best(own: MapError, memoises: bool, order: Sequence[Predicted], cohorts: in
 
 def _places_of(metric: Metric) -> int | None:
     """How many distinct cells a device can tell in its life; None for any number."""
-    location = metric.location
-    if location is None or location.mode != "memo" or metric.params.scheme.symbols:
+    if not metric.params.mechanism.has_permanent_round or metric.params.scheme.symbols:
         return None
     return max(0, metric.max_memoized_values - len(reserved_values(metric.no_data)))
 

@@ -22,8 +22,8 @@ from metric_design.population import Population
 from metric_design.request import PERIODS_A_YEAR, PlanRequest, Unknown
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.risk import Risk, risk_of
 from rappor_core.sequence_risk import risk_text, sequence_risk
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from metric_design import review_association, review_texts
 from rappor_core.calendar import PERIOD_DAYS
+from rappor_core.grid.drawing import num_cells
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import (
@@ -127,7 +128,7 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
     if metric.location is None or metric.location.pairs or metric.params.scheme.own_bits:
         return
     grid, params, free = metric.location.grid, metric.params, equations(metric)
-    cells = grid.num_cells(grid.finest)
+    cells = num_cells(grid, grid.finest)
     if cells <= free:
         return
     most = cohorts_affordable(CROWD * len(grid.levels), population or 0)
@@ -236,7 +237,7 @@ def _domain(metric: Metric, population: int | None) -> Iterator[Finding]:
     if metric.location is None:
         return
     grid, pairs = metric.location.grid, metric.location.pairs
-    cells = grid.num_cells(grid.finest)
+    cells = num_cells(grid, grid.finest)
     values, most = (cells**2, MAX_PAIRS) if pairs else (cells, MAX_CELLS)
     kind = "pairs of cells" if pairs else "cells"
     coarser = f"at level {grid.finest}; use a coarser level or a smaller box"

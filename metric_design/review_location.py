@@ -25,7 +25,7 @@ def _of_sequence(metric: Metric) -> Iterator[tuple[str, str]]:
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)
     held = counted(location.hold, metric.period)
-    if location.mode == "memo":
+    if location.rules.memoises:
         yield "warning", _unbounded(metric)
     elif location.hold:
         yield (

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.kinds import kind_named
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 _PACKAGE = "rappor-telemetry-client"
 _HEAD = """\

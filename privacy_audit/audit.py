@@ -46,8 +46,8 @@ from privacy_audit.stages import (
 )
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 TRIALS = 1_000_000  # of all metrics
 MOST_TRIALS = 1_000_000  # of one metric

@@ -27,8 +27,8 @@ from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import ClientSource, Trials, chunks, joined, run_chunk
 from privacy_audit.errors import AuditedClientError, AuditError
 from rappor_core.metrics.association import Association
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 ANSWERS = "the client answers without an error"
 Progress = Callable[[str, int, int], None]

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from metric_design.review import Finding
 from privacy_audit.location_attacks import AttackResult, attack, relinked, series_scores
 from rappor_core.metrics.file import MetricsFile
-from rappor_core.metrics.groups import groups_together, linked_by_groups
+from rappor_core.metrics.groups import groups_together, linked_by_groups, place_groups
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
@@ -44,7 +44,7 @@ def attacks_on(
     """Attack simulated devices of one cohort, which report for some periods before and as many
     after."""
     params = _attackable(metric.params)
-    groups = 1 if metric.location is None else metric.location.num_groups
+    groups = place_groups(metric)
     with threadpool_limits(1):
         return [
             attack(params, reports_in(metric, number), crowd, rng, groups) for number in periods
@@ -91,7 +91,7 @@ def _when(metric: Metric) -> str:
 
 
 def _told_apart(metric: Metric) -> str:
-    groups = 1 if metric.location is None else metric.location.num_groups
+    groups = place_groups(metric)
     return f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
 
 

@@ -13,7 +13,7 @@ from archive.keys import ArchiveKey, load_key
 from archive.manifest import keep_until
 from archive.parts import PartLabel
 from rappor_cli.days import read_day
-from rappor_core.metrics.file import load_metrics
+from rappor_core.metrics.loading import load_metrics
 
 Window = tuple[date | None, date | None]
 

@@ -22,6 +22,7 @@ from decoder.output.density_text import (
     window_text,
 )
 from decoder.results.warnings import percent, points
+from rappor_core.grid.drawing import cell_centre
 from rappor_core.reserved import RESERVED
 
 _SHOWN = 10
@@ -91,7 +92,7 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     """What a cell is called, or where its centre is."""
     if cell in RESERVED or one.places.pairs:
         return ""
-    centre = one.places.grid.centre(cell)
+    centre = cell_centre(one.places.grid, cell)
     return place_name(centre, base, cell_km(one)) or f"{centre[0]:.3f} {centre[1]:.3f}"
 
 

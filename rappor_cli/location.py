@@ -24,7 +24,7 @@ from privacy_audit.lives import WORLDS
 from privacy_audit.trackability import PERIODS, attack_file, attacks_on
 from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
-from rappor_core.metrics.file import load_metrics
+from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.location.allocations import ways
 from simulations.location.budgets import (
@@ -120,7 +120,7 @@ def location_attacks(
     """Attack devices by cohort and permanent bits, and by what is known of their lives."""
     rng = np.random.default_rng(seed)
     declared = load_metrics(metrics).declared
-    places = [one for one in declared if one.location and one.location.mode != "once"]
+    places = [one for one in declared if one.location and one.location.rules.every(one.location)]
     rows: list[dict[str, Any]] = []
     for metric in places:
         people = crowd * metric.params.num_cohorts

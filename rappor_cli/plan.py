@@ -23,7 +23,8 @@ from metric_design.review import check_metrics
 from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli.plan_text import print_plan
 from rappor_cli.progress import stage_bars
-from rappor_core.metrics.file import MetricsFile, load_metrics
+from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.loading import load_metrics
 from rappor_core.whole_files import write_whole
 from simulations.experiments.plan_preview import Preview, preview
 

@@ -24,7 +24,7 @@ from rappor_cli.progress import progress_bar
 from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers, pool_of
 from rappor_cli.text import wide_console
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.file import load_metrics
+from rappor_core.metrics.loading import load_metrics
 from rappor_core.params import RapporParams
 from simulations.fleets.draws import Fleet, FleetError, draw_cohorts
 from simulations.fleets.table import Drawn, FleetMetric, Row, decode_rows, draw_fleet

@@ -18,6 +18,7 @@ MAX_HASHES = 64
 MAX_COHORTS = 1 << 16
 MD5_MAX_BITS = 256  # a position is one byte of the digest
 MD5_MAX_HASHES = 16  # a digest has 16 bytes
+LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
 
 
 class RapporParams(Frozen):
@@ -152,6 +153,11 @@ class RapporParams(Frozen):
             encoding=fields["encoding"],
             hash=cast(HashFamily, fields["hash"]),
         )
+
+
+def is_positive(value: object) -> bool:
+    """Whether a value is a number of nats that a device could spend."""
+    return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]
 
 
 def _check_whole(name: str, value: object, largest: int) -> None:

@@ -105,7 +105,7 @@ def _shown_use(metric: Metric) -> str:
 
 def _window_of(metric: Metric) -> dict[str, Any]:
     location = metric.location
-    if location is None or location.mode != "window":
+    if location is None or not metric.spaced:
         return {}
     row = {"unit": metric.period, "block": metric.epsilon_one}
     if location.turn == "fresh":

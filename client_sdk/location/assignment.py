@@ -71,7 +71,7 @@ def assignment_of(secret: bytes, parts: Sequence[Metric]) -> Assignment:
     level = location.grid.levels[draw(secret, b"level", base, len(location.grid.levels))]
     names = tuple(part.name for part in parts if _place(part).level == level)
     slots = tuple(slot.name for slot in location.slots)
-    every = {"memo": 1, "window": location.window * len(slots), "once": 0}[location.mode]
+    every = location.rules.every(location)
     if location.turn == "fresh":
 
         @lru_cache(maxsize=4)

@@ -208,13 +208,17 @@ class Visits:
 
     def _to_come(self, seen: int) -> list[tuple[int, str]]:
         """Answers that are still to be given and may be the usual place of a period."""
-        if self._location.mode == "once" and self._reported.runs():
+        if self._answered_for_life:
             return []
         return [
             (turn, slot)
             for turn, slot in self._assignment.answers_from(seen)
             if self._period is not None and turn >= self._period and turn not in self._reported
         ]
+
+    @property
+    def _answered_for_life(self) -> bool:
+        return self._assignment.every == 0 and bool(self._reported.runs())
 
     def _place(self, latitude: float, longitude: float) -> Place:
         """The code of a point's cell at this device's level."""
@@ -266,7 +270,7 @@ class Visits:
 
     def _report(self, period: int) -> None:
         """Send one report for each slot that is due in a period that is over, once for ever."""
-        if period in self._reported or (self._location.mode == "once" and self._reported.runs()):
+        if period in self._reported or self._answered_for_life:
             return
         day = last_day(self._metric.period, period)
         for slot, name in self._assignment.due(period):

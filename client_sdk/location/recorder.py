@@ -17,7 +17,7 @@ from client_sdk.storage.interface import VISITS
 from client_sdk.storage.traces import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from client_sdk.storage.protocol import State

@@ -201,25 +201,23 @@ class Ledger:
 
 def _reports_in_a_period(metric: Metric) -> float:
     """At most, by the declared name: of a location, one a slot, or one in a window."""
-    if metric.location is None:
+    place = metric.location
+    if place is None:
         return metric.max_reports_per_period
-    slots, window = len(metric.location.slots), metric.location.window
-    return slots if metric.location.mode == "memo" else 1 / max(window, 1)
+    return len(place.slots) / place.num_turns
 
 
 def _limit_by_period(metric: Metric) -> tuple[str, float]:
     """The unit and number of reports that each counted name may have in it."""
-    if metric.location is not None and metric.location.mode == "window":
+    if metric.spaced:
         return "", math.inf  # bounded by the time between two reports: `reports_per_day`
     return metric.period, metric.max_reports_per_period
 
 
 def _reports_in_window(metric: Metric) -> float:
     """At most, in any `window` periods in a row; 1 where no window is declared."""
-    location = metric.location
-    if location is None or location.mode != "window":
-        return 1.0
-    return float(location.most_reports_in(location.window))
+    place = metric.location
+    return 1.0 if place is None or not metric.spaced else float(place.most_reports_in(place.window))
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:

@@ -243,7 +243,7 @@ class MetricState:
     def counted_by(self) -> tuple[str, str]:
         """The name and the unit of time by which reports are limited."""
         metric = self.device.metric
-        if metric.location is not None and metric.location.mode == "window":
+        if metric.spaced:
             return self.device.line, "day"  # periods may be redeclared
         return metric.name, metric.period
 
@@ -261,12 +261,12 @@ class MetricState:
 
 
 def _days_of_one_report(metric: Metric, day: int) -> tuple[int, int] | None:
-    """First and last day among which a report of mode `window` is the only one of its metric.
+    """First and last day among which a report is the only one, of a metric that is `spaced`.
 
     With fresh turns those of its block, else as many as a window has before it and after it.
     """
     place, unit = metric.location, metric.period
-    if place is None or place.mode != "window":
+    if place is None or not metric.spaced:
         return None
     if place.turn == "fresh":
         first = period_number(unit, day) // place.window * place.window

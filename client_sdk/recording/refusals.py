@@ -57,7 +57,7 @@ def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
     """What reports it has, as far as the definition tells."""
     if metric is None:
         return "all the reports that its period or its life may have"
-    if metric.location is not None and metric.location.mode == "window":
+    if metric.location is not None and metric.spaced:
         block = "of this block of" if metric.location.turn == "fresh" else "within"
         return f"its one report {block} {metric.location.window:,} {metric.period}s"
     most: float = metric.max_reports_per_period

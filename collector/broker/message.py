@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from collector.domain.batch_writer import Content, Submission, read_submission
 from collector.domain.report_validation import Day
+from collector.domain.submission import Content, Submission, read_submission
 from rappor_core.errors import RapporError
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
 

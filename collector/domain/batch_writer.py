@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from hashlib import blake2b
 
 from sqlalchemy import Connection
 
@@ -21,8 +20,8 @@ from collector.domain.report_validation import (
     decode_results,
     encode_results,
 )
+from collector.domain.submission import Submission
 from collector.errors import BatchConflictError, ConflictError
-from collector.fast_json import decode_groups
 from collector.store.batch_partitions import make_room
 from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
 from collector.store.counters import NUM_SHARDS, CounterCache
@@ -32,43 +31,6 @@ from collector.store.raw import keep_raw
 from rappor_core.wire.report import GroupedBatch
 
 _ATTEMPTS = 5
-_REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A body as inflated, and its media type."""
-
-    body: bytes
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A batch as it came. digest: 16 bytes over the body as inflated.  num_bytes: in memory.
-
-    content: for who passes it on.  received: what the clock allowed then; None for now.
-    """
-
-    batch: GroupedBatch
-    digest: bytes
-    num_bytes: int
-    content: Content | None = None
-    received: Day | None = None
-
-
-def read_submission(
-    content: Content, max_reports: int, *, keep: bool = False, received: Day | None = None
-) -> Submission:
-    """Decode a body. keep: with the body.
-
-    Raises WireFormatError or UnsupportedMediaError.
-    """
-    body = content.body
-    batch = decode_groups(body, content.kind, max_reports=max_reports)
-    digest = blake2b(body, digest_size=16).digest()
-    num_bytes = len(body) + _REPORT_OVERHEAD * batch.num_reports
-    return Submission(batch, digest, num_bytes, content if keep else None, received)
 
 
 @dataclass(frozen=True, slots=True)

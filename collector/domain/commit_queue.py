@@ -15,7 +15,8 @@ from time import perf_counter
 from typing import Protocol
 
 from collector.domain.backlog import Backlog, answer_on_loop
-from collector.domain.batch_writer import Outcome, Receipt, Submission
+from collector.domain.batch_writer import Outcome, Receipt
+from collector.domain.submission import Submission
 from collector.errors import CollectorError, StorageError, drop_traces
 
 Answer = Receipt | CollectorError

@@ -10,9 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from collector.cross_origin import CrossOrigin
 from collector.domain.access import Scope as KeyScope
-from collector.domain.batch_writer import Content, Receipt, Submission, read_submission
+from collector.domain.batch_writer import Receipt
 from collector.domain.key_cache import MAX_AGE_OF_UNKNOWN
 from collector.domain.report_validation import REASONS, Refusal
+from collector.domain.submission import Content, Submission, read_submission
 from collector.errors import AuthenticationError, RateLimitedError
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body

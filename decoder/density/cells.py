@@ -20,7 +20,8 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import Point
-from rappor_core.grid.grid import MAX_PAIRS, PAIR_SEPARATOR, Grid, join_pair
+from rappor_core.grid.drawing import cell_outline, join_pair, parent_cell
+from rappor_core.grid.grid import MAX_PAIRS, PAIR_SEPARATOR, Grid
 from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
@@ -85,7 +86,7 @@ class Places:
 
         Longitudes go on beyond 180 where the box does, so that neighbours stay side by side.
         """
-        return [list(self.grid.outline(cell)) for cell in self.shown_cells]
+        return [list(cell_outline(self.grid, cell)) for cell in self.shown_cells]
 
     def ancestors(self, index: int) -> Indices:
         """For each finest value, the index of the value of level `index` that contains it."""
@@ -181,5 +182,5 @@ def _parents(grid: Grid, below: Sequence[str], above: Sequence[str], level: int)
 def _parent(grid: Grid, value: str, level: int) -> str:
     if value in RESERVED:
         return value
-    ends = [grid.parent(cell, level) for cell in value.split(PAIR_SEPARATOR)]
+    ends = [parent_cell(grid, cell, level) for cell in value.split(PAIR_SEPARATOR)]
     return PAIR_SEPARATOR.join(ends)

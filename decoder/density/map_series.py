@@ -114,8 +114,8 @@ def _pooled(
     Of more cells than can be pooled the map of all is shown where deviations predict no better:
     what fits and its freedom say, summed over the windows.
     """
-    metric, location = location_of(windows[0][-1])
-    memo = location.mode == "memo"
+    metric, _ = location_of(windows[0][-1])
+    memo = metric.params.mechanism.has_permanent_round
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
     capped = memo and not metric.params.scheme.symbols
     field, maps, changes = _deviating(readings, places, whole, most, independent=capped)

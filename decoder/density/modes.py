@@ -11,7 +11,7 @@ from decoder.density.predicted_error import MapError, predicted_error
 from decoder.errors import DecodeError
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.location import MAX_WINDOW
+from rappor_core.metrics.location_modes import mode_named
 from rappor_core.params import RapporParams
 
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
@@ -53,6 +53,11 @@ class Predicted:
     error: MapError
 
 
+def register_plans(mode: str, plans: Plans) -> None:
+    """Offer ways to spend a budget in a mode of `rappor_core.metrics.location_modes`, too."""
+    _PLANS[mode] = plans
+
+
 def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> list[Mode]:
     """List the compared modes of a location metric for a lifetime budget (nats).
 
@@ -62,21 +67,13 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
     """
     if not budget > 0 or periods < 1:
         raise DecodeError(f"budget {budget:g} for {periods} periods: both must be above 0")
-    symbols = [partial(_symbols, number, budget, cohorts) for number in SYMBOLS]
-    if periods == 1:  # a permanent response that is used once
-        return list(_possible([*symbols, partial(_once, budget, cohorts)]))
-    reserved = 2 if no_data else 1
-    caps = [cap for cap in CAPS if cap > reserved]
-    filters = [partial(_filter, cap, cap - reserved, budget, cohorts) for cap in caps]
-    return list(_possible([*filters, *symbols, partial(_window, budget, periods, cohorts)]))
+    return [mode for plans in _PLANS.values() for mode in plans(budget, periods, cohorts, no_data)]
 
 
-def _possible(makers: Sequence[Callable[[], Mode | None]]) -> Iterator[Mode]:
+def _possible(makers: Sequence[Callable[[], Mode]]) -> Iterator[Mode]:
     for make in makers:
         with suppress(ParameterError):  # probabilities over 2^16 do not reach every epsilon
-            mode = make()
-            if mode is not None:
-                yield mode
+            yield make()
 
 
 def predict(
@@ -96,6 +93,27 @@ def predict(
     return sorted(found, key=lambda one: one.error.total_variation)
 
 
+def _memo_plans(budget: float, periods: int, cohorts: int, no_data: bool) -> Iterator[Mode]:
+    """Filters, if a permanent response is used more than once, and symbols."""
+    reserved = 2 if no_data else 1
+    caps = [cap for cap in CAPS if cap > reserved and periods > 1]
+    filters = [partial(_filter, cap, cap - reserved, budget, cohorts) for cap in caps]
+    return _possible([*filters, *(partial(_symbols, one, budget, cohorts) for one in SYMBOLS)])
+
+
+def _window_plans(budget: float, periods: int, cohorts: int, no_data: bool) -> Iterator[Mode]:  # noqa: ARG001
+    """One report in all the periods."""
+    least, most = mode_named("window").windows
+    if not least <= periods <= most:
+        return iter(())
+    return _possible([partial(_window, budget, periods, cohorts)])
+
+
+def _once_plans(budget: float, periods: int, cohorts: int, no_data: bool) -> Iterator[Mode]:  # noqa: ARG001
+    """One report for the one map."""
+    return _possible([partial(_once, budget, cohorts)] if periods == 1 else [])
+
+
 def _filter(cap: int, places: int, budget: float, cohorts: int) -> Mode:
     keys = f'{_MEMO}mechanism = "l-osue"\nmax_memoized_values = {cap}\n{_bits(cohorts)}'
     mechanism = TwoRoundMechanism.optimised(*_dials(budget / cap))
@@ -110,9 +128,7 @@ def _symbols(number: int, budget: float, cohorts: int) -> Mode:
                 RapporParams(number, 1, cohorts, mechanism, "symbol"))  # fmt: skip
 
 
-def _window(budget: float, periods: int, cohorts: int) -> Mode | None:
-    if periods > MAX_WINDOW:
-        return None
+def _window(budget: float, periods: int, cohorts: int) -> Mode:
     hold = min(HOLD, periods - 1)
     keys = f'mode = "window"\nwindow = {periods}\nturn = "fresh"\nhold = {hold}\nmax_reports = 1\n'
     keys += _bits(cohorts)
@@ -135,3 +151,7 @@ def _dials(epsilon: float) -> tuple[float, float]:
 
 def _told(epsilon: float) -> str:
     return f"epsilon_infinity = {epsilon}\nepsilon_one = {SECOND_DIAL * epsilon}\n"
+
+
+Plans = Callable[[float, int, int, bool], Iterator[Mode]]  # budget, periods, cohorts, no_data
+_PLANS: dict[str, Plans] = {"memo": _memo_plans, "window": _window_plans, "once": _once_plans}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from rappor_core.grid.drawing import cell_outline
 from rappor_core.grid.grid import Grid
 from rappor_core.reserved import RESERVED
 
@@ -25,7 +26,7 @@ def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
     owners: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
         if cell not in RESERVED:
-            for latitude, longitude in grid.outline(cell):
+            for latitude, longitude in cell_outline(grid, cell):
                 corner = round(latitude * _PER_DEGREE), round(longitude % 360 * _PER_DEGREE)
                 owners[corner].append(index)
     shared = Counter(pair for group in owners.values() for pair in combinations(group, 2))

@@ -7,6 +7,7 @@ from typing import Any
 
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.box import Box, Point
+from rappor_core.grid.drawing import cell_outline, cells_touching
 from rappor_core.grid.grid import Grid
 from rappor_core.reserved import RESERVED
 
@@ -22,7 +23,7 @@ def region_cells(grid: Grid, level: int, region: Box | Mapping[str, Any]) -> tup
     """
     domain = grid.cells(level)
     if isinstance(region, Box):
-        touched, what = set(grid.cells_in(region, level)), f"the region {region}"
+        touched, what = set(cells_touching(grid, region, level)), f"the region {region}"
         found = tuple(cell for cell in domain if cell in touched)
     else:
         polygons = list(_polygons(region))
@@ -111,7 +112,7 @@ def _ring(coordinates: Any) -> Ring:
 
 def _touches(grid: Grid, cell: str, rings: list[Ring]) -> bool:
     """Whether one holds a corner of the other, or their edges cross."""
-    outline = _beside(grid.outline(cell), rings[0])
+    outline = _beside(cell_outline(grid, cell), rings[0])
     if not _near(outline, rings[0]):
         return False
     if any(_inside(point, rings) for point in outline):

@@ -20,6 +20,7 @@ from decoder.files import make_folder, replacing
 from decoder.output.density_text import row_notes
 from decoder.output.geojson import DECIMALS, geometry
 from decoder.typing import Floats
+from rappor_core.grid.drawing import cell_centre, cell_outline
 
 UNLISTED = "unlisted"
 
@@ -66,7 +67,9 @@ def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
     Reserved values have no place, and are in the tables only.
     """
     grid, cells = maps[0].places.grid, maps[0].places.shown_cells
-    shapes = [json.dumps(geometry(grid.outline(cell)), separators=(",", ":")) for cell in cells]
+    shapes = [
+        json.dumps(geometry(cell_outline(grid, cell)), separators=(",", ":")) for cell in cells
+    ]
     comma = ""
     yield '{"type":"FeatureCollection","features":['
     for one in maps:
@@ -177,7 +180,7 @@ def _cell_columns(places: Places) -> dict[str, Any]:
     known: list[tuple[float | None, float | None]] = [(None, None)] * len(names)
     if not places.pairs:
         cells = places.shown_cells
-        known[: len(cells)] = [places.grid.centre(cell) for cell in cells]
+        known[: len(cells)] = [cell_centre(places.grid, cell) for cell in cells]
     latitudes, longitudes = (
         pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
         for axis in zip(*known, strict=True)

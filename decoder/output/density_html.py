@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from decoder.output.palette import (
 )
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
+from rappor_core.grid.drawing import cell_centre, unrolled
 
 BUSIEST = 10  # cells of the page's table
 _PLACES = 5  # decimals of a degree: a metre
@@ -108,14 +110,14 @@ def map_data(
     ]
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
     (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
-    own = base.shifted(grid.unrolled)
+    own = base.shifted(partial(unrolled, grid))
     first = window_text(maps[first_view(maps)])
     top = top_share([drawn_shares(each) for each in maps])
     return {
         "cells": cells,
         "names": list(one.places.shown_cells),
         "points": [
-            [round(grid.unrolled(lon), _PLACES), round(lat, _PLACES)] for lat, lon in points
+            [round(unrolled(grid, lon), _PLACES), round(lat, _PLACES)] for lat, lon in points
         ],
         "maps": [_map(each, top) for each in maps],
         "called": _called(maps, base),
@@ -172,8 +174,8 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     """What the busiest cells of any map are called, by their index."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
-    centre, wide = one.places.grid.centre, cell_km(one)
-    named = {i: place_name(centre(one.cells[i]), base, wide) for i in sorted(busiest)}
+    grid, wide = one.places.grid, cell_km(one)
+    named = {i: place_name(cell_centre(grid, one.cells[i]), base, wide) for i in sorted(busiest)}
     return {i: name for i, name in named.items() if name}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -29,6 +30,7 @@ from decoder.output.palette import (
 )
 from decoder.results.warnings import percent
 from rappor_core.grid.box import Point
+from rappor_core.grid.drawing import unrolled
 
 MOST_PANELS = 12
 _PANEL_INCHES = 4.2
@@ -61,7 +63,10 @@ def write_picture(
     FigureCanvasAgg(figure)
     top = top_share([drawn_shares(one) for one in shown])
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    around, own = surroundings(view), (base or BaseLayer()).shifted(shown[0].places.grid.unrolled)
+    around, own = (
+        surroundings(view),
+        (base or BaseLayer()).shifted(partial(unrolled, shown[0].places.grid)),
+    )
     for panel, one in zip(axes, shown, strict=False):
         panel.set(xlim=(view.west, view.east), ylim=(view.south, view.north))
         panel.set_aspect(stretch)
@@ -124,8 +129,8 @@ def _add(panel: Any, shapes: Any) -> None:
 
 def _mark(panel: Any, one: Density, points: Sequence[Point]) -> None:
     if points:
-        unrolled = one.places.grid.unrolled
-        panel.plot([unrolled(p[1]) for p in points], [p[0] for p in points], ".",
+        grid = one.places.grid
+        panel.plot([unrolled(grid, p[1]) for p in points], [p[0] for p in points], ".",
                    color=_LIGHT["mark"], markersize=3)  # fmt: skip
     if not one.visible[: one.num_cells].any():
         said = panel.text(0.5, 0.5, NONE_TOLD, transform=panel.transAxes, fontsize=9,

@@ -43,9 +43,10 @@ from privacy_audit.black_box.shown_metrics import (
     nearly_clear,
 )
 from privacy_audit.black_box.trials import ClientSource
+from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "answers"
 PERIODS = 9
@@ -141,7 +142,7 @@ def _pool(metric: Metric, draw: Random) -> list[Value]:
         cells = draw.sample(grid.cells(grid.finest), min(DIFFERENT, len(grid.cells(grid.finest))))
         box = grid.box
         outside = (box.south - 1.0 if box.south > -80 else box.north + 1.0, box.west)
-        return [*(grid.centre(cell) for cell in cells), outside]
+        return [*(cell_centre(grid, cell) for cell in cells), outside]
     pool = list(values_of(metric))
     if metric.kind == "number" and metric.details.of_period == "count":
         return [value for value in pool if isinstance(value, float) and 0 < value <= MOST_RECORDED]

@@ -29,9 +29,10 @@ from privacy_audit.black_box.shown_metrics import exchanged, without_second_roun
 from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import MEAN_DAYS, day_of, last_day, period_number
+from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "budgets"
 FILES = 12  # budgets that are tried: a fault shows under some of them alone, in most devices
@@ -189,7 +190,7 @@ def _events(file: MetricsFile, draw: Random, versions: int) -> Iterator[Event]:
 def _pool(metric: Metric) -> list[Value]:
     if metric.location is not None:
         grid = metric.location.grid
-        return [grid.centre(cell) for cell in grid.cells(grid.finest)[:VALUES]]
+        return [cell_centre(grid, cell) for cell in grid.cells(grid.finest)[:VALUES]]
     if metric.kind == "number" and metric.details.of_period == "count":
         return [1.0]
     return list(values_of(metric))[:VALUES]

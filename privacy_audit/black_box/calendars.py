@@ -23,9 +23,10 @@ from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
 from privacy_audit.black_box.trials import ClientSource
 from rappor_core.calendar import PERIOD_DAYS, day_of
+from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "calendars"
 DEVICES = 16  # of each calendar
@@ -109,7 +110,7 @@ def _two(metric: Metric) -> tuple[Value, Value]:
     if metric.location is not None:
         grid = metric.location.grid
         cells = grid.cells(grid.finest)
-        return grid.centre(cells[0]), grid.centre(cells[-1])
+        return cell_centre(grid, cells[0]), cell_centre(grid, cells[-1])
     if metric.kind == "number" and metric.details.of_period == "count":
         return 1.0, NOTHING
     return disjoint(metric, values_of(metric))

@@ -14,8 +14,9 @@ from privacy_audit.black_box.observables import Crowd
 from privacy_audit.black_box.scenarios import free, values_of
 from privacy_audit.black_box.witness import Recorded, Sitting, Witnessed, WitnessTask
 from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 DEVICES = 8  # of each condition
 MEAN_DELAY = 5.0 * SECONDS_A_DAY
@@ -137,7 +138,7 @@ def _pool(metric: Metric) -> list[Value]:
     if metric.location is not None:
         grid = metric.location.grid
         cells = grid.cells(grid.finest)
-        return [grid.centre(cells[place * (len(cells) - 1) // 3]) for place in range(4)]
+        return [cell_centre(grid, cells[place * (len(cells) - 1) // 3]) for place in range(4)]
     pool = list(free(metric, values_of(metric)))
     if metric.kind == "number" and metric.details.of_period == "count":
         return [1.0]

@@ -27,8 +27,8 @@ from privacy_audit.black_box.trials import ClientSource
 from rappor_core.calendar import day_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
 
 BOX = "derivations"

@@ -40,8 +40,8 @@ from privacy_audit.black_box.witness import (
 )
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "installations"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from rappor_core.calendar import SECONDS_A_DAY
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 
 NOTHING = "\0nothing"  # the value of a day on which the app records nothing
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privacy_audit.black_box.lives import SeenReport, Value
 from privacy_audit.black_box.scenario import Scenario
 from rappor_core.mechanism import PROBABILITY_SCALE
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from privacy_audit.black_box.lives import NOTHING, Step, Value
 from privacy_audit.black_box.scenario import Scenario, reports_text
 from rappor_core.calendar import day_of, last_day, period_number
+from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.metric import Metric
 from rappor_core.reserved import OTHER
 
@@ -63,7 +64,7 @@ def _two_places(metric: Metric) -> tuple[tuple[float, float], tuple[float, float
     cells = grid.cells(min(grid.levels))
     if len(cells) < 2:
         cells = grid.cells(grid.finest)
-    return grid.centre(cells[0]), grid.centre(cells[-1])
+    return cell_centre(grid, cells[0]), cell_centre(grid, cells[-1])
 
 
 def _all_days(metric: Metric, periods: int) -> list[int]:

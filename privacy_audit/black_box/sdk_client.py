@@ -30,7 +30,7 @@ from privacy_audit.black_box.lives import (
 )
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.metrics.association import Association
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rappor_core.mechanism import PROBABILITY_SCALE
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 
 def without_second_round(metric: Metric) -> Metric:

@@ -22,7 +22,7 @@ from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.sdk_client import SdkClient
 from privacy_audit.errors import client_errors
 from rappor_core.metrics.compiled import read_compiled
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 
 REPORTS_A_CHUNK = 20_000
 

@@ -22,8 +22,8 @@ from privacy_audit.black_box.shown_metrics import exchanged, without_second_roun
 from privacy_audit.black_box.witness import WitnessedDevice
 from rappor_core.calendar import SECONDS_A_DAY, last_day, period_number
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "installations"
 TIMES = 4  # as many values as declared: those of before the withdrawal count on

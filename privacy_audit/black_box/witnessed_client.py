@@ -40,8 +40,8 @@ from privacy_audit.errors import client_errors
 from rappor_core.calendar import date_of, day_of
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.compiled_reading import read_compiled
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 SECONDS = 20.0  # to send what waits, at most
 SECONDS_AFTER_ONE = 1.0  # the same, once a client of this process has not sent in time

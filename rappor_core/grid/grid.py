@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError, ValueRefusedError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.grid.box import Box, CellSystem, Point
+from rappor_core.grid.box import Box, CellSystem
 from rappor_core.grid.geohash import Geohash
 from rappor_core.grid.quadkey import MERCATOR_LATITUDE, Quadkey
 from rappor_core.grid.square import Square
@@ -134,50 +134,12 @@ class Grid(Frozen):
         Raises ParameterError above a million finest cells.
         """
         finest = self.finest if self.kind == "h3" else level
-        found = self._codes(self.box, finest)
+        found = self.codes(self.box, finest)
         codes = sorted({self.system.parent(cell, finest, level) for cell in found})
         return tuple(self.system.name(cell, level) for cell in codes)
 
-    def cells_in(self, box: Box, level: int) -> tuple[str, ...]:
-        """List cells that share a point with a box, sorted by code; some may be outside ours."""
-        return tuple(self.system.name(cell, level) for cell in sorted(self._codes(box, level)))
-
-    def parent(self, name: str, level: int) -> str:
-        """Find the cell of a coarser level that holds a cell."""
-        cell, own = self.system.parse(name)
-        if level > own:
-            raise ParameterError(f"level {level} is finer than cell {name!r} of level {own}")
-        return self.system.name(self.system.parent(cell, own, level), level)
-
-    def outline(self, name: str) -> tuple[Point, ...]:
-        """List the corners (latitude, longitude) of a cell, counter-clockwise.
-
-        Longitudes are `unrolled`: beyond 180 where the box goes on there, so that a map holds
-        together.
-        """
-        corners = self.system.outline(*self.system.parse(name))
-        turn = self._turn(sum(longitude for _, longitude in corners) / len(corners))
-        return tuple((lat, lon + turn) for lat, lon in corners) if turn else corners
-
-    def unrolled(self, longitude: float) -> float:
-        """The longitude, plus or minus 360 where that is nearer to the middle of the box."""
-        return longitude + self._turn(longitude)
-
-    def _turn(self, longitude: float) -> int:
-        return 360 * round((self.box.west + self.box.width / 2 - longitude) / 360)
-
-    def centre(self, name: str) -> Point:
-        """Find the mean of a cell's corners: its centre, for a map."""
-        corners = self.outline(name)
-        latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
-        return latitude, longitude - 360 * round(longitude / 360)
-
-    def num_cells(self, level: int) -> int:
-        """How many cells a level has in the box; about as many, where they are too many to list."""
-        about = self.system.count_in_box(self.box, level)
-        return len(self.cells(level)) if about <= MAX_PAIRS else about
-
-    def _codes(self, box: Box, level: int) -> Iterable[int]:
+    def codes(self, box: Box, level: int) -> Iterable[int]:
+        """List the codes of cells that share a point with a box. Raises as `cells`."""
         count = self.system.count_in_box(box, level)
         if count > MAX_CELLS:
             raise ParameterError(
@@ -209,13 +171,6 @@ class Grid(Frozen):
             fields["rows"],
             fields["columns"],
         )
-
-
-def join_pair(origin: str, destination: str) -> str:
-    """Write the value of a trip from one cell to another; `OTHER` if either end is."""
-    if OTHER in (origin, destination):
-        return OTHER
-    return f"{origin}{PAIR_SEPARATOR}{destination}"
 
 
 def _system(grid: Grid) -> CellSystem:

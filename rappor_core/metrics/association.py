@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rappor_core.errors import MetricsFileError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.metrics.loading import MetricsFile
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, NAME
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metrics_file import MetricsFile
 
 MEANING_VERSION = 1
 MOST_PAIRS_OF_BITS = 1 << 14  # counters of one cohort: 64 kB a day

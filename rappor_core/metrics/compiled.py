@@ -16,7 +16,7 @@ from rappor_core.metrics.compiled_reading import (
     digest_of,
     read_compiled,
 )
-from rappor_core.metrics.loading import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 
 __all__ = ["compiled", "compiled_text", "digest_of", "read_compiled"]
 

@@ -12,13 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from rappor_core.errors import MetricsFileError, RapporError, WireFormatError, shown
-from rappor_core.metrics.loading import (
-    MetricsFile,
-    associations,
-    check_budget,
-    read_budget,
-)
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile, associations, check_budget, read_budget
 from rappor_core.strict_json import parse_strict_json
 
 COMPILED_VERSION = 1

@@ -8,18 +8,12 @@ from typing import Any
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, shown, toml_problem
 from rappor_core.metrics.kinds import kind_named, kind_names
-from rappor_core.metrics.loading import (
-    MetricsFile,
-    associations,
-    check_budget,
-    load_metrics,
-    read_budget,
-)
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile, associations, check_budget, read_budget
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown, refused
 from rappor_core.params import RapporParams
 
-__all__ = ["MetricsFile", "load_metrics", "parse_metrics"]
+__all__ = ["MetricsFile", "parse_metrics"]
 
 MAX_CHARACTERS = 1_000_000
 _TOP_KEYS = {"associations", "budget", "metrics"}

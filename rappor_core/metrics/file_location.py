@@ -11,7 +11,7 @@ from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
-from rappor_core.metrics.location_kind import LOCATION
+from rappor_core.metrics.location_modes import PlaceMode, mode_named
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.tables import (
     NOISE_KEYS,
@@ -30,9 +30,9 @@ _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "win
 _PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon", "turn", "hold"}
 _OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "min_reports_per_cohort"}
 _OPTIONAL_KEYS |= {"accept_days", "keep_raw_days", "platforms", "lives", "no_data"}
+_UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
 _REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
 _KEYS = _PLACE_KEYS | _OPTIONAL_KEYS | _REQUIRED_KEYS | {"max_memoized_values"}
-_UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
 
 
 def location_metrics(name: str, table: Mapping[str, Any]) -> Iterator[Metric]:
@@ -42,8 +42,9 @@ def location_metrics(name: str, table: Mapping[str, Any]) -> Iterator[Metric]:
     """
     refuse_unknown(f"metric {name!r}", table, _KEYS | SHAPE_KEYS | NOISE_KEYS)
     common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
-    common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()} | _caps(name, table)
+    common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()}
     try:
+        common |= _caps(name, table, mode_named(needed(name, table, "mode")))
         for location in _locations(name, table):
             params = _params(name, table, location)
             full_name = f"{name}/{location.slot}/{location.level}"
@@ -52,10 +53,9 @@ def location_metrics(name: str, table: Mapping[str, Any]) -> Iterator[Metric]:
         raise refused(name, table, error) from error
 
 
-def _caps(name: str, table: Mapping[str, Any]) -> dict[str, int]:
+def _caps(name: str, table: Mapping[str, Any], mode: PlaceMode) -> dict[str, int]:
     """What bounds a device for life: distinct cells, or reports."""
-    mode = needed(name, table, "mode")
-    if mode == "memo":
+    if mode.memoises:
         if "hold" in table and table["hold"] == 0:
             refuse(name, "hold", table["hold"],
                    "shows in which periods a device had data; give a number of periods for which "
@@ -65,13 +65,14 @@ def _caps(name: str, table: Mapping[str, Any]) -> dict[str, int]:
             return {"max_memoized_values": table.get("max_memoized_values", symbols)}
         return {"max_memoized_values": needed(name, table, "max_memoized_values")}
     if "max_memoized_values" in table:
-        refuse(name, "max_memoized_values", table["max_memoized_values"],
-               f"has no use: mode {mode!r} memoises nothing; max_reports bounds it")  # fmt: skip
-    if mode == "once":
-        if table.get("max_reports", 1) != 1:
-            refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")
-        return {"max_memoized_values": _UNCAPPED, "max_reports": 1}
-    return {"max_memoized_values": _UNCAPPED}
+        why = f"has no use: mode {mode.name!r} memoises nothing; max_reports bounds it"
+        refuse(name, "max_memoized_values", table["max_memoized_values"], why)
+    if mode.max_reports is None:
+        return {"max_memoized_values": _UNCAPPED}
+    if table.get("max_reports", mode.max_reports) != mode.max_reports:
+        why = f"must be {mode.max_reports} for mode {mode.name!r}"
+        refuse(name, "max_reports", table["max_reports"], why)
+    return {"max_memoized_values": _UNCAPPED, "max_reports": mode.max_reports}
 
 
 def _locations(name: str, table: Mapping[str, Any]) -> Iterator[Location]:
@@ -112,10 +113,10 @@ def _list(name: str, table: Mapping[str, Any], key: str, default: Any = None) ->
 def _params(name: str, table: Mapping[str, Any], location: Location) -> RapporParams:
     """Bloom filter (one hash unless said), one bit a cell, or a symbol; and its noise."""
     encoding = table.get("encoding", "bloom")
-    if encoding not in LOCATION.encodings:
-        refuse(name, "encoding", encoding, f"is not one of {LOCATION.encodings}")
+    if encoding not in tuple(_SHAPES):
+        refuse(name, "encoding", encoding, f"is not one of {tuple(_SHAPES)}")
     shape = _shape(name, table, location, encoding)
-    mechanism = _noise(name, table, encoding, shape)
+    mechanism = _noise(name, table, location, shape)
     return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
 
 
@@ -166,10 +167,11 @@ def _one_hot(name: str, location: Location, no_data: str | None) -> int:
 
 
 def _noise(
-    name: str, table: Mapping[str, Any], encoding: str, shape: Mapping[str, Any]
+    name: str, table: Mapping[str, Any], location: Location, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
-    """The rounds of a mode: one fresh one for `window` and `once`, two for `memo`."""
-    if table["mode"] != "memo":
+    """The rounds of a mode: one fresh one, or two where it memoises."""
+    encoding = table.get("encoding", "bloom")
+    if not location.rules.memoises:
         for key in sorted(NOISE_KEYS & table.keys()):
             refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of one report")
         if encoding in _BY_SYMBOLS:

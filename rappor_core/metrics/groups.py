@@ -17,10 +17,20 @@ def public_groups(metric: Metric) -> int:
 
     A device that reports once for life shows its cohort once, which nothing later is compared with.
     """
-    location = metric.location
     if metric.max_reports == 1 or metric.cohort_with is not None:  # counted with the other one
         return 1
-    return metric.params.num_cohorts * (1 if location is None else location.num_groups)
+    return metric.params.num_cohorts * place_groups(metric)
+
+
+def place_groups(metric: Metric) -> int:
+    """How many groups a location's level and turn divide a cohort into; both show in reports.
+
+    A turn that is drawn anew tells nothing of a device's next one. 1 for metrics of other kinds.
+    """
+    location = metric.location
+    if location is None:
+        return 1
+    return len(location.grid.levels) * (1 if location.turn == "fresh" else location.num_turns)
 
 
 def groups_together(metrics: Sequence[Metric]) -> int:

@@ -1,4 +1,4 @@
-"""`MetricsFile`: all metrics of an app; and reading it from a path, whatever form the file has.
+"""Reading the metrics of an app from a path, whatever form the file has.
 
 A device that reads a compiled file loads neither `tomllib` nor the modules that read tables.
 """
@@ -6,67 +6,14 @@ A device that reads a compiled file loads neither `tomllib` nor the modules that
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rappor_core.errors import MetricsFileError, file_problem, meant, shown
-from rappor_core.frozen import Frozen
-from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.validation import APP, WEB, Platform
+from rappor_core.errors import MetricsFileError, file_problem
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metrics_file import MetricsFile
 
 COMPILED_ENDING = ".json"
-LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
-
-
-class MetricsFile(Frozen):
-    """All metrics of an app, by name, and the device-wide budget.
-
-    metrics: a metric of kind `location` stands as its sub-metrics, `name/slot/level`.
-    budget: nats for one device, over all metrics and for life; None = no bound declared.
-    associations: `rappor_core.metrics.association.Association` of two metrics each.
-    """
-
-    metrics: Mapping[str, Metric]
-    budget: float | None = None
-    associations: tuple[Any, ...] = ()
-
-    @property
-    def lifetime_epsilon(self) -> float:
-        """Nats: the sum of what all declared metrics may cost a device, where it is largest."""
-        return max(self.lifetime_epsilon_on(platform) for platform in (APP, WEB))
-
-    def lifetime_epsilon_on(self, platform: Platform) -> float:
-        """Nats: the sum over the metrics that may run on a platform; of `web`, over all lives."""
-        return sum(
-            metric.lifetime_epsilon_on(platform)
-            for metric in self.declared
-            if platform in metric.platforms
-        )
-
-    @property
-    def declared(self) -> tuple[Metric, ...]:
-        """One metric for each declared name: of a location, the first of its sub-metrics."""
-        first: dict[str, Metric] = {}
-        for metric in self.metrics.values():
-            first.setdefault(metric.base_name, metric)
-        return tuple(first.values())
-
-    def __str__(self) -> str:
-        """In short: names and budget."""
-        names = ", ".join(metric.base_name for metric in self.declared)
-        return f"metrics {names}; budget {'none' if self.budget is None else f'{self.budget:g}'}"
-
-    def parts(self, name: str) -> tuple[Metric, ...]:
-        """The sub-metrics of a declared name, in order; the metric itself if it has none.
-
-        Raises MetricsFileError for a name that is not declared.
-        """
-        found = tuple(m for m in self.metrics.values() if m.base_name == name)
-        if not found:
-            names = ", ".join(metric.base_name for metric in self.declared)
-            near = meant(name, (metric.base_name for metric in self.declared))
-            raise MetricsFileError(f"metric {name!r} is not declared{near}; declared are {names}")
-        return found
 
 
 def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
@@ -94,45 +41,3 @@ def _read(text: str, *, compiled: bool) -> MetricsFile:
     from rappor_core.metrics.file import parse_metrics
 
     return parse_metrics(text)
-
-
-def read_budget(value: object) -> float | None:
-    """Check a declared budget, in nats; None where there is none. Raises MetricsFileError."""
-    if value is None:
-        return None
-    if not is_positive(value):
-        raise MetricsFileError(f"budget = {shown(value)} is not a positive number of nats")
-    return float(value)  # type: ignore[arg-type]
-
-
-def check_budget(file: MetricsFile) -> None:
-    """Check that the metrics cost a device no more than the budget. Raises MetricsFileError."""
-    if file.budget is None or file.lifetime_epsilon <= file.budget:
-        return
-    on: Platform = WEB if file.lifetime_epsilon_on(WEB) > file.lifetime_epsilon_on(APP) else APP
-    there = [metric for metric in file.declared if on in metric.platforms]
-    worst = max(there, key=lambda metric: metric.lifetime_epsilon_on(on))
-    lives = f", lives = {worst.lives}" if on == WEB else ""
-    raise MetricsFileError(
-        f"budget = {file.budget:g} is below the {file.lifetime_epsilon:.3f} that the metrics may "
-        f"cost a device in its life; {worst.base_name!r} alone may cost "
-        f"{worst.lifetime_epsilon_on(on):.3f} (max_memoized_values = {worst.max_memoized_values}, "
-        f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}{lives}): "
-        "lower its cap or its epsilon, or raise the budget"
-    )
-
-
-def associations() -> Any:
-    """What reads associations: loaded where there are some. Raises MetricsFileError without it."""
-    try:
-        from rappor_core.metrics import association
-    except ImportError:
-        raise MetricsFileError(
-            "associations: install rappor-telemetry-client-association"
-        ) from None
-    return association
-
-
-def is_positive(value: object) -> bool:
-    """Whether a value is a number of nats that a device could spend."""
-    return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]

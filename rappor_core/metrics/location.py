@@ -15,13 +15,12 @@ from typing import Any, Literal, get_args
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.grid.grid import Grid
+from rappor_core.metrics.location_modes import PlaceMode, mode_named
 from rappor_core.reserved import RESERVED
 
-LocationMode = Literal["memo", "window", "once"]
 Turn = Literal["fixed", "fresh"]
 Days = Literal["all", "weekdays", "weekends"]
 
-MAX_WINDOW = 1_000  # periods
 MAX_HOLD = 60  # periods
 MAX_GAP_MINUTES = 24 * 60
 DEFAULT_GAP_MINUTES = 60
@@ -80,8 +79,9 @@ class Location(Frozen):
 
     grid: cells, with every level of the metric.  level: this sub-metric's, one of the grid's.
     slots: all that are declared, without overlap.  slot: this sub-metric's name among them.
-    mode: `memo` (a permanent response for each cell, reports every period), `window` (one fresh
-        report every `window` periods) or `once` (one report for life).
+    mode: a name of `rappor_core.metrics.location_modes`: `memo` (a permanent response for each
+        cell, reports every period), `window` (one fresh report every `window` periods) or `once`
+        (one report for life).
     window: periods, 0 but for mode `window`.  pairs: values are trips, "origin>destination".
     max_gap_minutes: the longest time that one fix speaks for, on the device.
     turn: of mode `window`: `fixed`, when the one report falls due is drawn once for life; `fresh`,
@@ -96,7 +96,7 @@ class Location(Frozen):
     level: int
     slots: tuple[Slot, ...]
     slot: str
-    mode: LocationMode
+    mode: str
     window: int = 0
     pairs: bool = False
     max_gap_minutes: int = DEFAULT_GAP_MINUTES
@@ -109,13 +109,9 @@ class Location(Frozen):
             raise ParameterError(
                 f"level {shown(self.level)} is not one of {list(self.grid.levels)}"
             )
-        if self.mode not in get_args(LocationMode):
-            raise ParameterError(
-                f"mode = {shown(self.mode)} is not one of {', '.join(get_args(LocationMode))}"
-            )
+        least, most = self.rules.windows
         self._check_slots()
-        longest = MAX_WINDOW * (self.mode == "window")
-        if type(self.window) is not int or not min(longest, 2) <= self.window <= longest:
+        if type(self.window) is not int or not least <= self.window <= most:
             raise ParameterError(
                 f"window = {shown(self.window)}: mode 'window' needs 2 to 1,000 periods, "
                 "the other modes none"
@@ -132,21 +128,11 @@ class Location(Frozen):
     def _check_turn_and_hold(self) -> None:
         if self.turn not in get_args(Turn):
             raise ParameterError(f"turn = {shown(self.turn)} is not 'fixed' or 'fresh'")
-        if self.turn == "fresh" and self.mode != "window":
-            raise ParameterError(f"turn = 'fresh' goes with mode = 'window', not {self.mode!r}")
         if type(self.hold) is not int or not 0 <= self.hold <= MAX_HOLD:
             raise ParameterError(
                 f"hold = {shown(self.hold)} is not a number of periods from 0 to {MAX_HOLD}"
             )
-        if self.mode == "once" and self.hold:
-            raise ParameterError(
-                f"hold = {self.hold} does not go with mode = 'once', which answers the first "
-                "period that a device is asked in"
-            )
-        if self.mode == "window" and self.hold >= self.window:
-            raise ParameterError(
-                f"hold = {self.hold} is not shorter than window = {self.window} periods"
-            )
+        self.rules.check(self)
 
     def _check_slots(self) -> None:
         names = [slot.name for slot in self.slots]
@@ -162,41 +148,25 @@ class Location(Frozen):
                     )
 
     @property
-    def domain(self) -> Mapping[str, int]:
-        """As `domain_with`, of a metric that does not declare `no_data`."""
-        return self.domain_with(None)
+    def rules(self) -> PlaceMode:
+        """What its mode asks for. Raises ParameterError for a mode that is unknown."""
+        return mode_named(self.mode)
 
-    def domain_with(self, no_data: str | None) -> Mapping[str, int]:
+    def domain_with(self, no_data: str | None = None) -> Mapping[str, int]:
         """Every value of a one-hot sub-metric, with its bit: cells in order, then reserved values.
 
-        no_data: of its metric.
+        no_data: of its metric; None where it does not declare one.
         """
         return _domain(self.grid, self.level, reserved_values(no_data))
 
     @property
     def num_turns(self) -> int:
         """How many (period, slot) a device answers one of; 1 where it answers all of them."""
-        if self.mode == "memo":
-            return 1
-        return max(self.window, 1) * len(self.slots)
-
-    @property
-    def num_groups(self) -> int:
-        """How many groups its level and its turn divide a cohort into; both show in reports.
-
-        A turn that is drawn anew tells nothing of a device's next one.
-        """
-        return len(self.grid.levels) * (1 if self.turn == "fresh" else self.num_turns)
+        return self.rules.every(self) or len(self.slots)
 
     def most_reports_in(self, periods: int) -> int:
         """At most so many reports of one slot has a device in some periods in a row, 0 or more."""
-        if self.mode == "memo" or not periods:
-            return periods
-        if self.mode == "once":
-            return 1
-        if self.turn == "fresh":  # blocks that they can touch
-            return (periods - 2) // self.window + 2
-        return -(-periods // self.window)
+        return self.rules.most_reports_in(self, periods) if periods else 0
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
         """Find the name of the slot that an hour of such a day belongs to, if any."""

@@ -41,7 +41,7 @@ class LocationKind(Kind):
         if metric.max_reports_per_period != 1:
             why = "is not 1: one report a slot and period"
             refuse_field(metric, "max_reports_per_period", why)
-        if (location.mode == "memo") != metric.params.mechanism.has_permanent_round:
+        if location.rules.memoises != metric.params.mechanism.has_permanent_round:
             why = "do not go with its mode: only 'memo' has a permanent response"
             refuse_field(metric, "params", why)
         if metric.num_values not in (None, metric.params.num_bits):

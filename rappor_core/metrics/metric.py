@@ -105,6 +105,11 @@ class Metric(Frozen):
         return kind_named(self.kind)
 
     @property
+    def spaced(self) -> bool:
+        """Whether the time between two reports bounds them, by the declared name (a location)."""
+        return self.location is not None and self.location.rules.spaced
+
+    @property
     def num_values(self) -> int | None:
         """Number of values that the metric can take; None where there is no list of them."""
         return self.rules.num_values(self)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from rappor_core.errors import InformationLostError, MetricsFileError, meant, shown
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.loading import is_positive
+from rappor_core.params import is_positive
 
 SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
 NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}

@@ -83,7 +83,7 @@ def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
         location = metric.location
         if location is None:
             continue
-        values = list(location.domain)
+        values = list(location.domain_with())
         centre = (8, 9) if location.slot == "night" else (11, 7)
         for number in range(WEEKS):
             last = today - timedelta(days=7 * (WEEKS - number))

@@ -19,6 +19,7 @@ from decoder.pipeline import decode
 from privacy_audit.lives import NONE, Lives
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
+from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.location import Location, reserved_values
 from rappor_core.metrics.metric import Metric
 from simulations.location.draws import draw_window
@@ -77,7 +78,7 @@ def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats
     """
     cells, reserved = len(places.shown_cells), len(places.reserved)
     if number % 2:
-        where = np.array([places.grid.centre(cell) for cell in places.shown_cells])
+        where = np.array([cell_centre(places.grid, cell) for cell in places.shown_cells])
         where = (where - where.mean(axis=0)) / where.std(axis=0)
         apart = ((where[:, None] - where) ** 2).sum(axis=2)
         alike = np.exp(-apart / (2 * _REACH**2)) + 1e-6 * np.eye(cells)

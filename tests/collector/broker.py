@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from collector.broker.client import make_consumer
 from collector.broker.message import encode_message
 from collector.broker.serving import make_one
-from collector.domain.batch_writer import Content
 from collector.domain.report_validation import Day
+from collector.domain.submission import Content
 from collector.settings import Settings, load_settings
 from collector.store.broker import begin, positions
 from rappor_core.calendar import day_of

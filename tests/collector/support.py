@@ -16,10 +16,10 @@ import httpx
 import psycopg
 from sqlalchemy import text
 
-from collector.domain.batch_writer import Outcome, Receipt, ReportWriter, Submission
+from collector.domain.batch_writer import Outcome, Receipt, ReportWriter
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
-from collector.fast_json import decode_groups
+from collector.domain.submission import Submission, decode_groups
 from collector.server import running_collector
 from collector.settings import Settings, load_settings
 from collector.store.database import CollectorDatabase, make_engine

@@ -8,8 +8,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from collector.domain.batch_writer import Receipt, Submission
+from collector.domain.batch_writer import Receipt
 from collector.domain.co_occurrences import BitPairs
+from collector.domain.submission import Submission
 from collector.errors import MetricChangeError, NotFoundError, NotServedError
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.metrics.file import MetricsFile

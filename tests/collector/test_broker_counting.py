@@ -16,10 +16,10 @@ from collector.broker import consumer
 from collector.broker.client import ends_of
 from collector.broker.counting import BrokerMessage
 from collector.broker.settling import SETTLE
-from collector.domain.batch_writer import Content, Receipt, ReportWriter, read_submission
+from collector.domain.batch_writer import Receipt, ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
+from collector.domain.submission import Content, decode_groups, read_submission
 from collector.errors import RequestError, SettingsError, StorageError
-from collector.fast_json import decode_groups
 from collector.store.broker import Skipped, leave, list_skipped, positions, read_state
 from collector.store.database import back_up, restore
 from rappor_core.calendar import day_of

@@ -17,9 +17,9 @@ from collector.broker.client import make_consumer, make_producer
 from collector.broker.intake import KnownRegistry
 from collector.broker.message import UnreadableError, decode_message
 from collector.broker.serving import make_one
-from collector.domain.batch_writer import Content, read_submission
 from collector.domain.commit_queue import Bounds, CommitQueue
 from collector.domain.report_validation import Day
+from collector.domain.submission import Content, read_submission
 from collector.errors import SettingsError, StorageError
 from collector.settings import load_settings
 from collector.store.broker import Move, move, positions, read_state, start_positions

@@ -17,8 +17,8 @@ from collector.broker.client import make_producer
 from collector.broker.front import make_front
 from collector.broker.intake import BrokerIntake, KnownRegistry
 from collector.broker.message import decode_message
-from collector.domain.batch_writer import Content, read_submission
 from collector.domain.report_validation import ReportJudge
+from collector.domain.submission import Content, read_submission
 from collector.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from collector.settings import load_settings
 from rappor_core.calendar import day_of

@@ -161,7 +161,7 @@ def test_bodies_that_wait_to_be_read_are_bounded_together(
     """Inflated, they wait for a thread; what was held while they arrived was a thousandth."""
     let_go = threading.Event()
     monkeypatch.setattr(
-        "collector.domain.batch_writer.decode_groups", lambda *_, **__: let_go.wait(10) and None
+        "collector.domain.submission.decode_groups", lambda *_, **__: let_go.wait(10) and None
     )
     bomb = gzip.compress(b" " * (600 << 10))
     with serving([METRIC], max_buffered_bytes=1 << 20) as server:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from collector.domain.batch_writer import Submission
-from collector.fast_json import decode_groups
+from collector.domain.submission import Submission, decode_groups
 from collector.store.batch_partitions import PARTITION_DAYS
 from collector.store.batches import hash_of_id, keyed_digest
 from collector.store.database import back_up

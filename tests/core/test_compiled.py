@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from rappor_cli.metrics import app
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled, compiled_text, read_compiled
-from rappor_core.metrics.file import load_metrics, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.loading import load_metrics
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "v1"
 STRINGS = json.loads((VECTORS / "metrics.json").read_text())["metrics.toml"]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.box import Box
+from rappor_core.grid.drawing import cell_centre, cell_outline, join_pair, parent_cell, unrolled
 from rappor_core.grid.geohash import Geohash
-from rappor_core.grid.grid import OTHER, Grid, GridKind, join_pair
+from rappor_core.grid.grid import OTHER, Grid, GridKind
 from rappor_core.grid.quadkey import Quadkey
 
 CITY = Box(40.5, -74.3, 40.95, -73.65)
@@ -58,7 +59,7 @@ def test_the_domain_holds_every_point_of_the_box_and_levels_nest(
     values = [grid.place(latitude, longitude, level) for level in grid.levels]
     for level, value in zip(grid.levels, values, strict=True):
         assert value in domain(grid, level)
-        assert value == grid.parent(values[-1], level)
+        assert value == parent_cell(grid, values[-1], level)
         assert grid.system.parse(value)[1] == level
 
 
@@ -74,7 +75,9 @@ def test_a_cell_holds_its_points_and_lies_in_its_parent(
     assume(box.holds(latitude, longitude))
     outer = None
     for level in grid.levels:
-        (south, west), _, (north, east), _ = grid.outline(grid.place(latitude, longitude, level))
+        (south, west), _, (north, east), _ = cell_outline(
+            grid, grid.place(latitude, longitude, level)
+        )
         assert south - 1e-9 <= latitude <= north + 1e-9
         assert any(west - 1e-9 <= longitude + turn <= east + 1e-9 for turn in (0, 360))
         if outer is not None:
@@ -91,7 +94,7 @@ def test_cells_are_distinct_and_cover_the_box_once(kind: GridKind) -> None:
     assert OTHER not in cells
     area = 0.0
     for cell in cells:
-        (south, west), _, (north, east), _ = grid.outline(cell)
+        (south, west), _, (north, east), _ = cell_outline(grid, cell)
         height = max(0.0, min(north, CITY.north) - max(south, CITY.south))
         area += height * max(0.0, min(east, CITY.east) - max(west, CITY.west))
     assert math.isclose(area, 0.45 * 0.65, rel_tol=1e-9)
@@ -199,7 +202,7 @@ def test_what_is_not_a_point_is_refused_without_being_repeated(
         (lambda: Grid("quadkey", CITY, (4,), 2, 2), "rows"),
         (lambda: Grid("square", CITY, (4,)), "rows = 0"),
         (lambda: Grid("quadkey", CITY, (24,)).cells(24), "at most 1,000,000"),
-        (lambda: Grid("quadkey", CITY, (4,)).parent("032010", 9), "level 9"),
+        (lambda: parent_cell(Grid("quadkey", CITY, (4,)), "032010", 9), "level 9"),
     ],
 )
 def test_bad_grids_are_named(make, why: str) -> None:  # type: ignore[no-untyped-def]
@@ -221,9 +224,9 @@ def test_outlines_hold_together_over_the_antimeridian_and_centres_are_on_the_map
 ) -> None:
     grid = grid_over(kind, FIJI)
     for cell in grid.cells(grid.finest):
-        longitudes = [longitude for _, longitude in grid.outline(cell)]
+        longitudes = [longitude for _, longitude in cell_outline(grid, cell)]
         assert 165 < min(longitudes) < max(longitudes) < 195  # 176 to 182, and a cell more
-        assert -180 <= grid.centre(cell)[1] <= 180
-    assert grid.unrolled(-179.0) == 181.0
-    assert grid.unrolled(179.0) == 179.0
-    assert grid_over(kind, CITY).unrolled(-74.0) == -74.0
+        assert -180 <= cell_centre(grid, cell)[1] <= 180
+    assert unrolled(grid, -179.0) == 181.0
+    assert unrolled(grid, 179.0) == 179.0
+    assert unrolled(grid_over(kind, CITY), -74.0) == -74.0

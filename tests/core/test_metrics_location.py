@@ -9,6 +9,7 @@ from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.grid.grid import OTHER
 from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.groups import place_groups
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
 
@@ -209,9 +210,7 @@ def test_level_and_turn_divide_a_cohort() -> None:
         (WINDOW.replace('encoding = "one_hot"', FILTER), 120),
         (ONCE, 4),
     ):
-        location = read(LEVELS, SLOTS, mode).declared[0].location
-        assert location is not None
-        assert location.num_groups == groups
+        assert place_groups(read(LEVELS, SLOTS, mode).declared[0]) == groups
 
 
 def test_check_knows_that_levels_narrow_a_crowd_and_of_days_without_a_slot() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.fast_json import decode_groups, read_compact
+from collector.domain.submission import decode_groups, read_compact
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch

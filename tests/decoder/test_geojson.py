@@ -12,6 +12,7 @@ from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
 from decoder.output.geojson import geometry
 from rappor_core.grid.box import Box
+from rappor_core.grid.drawing import cell_outline
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
 from simulations.location.fleet import LocationCounts
@@ -36,7 +37,7 @@ def rings(shape: dict) -> list[list[list[float]]]:  # type: ignore[type-arg]
 def test_cells_are_on_the_map_whole_and_counter_clockwise(kind, level, shape) -> None:  # type: ignore[no-untyped-def]
     grid, crossing = Grid(kind, FIJI, (level,), *shape), 0
     for cell in grid.cells(level):
-        outline = grid.outline(cell)
+        outline = cell_outline(grid, cell)
         found = rings(geometry(outline))
         crossing += len(found) == 2
         assert all(ring[0] == ring[-1] and area(ring) > 0 for ring in found)

@@ -125,7 +125,7 @@ ENCODINGS = {
 def test_cells_of_a_grid_are_found_by_their_names(encoding: str) -> None:
     (metric,) = parse_metrics(PLACES + ENCODINGS[encoding]).parts("places")
     assert metric.location
-    cells = list(metric.location.domain)
+    cells = list(metric.location.domain_with())
     shares = np.zeros(len(cells))
     shares[[1, 2]] = 0.75, 0.25
     rng = np.random.default_rng(5)

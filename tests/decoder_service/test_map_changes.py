@@ -53,7 +53,7 @@ def week(number: int, rows: int = 4) -> Aggregate:
     """The busiest cell moves from the first to the second in week 2."""
     (metric,) = parse_metrics(PLACES.format(rows=rows)).parts("places")
     assert metric.location is not None
-    values = list(metric.location.domain)
+    values = list(metric.location.domain_with())
     shares = np.full(len(values), 0.02)
     shares[1 if number >= 2 else 0] = 0.5
     rng = np.random.default_rng(number)

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from client_sdk import Client, Delivery
-from collector.domain.batch_writer import Receipt, Submission
+from collector.domain.batch_writer import Receipt
+from collector.domain.submission import Submission
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import JSON_CONTENT_TYPE

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from client_sdk import Encoder
-from collector.domain.batch_writer import Receipt, Submission
+from collector.domain.batch_writer import Receipt
+from collector.domain.submission import Submission
 from decoder.errors import DecodeError
 from decoder.workflows.two_metrics import DeclaredVersion, choose_joint
 from rappor_cli.main import main

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collector.domain.batch_writer import Receipt, Submission
+from collector.domain.batch_writer import Receipt
 from collector.domain.closing import clean_up
+from collector.domain.submission import Submission
 from collector.errors import MetricChangeError
 from collector.store.raw import count_raw
 from decoder.association.em import likeliest_table

@@ -49,7 +49,7 @@ def places() -> Iterator[Aggregate]:
     rng = np.random.default_rng(3)
     for metric in parse_metrics(PLACES).parts("places"):
         assert metric.location is not None
-        values = list(metric.location.domain)
+        values = list(metric.location.domain_with())
         shares = np.arange(len(values), 0.0, -1) ** 2
         for number in range(2):
             one, _ = draw_aggregate(

@@ -95,7 +95,7 @@ def _places(rng: np.random.Generator) -> list[Aggregate]:
     """Two weeks of 64 cells; one week in ten moves a device."""
     (metric,) = parse_metrics(PLACES).metrics.values()
     assert metric.location is not None
-    names = list(metric.location.domain)
+    names = list(metric.location.domain_with())
     shares = rng.dirichlet(np.full(len(names), 0.3))
     held = rng.choice(len(names), size=(50_000, 1), p=shares).repeat(2, axis=1)
     moved = rng.random(len(held)) < 0.1

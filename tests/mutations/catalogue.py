@@ -306,8 +306,8 @@ CLIENT = (
     Mutation(
         "period-reported-twice", "no period of a location is reported twice",
         "client_sdk/location/period_visits.py",
-        'if period in self._reported or (self._location.mode == "once" and self._reported.runs()):',
-        'if self._location.mode == "once" and self._reported.runs():',
+        "if period in self._reported or self._answered_for_life:",
+        "if self._answered_for_life:",
         ("tests/client/test_location.py::test_a_period_that_a_clock_comes_back_to_is_not_reported_again",),
     ),
 )  # fmt: skip

@@ -1,0 +1,60 @@
+"""Cells on a map, and values of trips: what a decoder needs of a grid, and a device does not."""
+
+from __future__ import annotations
+
+from rappor_core.errors import ParameterError
+from rappor_core.grid.box import Box, Point
+from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid
+
+
+def cells_touching(grid: Grid, box: Box, level: int) -> tuple[str, ...]:
+    """List cells that share a point with a box, sorted by code; some may be outside the grid's."""
+    return tuple(grid.system.name(cell, level) for cell in sorted(grid.codes(box, level)))
+
+
+def num_cells(grid: Grid, level: int) -> int:
+    """How many cells a level has in the box; about as many, where they are too many to list."""
+    about = grid.system.count_in_box(grid.box, level)
+    return len(grid.cells(level)) if about <= MAX_PAIRS else about
+
+
+def parent_cell(grid: Grid, name: str, level: int) -> str:
+    """Find the cell of a coarser level that holds a cell. Raises ParameterError."""
+    cell, own = grid.system.parse(name)
+    if level > own:
+        raise ParameterError(f"level {level} is finer than cell {name!r} of level {own}")
+    return grid.system.name(grid.system.parent(cell, own, level), level)
+
+
+def cell_outline(grid: Grid, name: str) -> tuple[Point, ...]:
+    """List the corners (latitude, longitude) of a cell, counter-clockwise.
+
+    Longitudes are `unrolled`: beyond 180 where the box goes on there, so that a map holds
+    together.
+    """
+    corners = grid.system.outline(*grid.system.parse(name))
+    turn = _turn(grid, sum(longitude for _, longitude in corners) / len(corners))
+    return tuple((lat, lon + turn) for lat, lon in corners) if turn else corners
+
+
+def unrolled(grid: Grid, longitude: float) -> float:
+    """The longitude, plus or minus 360 where that is nearer to the middle of the grid's box."""
+    return longitude + _turn(grid, longitude)
+
+
+def _turn(grid: Grid, longitude: float) -> int:
+    return 360 * round((grid.box.west + grid.box.width / 2 - longitude) / 360)
+
+
+def cell_centre(grid: Grid, name: str) -> Point:
+    """Find the mean of a cell's corners: its centre, for a map."""
+    corners = cell_outline(grid, name)
+    latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
+    return latitude, longitude - 360 * round(longitude / 360)
+
+
+def join_pair(origin: str, destination: str) -> str:
+    """Write the value of a trip from one cell to another; `OTHER` if either end is."""
+    if OTHER in (origin, destination):
+        return OTHER
+    return f"{origin}{PAIR_SEPARATOR}{destination}"
