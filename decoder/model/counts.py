@@ -103,8 +103,3 @@ def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> F
 def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
     """(c / N - p*) / (q* - p*): share of set bits from the frequency of reported ones."""
     return np.asarray((frequencies - noise.p_star) / noise.gap)
-
-
-def unbiased_change(before: Floats, after: Floats, noise: BitNoise) -> Floats:
-    """Difference of the shares of set bits, from two frequencies of reported ones: p* cancels."""
-    return np.asarray((after - before) / noise.gap)
