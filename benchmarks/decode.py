@@ -28,12 +28,11 @@ from sklearn.linear_model import Lasso
 from threadpoolctl import threadpool_limits
 
 from decoder.candidates.bloom_positions import bit_positions
-from decoder.estimation.estimate import Observed
 from decoder.estimation.lasso_path import fit_lasso, noise_penalty
+from decoder.model.counts import Observed, observe
 from decoder.model.design_matrix import design_matrix
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import gather_sums, scatter_sums
-from decoder.pipeline import observe
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions
 from rappor_core.params import HashFamily, RapporParams

@@ -1,7 +1,6 @@
 """Errors of the decoder, in the product's one tree (`rappor_core.errors`).
 
 RapporError
-|-- JobCancelledError        whoever started a job asked for its end
 |-- RemoteError              a collector that refuses, fails or cannot be reached
 `-- DecodeError              the question cannot be answered from what was given
     |-- CandidatesError      a list of candidates that cannot be read or used
@@ -16,10 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from rappor_core.errors import RapporError
-
-
-class JobCancelledError(RapporError):
-    """Whoever started a job asked for its end."""
 
 
 class RemoteError(RapporError):

@@ -81,21 +81,6 @@ def central_epsilon(
     return min(local, max(found))
 
 
-def steady_crowd_epsilon(
-    mechanism: TwoRoundMechanism, num_hashes: int, *, crowd: int, delta: float
-) -> float:
-    """Bound for life if the same devices report in every period, so that only permanent counters
-    count.
-
-    All that is ever published is then a function of the sums of the permanent bits. It fails where
-    devices come and go: one that is missing from some blocks shows by difference.
-
-    Args, Returns, Raises: as `central_epsilon`.
-    """
-    once = TwoRoundMechanism(p1=PROBABILITY_SCALE, q1=0, p2=mechanism.p1, q2=mechanism.q1)
-    return central_epsilon(once, num_hashes, crowd=crowd, reports=1, delta=delta)
-
-
 def _check(
     crowd: int, reports: int, delta: float, per_block: int, values: int, symbol: bool
 ) -> None:

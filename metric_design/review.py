@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from importlib import import_module
 from typing import Literal
 
 from metric_design import review_association, review_texts
+from metric_design.kinds import kind_design
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.grid.drawing import num_cells
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
@@ -87,11 +87,8 @@ def check_metrics(
 
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
     """What is to be said of the metric's texts, and what its kind alone knows to say."""
-    told = [*review_texts.findings(metric)]
-    if metric.rules.review:
-        review = import_module(f"metric_design.{metric.rules.review}")
-        told += review.findings(metric, population)
-    for level, message in told:
+    own = kind_design(metric.kind).findings(metric, population)
+    for level, message in (*review_texts.findings(metric), *own):
         yield Finding(level, metric.base_name, message)
 
 

@@ -8,10 +8,11 @@ The module also has `parts`: what the client loads for these metrics, and no oth
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
+from metric_design.kinds import KindDesign, kind_design, kind_designs
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
@@ -28,8 +29,6 @@ export const metricsOf = (client: Client) => ({
 """
 _PARTS = "/** What these metrics need: `openClient({ ...parts(), metrics, ... })`. */\n"
 _FIX = "(latitude: number, longitude: number, at?: LocalTime): Promise<boolean> =>"
-_KINDS = ("string", "category", "boolean", "location")  # of the core of the TypeScript client
-_KIND_PARTS = {"number": "numbers", "pair": "pairs", "discover": "discover"}
 _TRIP = "(origin: Point, destination: Point, at?: LocalTime): Promise<boolean> =>"
 
 
@@ -52,7 +51,7 @@ def typescript_text(file: MetricsFile) -> str:
 
 def _check(metric: Metric) -> None:
     """Raise MetricsFileError for a kind that the TypeScript client does not have."""
-    if metric.kind not in (*_KINDS, *_KIND_PARTS):
+    if metric.kind not in kind_designs():
         raise MetricsFileError(
             f"metric {metric.base_name!r}: kind {metric.kind!r} is not in the TypeScript client, "
             "which opens no file that declares it; declare it in a file for other devices"
@@ -61,7 +60,9 @@ def _check(metric: Metric) -> None:
 
 def _imports(file: MetricsFile) -> Iterator[str]:
     """An import of each part that the metrics need."""
-    for name in [*_kind_parts(file), *(["domains"] if _has_packaged_code(file) else [])]:
+    parts = _kind_parts(file)
+    names = [kind.part for kind in parts], *parts.values()
+    for name in dict.fromkeys(chain.from_iterable(names)):
         yield f'import {{ {name} }} from "{_PACKAGE}/{name}";\n'
     if file.associations:
         yield f'import {{ associations }} from "{_PACKAGE}/associations";\n'
@@ -73,28 +74,31 @@ def _imports(file: MetricsFile) -> Iterator[str]:
 
 def _parts(file: MetricsFile) -> str:
     """The function `parts`: options of the client by name."""
-    given = {"discover": "{ domains }" if _has_packaged_code(file) else ""}
     rows = []
-    if kinds := _kind_parts(file):
-        calls = ", ".join(f"{name}({given.get(name, '')})" for name in kinds)
+    if parts := _kind_parts(file):
+        calls = ", ".join(f"{kind.part}({_given(options)})" for kind, options in parts.items())
         rows.append(f"  kinds: [{calls}],\n")
     if file.associations:
         rows.append("  associations: associations(),\n")
     if grids := _grids(file):
-        rows.append(f"  places: places({'{ h3 }' if 'h3' in grids else ''}),\n")
+        rows.append(f"  places: places({_given(['h3'] if 'h3' in grids else [])}),\n")
     return f"export const parts = () => ({{\n{''.join(rows)}}});\n" if rows else (
         "export const parts = () => ({});\n"
     )  # fmt: skip
 
 
-def _kind_parts(file: MetricsFile) -> list[str]:
-    kinds = {metric.kind for metric in file.declared}
-    return [part for kind, part in _KIND_PARTS.items() if kind in kinds]
+def _given(options: Sequence[str]) -> str:
+    return f"{{ {', '.join(options)} }}" if options else ""
 
 
-def _has_packaged_code(file: MetricsFile) -> bool:
-    """Whether a metric needs the code table that comes with the package."""
-    return any(getattr(metric.details, "packaged", False) for metric in file.declared)
+def _kind_parts(file: MetricsFile) -> dict[KindDesign, Sequence[str]]:
+    """The kinds that the core of the client does not have, with what their parts are given."""
+    found = {}
+    for name in kind_designs():
+        metrics, kind = [one for one in file.declared if one.kind == name], kind_design(name)
+        if metrics and kind.part:
+            found[kind] = kind.part_options(metrics)
+    return found
 
 
 def _grids(file: MetricsFile) -> set[str]:
@@ -112,29 +116,12 @@ def _accessor(metric: Metric) -> str:
 def _methods(metric: Metric, name: str) -> Iterator[str]:
     if metric.location is None:
         call = f"client.record({name}, value)"
-        values = _VALUES.get(metric.kind, _listed)(metric)
-        yield f"record: (value: {values}): Promise<boolean> => {call}"
-        if metric.rules.collected and metric.details.of_period == "sum":
+        kind = kind_design(metric.kind)
+        yield f"record: (value: {kind.value_type(metric)}): Promise<boolean> => {call}"
+        if kind.adds(metric):
             yield f"add: (amount?: number): Promise<boolean> => client.add({name}, amount)"
     elif metric.location.pairs:
         yield f"recordTrip: {_TRIP}\n      client.recordTrip({name}, origin, destination, at)"
     else:
         call = f"client.recordLocation({name}, latitude, longitude, at)"
         yield f"recordLocation: {_FIX}\n      {call}"
-
-
-def _listed(metric: Metric) -> str:
-    """The type of what a metric takes: its values, where it has a list of them."""
-    return " | ".join(map(json.dumps, kind_named(metric.kind).all_values(metric))) or "string"
-
-
-def _pair(metric: Metric) -> str:
-    first, second = (" | ".join(map(json.dumps, side)) for side in metric.details.values)
-    return f"readonly [{first}, {second}]"
-
-
-def _number(metric: Metric) -> str:  # noqa: ARG001
-    return "number"
-
-
-_VALUES = {"pair": _pair, "number": _number}

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from decoder.association.em import GAP, likeliest_table
 from decoder.association.linked import LinkedReports, Side, co_occurrences
 from decoder.association.moments import Moments, fit_moments, moments_independence
-from decoder.association.pairs import MAX_CELLS, table_warnings
-from decoder.association.table import JointTable, nearest_table, shrunk_table
+from decoder.association.table import MAX_CELLS, JointTable, joint_table
 from decoder.errors import DecodeError
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
@@ -94,21 +91,14 @@ def decode_counts(
         fit = fit_moments(moments)
         covariance = fit.covariance()
         independence = moments_independence(moments, fit.estimate, options.alpha)
-        fitted = nearest_table(fit.estimate, fit.curvature)
-        shrunk = shrunk_table(fit.estimate, covariance)
-    variances = np.maximum(np.diag(covariance), 0.0).reshape(fit.estimate.shape)
-    return JointTable(
-        metric=f"{first.name} and {second.name}",
-        of=(first.name, second.name),
-        rows=first.values,
-        columns=second.values,
-        num_reports=round(float(counts[:, 0, 0].sum())),
-        estimate=fit.estimate,
-        covariance=covariance,
-        variances=variances,
-        fitted=fitted,
-        shrunk=shrunk,
-        independence=independence,
-        level=options.level,
-        warnings=tuple(table_warnings(fit.estimate, variances, independence)),
-    )
+        return joint_table(
+            f"{first.name} and {second.name}",
+            (first.name, second.name),
+            (first.values, second.values),
+            round(float(counts[:, 0, 0].sum())),
+            fit.estimate,
+            covariance,
+            fit.curvature,
+            independence,
+            options.level,
+        )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from decoder.association.pair_model import PairCounts, fit_pair, pair_independence
-from decoder.association.table import Independence, JointTable, nearest_table, shrunk_table
+from decoder.association.table import MAX_CELLS, JointTable, joint_table
 from decoder.candidates.lists import Candidates, listed_positions, metric_candidates
 from decoder.errors import DecodeError
 from decoder.model.counts import debias
@@ -13,11 +15,8 @@ from decoder.model.noise import BitNoise
 from decoder.model.repetition import repetition
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
-from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.pair import Pair
-
-MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 
 
 def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> JointTable:
@@ -38,43 +37,23 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
         fit = fit_pair(counts)
         covariance = fit.covariance()
         independence = pair_independence(fit, options.alpha)
-        estimate = fit.estimate.reshape(pair.shape)
-        fitted = nearest_table(estimate, fit.curvature)
-        shrunk = shrunk_table(estimate, covariance)
-        variances = np.maximum(np.diag(covariance), 0.0).reshape(pair.shape)
-    return JointTable(
-        metric=aggregate.metric,
-        of=pair.of,
-        rows=pair.labels(0),
-        columns=pair.labels(1),
-        num_reports=aggregate.num_reports,
-        estimate=estimate,
-        covariance=covariance,
-        variances=variances,
-        fitted=fitted,
-        shrunk=shrunk,
-        independence=independence,
-        level=options.level,
-        warnings=tuple(table_warnings(estimate, variances, independence)),
+        table = joint_table(
+            aggregate.metric,
+            pair.of,
+            (pair.labels(0), pair.labels(1)),
+            aggregate.num_reports,
+            fit.estimate.reshape(pair.shape),
+            covariance,
+            fit.curvature,
+            independence,
+            options.level,
+        )
+    return replace(
+        table,
         first_day=aggregate.first_day,
         last_day=aggregate.last_day,
         definition=aggregate.definition,
     )
-
-
-def table_warnings(estimate: Floats, variances: Floats, independence: Independence) -> list[str]:
-    """Warnings for the reader of a joint table."""
-    warnings = []
-    if not independence.rejected:
-        warnings.append(
-            f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
-            "rows may be noise; use the shrunk table (no interval is of it), a longer window, "
-            "shorter lists or a larger epsilon"
-        )
-    told = int((estimate > 2 * np.sqrt(variances)).sum())
-    if told * 4 < estimate.size:
-        warnings.append(f"{told} of {estimate.size:,} cells are told from zero")
-    return warnings
 
 
 def _pair(aggregate: Aggregate) -> Pair:

@@ -15,6 +15,7 @@ from decoder.errors import DecodeError
 from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Floats
 
+MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 LEAST = 1e-300
 LEAST_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
 TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
@@ -198,6 +199,54 @@ def side_sums(shape: tuple[int, int], side: int) -> Floats:
 def margins(table: Floats) -> tuple[Floats, Floats]:
     """The margins of both sides of a table (M1, M2), projected on the simplex."""
     return project_simplex(table.sum(axis=1)), project_simplex(table.sum(axis=0))
+
+
+def joint_table(
+    metric: str,
+    of: tuple[str, str],
+    values: tuple[tuple[str, ...], tuple[str, ...]],
+    num_reports: int,
+    estimate: Floats,
+    covariance: Floats,
+    curvature: Floats,
+    independence: Independence,
+    level: float,
+) -> JointTable:
+    """A table from an unbiased estimate (M1, M2) and its covariance (M1 M2, M1 M2).
+
+    metric, of, values: as in `JointTable`, rows first.  curvature: of the misfit in the cells.
+    """
+    variances = np.maximum(np.diag(covariance), 0.0).reshape(estimate.shape)
+    return JointTable(
+        metric=metric,
+        of=of,
+        rows=values[0],
+        columns=values[1],
+        num_reports=num_reports,
+        estimate=estimate,
+        covariance=covariance,
+        variances=variances,
+        fitted=nearest_table(estimate, curvature),
+        shrunk=shrunk_table(estimate, covariance),
+        independence=independence,
+        level=level,
+        warnings=tuple(_warnings(estimate, variances, independence)),
+    )
+
+
+def _warnings(estimate: Floats, variances: Floats, independence: Independence) -> list[str]:
+    """What a reader of a table should know."""
+    warnings = []
+    if not independence.rejected:
+        warnings.append(
+            f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
+            "rows may be noise; use the shrunk table (no interval is of it), a longer window, "
+            "shorter lists or a larger epsilon"
+        )
+    told = int((estimate > 2 * np.sqrt(variances)).sum())
+    if told * 4 < estimate.size:
+        warnings.append(f"{told} of {estimate.size:,} cells are told from zero")
+    return warnings
 
 
 def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Floats:

@@ -16,13 +16,13 @@ from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.comparison.differences import corrected, margin, no_change
 from decoder.errors import DecodeError
 from decoder.estimation.difference import fit_differences, noise_of_shares
-from decoder.estimation.estimate import Observed, by_bit, by_boolean
+from decoder.estimation.estimate import by_bit, by_boolean
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import Refit, refit
+from decoder.model.counts import Observed, observe
 from decoder.model.repetition import repetition
 from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
-from decoder.pipeline import observe
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 

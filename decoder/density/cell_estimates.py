@@ -25,8 +25,8 @@ from decoder.estimation.sampled_intervals import (
     seed_of,
     unsettled,
 )
+from decoder.model.counts import observe
 from decoder.numerics.threads import one_thread
-from decoder.pipeline import observe
 from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate

@@ -19,7 +19,6 @@ from decoder.comparison.differences import Differences, differences, independent
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, location_of
 from decoder.density.field_prior import Belief
-from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
@@ -196,23 +195,6 @@ def estimate_density_series(
         found = _assemble(aggregates, places, options, decodings[-1], made)
         yield found if first is None else replace(found, since_first=_since(first, found, made))
         first = first or found
-
-
-def map_shares(
-    aggregates: Sequence[Aggregate],
-    places: Places,
-    belief: Belief,
-    repeats: float | None = None,
-    near: Floats | None = None,
-) -> Floats:
-    """Fit only the map (n,) of a field with a known prior: fast, for a series of periods.
-
-    near: the map of another window of the same slot, to start from.
-    """
-    with one_thread():
-        readings = slot_readings(in_order(aggregates), places, repeats)
-        reserved = len(places.reserved)
-        return fit_field(readings, places.laplacian, belief, near, reserved=reserved).shares
 
 
 def _decode_levels(

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit
 
 from decoder.errors import ConvergenceError
-from decoder.estimation.estimate import Observed
 from decoder.estimation.least_squares import (
     Balance,
     CandidateSolver,
@@ -23,6 +22,7 @@ from decoder.estimation.least_squares import (
     null_variance,
     unexplained,
 )
+from decoder.model.counts import Observed
 from decoder.model.noise import RandomString
 from decoder.model.null_distribution import null_tail
 from decoder.typing import Floats

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from decoder.errors import DecodeError
 from decoder.estimation.ep_iterations import FitProblem
 from decoder.estimation.ep_sites import Scores, refit_prior
 from decoder.estimation.influence import Directions, fitted_directions, own_directions
@@ -28,46 +29,15 @@ from decoder.estimation.one_bit import DirectFit, fit_direct
 from decoder.estimation.refit import Refit
 from decoder.inference.intervals import score_freedom, widened_interval
 from decoder.inference.multiple_testing import p_values
-from decoder.model.noise import CohortNoise
+from decoder.model.counts import Observed
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.model.share_prior import SharePrior
-from decoder.numerics.bit_tensor import Positions, scatter_sums
+from decoder.numerics.bit_tensor import scatter_sums
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats, Indices
 
 _PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What was seen, without the empty cohorts.
-
-    bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
-    """
-
-    bit_shares: Floats
-    positions: Positions
-    noise: CohortNoise
-
-    @property
-    def centred(self) -> Floats:
-        """y - a, (m, k)."""
-        return self.bit_shares - self.noise.random.mean
-
-    @property
-    def rows(self) -> int:
-        """Numbers that are free: m k, or m (k - 1) where a cohort's symbols have a known sum."""
-        cohorts, num_bits = self.bit_shares.shape
-        return int(cohorts * (num_bits - self.noise.symbols))
-
-    def repeated(self, repetition: float) -> Observed:
-        """The same, with another repetition rho >= 1 of the reports."""
-        return replace(self, noise=replace(self.noise, repetition=repetition))
-
-    def noise_of(self, shares: Floats) -> Floats:
-        """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
-        return self.noise.invertible(self.positions, shares)
 
 
 @dataclass(frozen=True)
@@ -145,8 +115,9 @@ def by_cavity(
     full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
     """
     random, repeated = observed.noise.random, observed.noise.repetition > 1
-    question = FitProblem(observed.centred, observed.positions, random, observed.noise_of, full)
-    fit = fit_cavity(question, progress, warm_starts, weights, repeated=repeated)
+    fit = fit_cavity(
+        _problem(observed, full=full), progress, warm_starts, weights, repeated=repeated
+    )
     held, rest = fit.taking_part, (fit.balance, fit.freedom)
     finished = _Finished(fit.scores, fit.z, fit.tail, fit.law, held, *rest, prior=fit.prior)
     estimate = _estimate(observed, finished, level)
@@ -169,8 +140,7 @@ def by_lasso(
     weights: Floats | None = None,
 ) -> Estimate:
     """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
-    random = observed.noise.random
-    question = FitProblem(observed.centred, observed.positions, random, observed.noise_of)
+    random, question = observed.noise.random, _problem(observed)
     chosen = select(question, alpha, progress)
     shares = np.zeros(len(observed.positions))
     shares[chosen.members] = chosen.fitted.shares
@@ -184,6 +154,17 @@ def by_lasso(
     known = chosen.members, chosen.fitted.directions
     directions = fitted_directions(observed.positions, random, balance.solution, *known)
     return replace(estimate, penalty=chosen.fit.penalty, method="lasso", directions=directions)
+
+
+def _problem(observed: Observed, *, full: bool = True) -> FitProblem:
+    """What is fitted. Raises DecodeError where every value sets every bit."""
+    random = observed.noise.random
+    if random.variance == 0:
+        raise DecodeError(
+            f"{random.num_hashes} hashes into {random.num_bits} bits set every bit: no value can "
+            "be told from another; collect with more bits or fewer hashes"
+        )
+    return FitProblem(observed.centred, observed.positions, random, observed.noise_of, full)
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:

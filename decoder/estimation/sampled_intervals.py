@@ -11,9 +11,9 @@ from hashlib import sha256
 
 import numpy as np
 
-from decoder.estimation.estimate import Observed
 from decoder.estimation.gibbs import Samples, sample
 from decoder.estimation.least_squares import centred_columns
+from decoder.model.counts import Observed
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 

@@ -1,15 +1,84 @@
-"""From counts of noisy bits to unbiased shares of set bits.
+"""From counts of noisy bits to unbiased shares of set bits, with their covariance.
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from decoder.errors import DecodeError
-from decoder.model.noise import BitNoise
-from decoder.typing import Floats
+from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from decoder.numerics.bit_tensor import Positions
+from decoder.typing import Flags, Floats
+from rappor_core.aggregate import Aggregate
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen, without the empty cohorts.
+
+    bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
+    """
+
+    bit_shares: Floats
+    positions: Positions
+    noise: CohortNoise
+
+    @property
+    def centred(self) -> Floats:
+        """y - a, (m, k)."""
+        return self.bit_shares - self.noise.random.mean
+
+    @property
+    def rows(self) -> int:
+        """Numbers that are free: m k, or m (k - 1) where a cohort's symbols have a known sum."""
+        cohorts, num_bits = self.bit_shares.shape
+        return int(cohorts * (num_bits - self.noise.symbols))
+
+    def repeated(self, repetition: float) -> Observed:
+        """The same, with another repetition rho >= 1 of the reports."""
+        return replace(self, noise=replace(self.noise, repetition=repetition))
+
+    def noise_of(self, shares: Floats) -> Floats:
+        """Covariance of each cohort when the candidates hold `shares` (M,): (m, k, k)."""
+        return self.noise.invertible(self.positions, shares)
+
+
+def observe(
+    aggregate: Aggregate,
+    positions: Positions,
+    repeats: float = 1.0,
+    cohorts: Flags | None = None,
+) -> Observed:
+    """Debias the cohorts that have reports, or those of them in `cohorts` (m,).
+
+    positions: of the candidates, (M, m, h).  repeats: rho, how often devices report, >= 1. Raises
+    DecodeError if no cohort has reports.
+    """
+    params = aggregate.params
+    reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
+    counts = np.array(aggregate.bit_counts, dtype=np.float64)
+    present = reports > 0 if cohorts is None else (reports > 0) & cohorts
+    if not present.any():
+        raise DecodeError(
+            f"metric {aggregate.metric!r} has no reports{_when(aggregate)}; "
+            "choose a window with reports, or wait until its days are closed"
+        )
+    noise = BitNoise.of(params.mechanism)
+    shares = debias(counts[present], reports[present], noise)
+    random = RandomString(params.num_bits, params.num_hashes)
+    symbols = params.scheme.symbols
+    covariance = CohortNoise(noise, random, reports[present], repeats, symbols)
+    return Observed(shares, positions if present.all() else positions[:, present], covariance)
+
+
+def _when(aggregate: Aggregate) -> str:
+    if aggregate.first_day is None:
+        return " in this window"
+    return f" from {aggregate.first_day} to {aggregate.last_day}"
 
 
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
@@ -34,8 +103,3 @@ def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> F
 def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
     """(c / N - p*) / (q* - p*): share of set bits from the frequency of reported ones."""
     return np.asarray((frequencies - noise.p_star) / noise.gap)
-
-
-def unbiased_change(before: Floats, after: Floats, noise: BitNoise) -> Floats:
-    """Difference of the shares of set bits, from two frequencies of reported ones: p* cancels."""
-    return np.asarray((after - before) / noise.gap)

@@ -7,11 +7,16 @@ itself serves readers, tests and other libraries.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from decoder.numerics.bit_tensor import Positions, gather_sums
+from decoder.typing import Flags, Indices
 
 
 def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
@@ -43,3 +48,27 @@ def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
         _, first, member = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         group[doubtful] = doubtful[first[member.ravel()]]
     return group
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Candidates that set the same bits in every cohort. group: the first such candidate, (M,)."""
+
+    group: Indices
+
+    @property
+    def first(self) -> Flags:
+        """Whether a candidate is the first of its group, (M,)."""
+        return np.asarray(self.group == np.arange(len(self.group)))
+
+    @property
+    def back(self) -> Indices:
+        """The index of a candidate's group among the groups, (M,)."""
+        return (np.cumsum(self.first) - 1)[self.group]
+
+    def larger_than_one(self, values: Sequence[str]) -> list[list[str]]:
+        """The values of each group that has more than one."""
+        named: dict[int, list[str]] = defaultdict(list)
+        for i in np.flatnonzero((np.bincount(self.group) > 1)[self.group]).tolist():
+            named[self.group[i]].append(values[i])
+        return list(named.values())

@@ -21,17 +21,12 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 MANY = 0.01  # of devices, clipped at the top
 
 
-def decode_numbers(
-    aggregate: Aggregate,
-    options: DecodeOptions | None = None,
-    quantiles: tuple[float, ...] = QUANTILES,
-) -> NumberDecoding:
+def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -> NumberDecoding:
     """Estimate the distribution of the numbers of a window.
 
     Args:
         aggregate: of a metric of kind `number`, with its definition.
         options: `level`, `repeats` and `without_cohorts` are used.
-        quantiles: their shares, in (0, 1).
 
     Returns:
         The curve with its intervals, bins, quantiles, the mean, and a smooth picture.
@@ -65,7 +60,7 @@ def decode_numbers(
         with_data=with_data(curve, level),
         curve=points,
         bins=_bins(curve, fitted, level) if of_edges else (),
-        quantiles=tuple(_quantile(curve, fitted, share, level) for share in quantiles),
+        quantiles=tuple(_quantile(curve, fitted, share, level) for share in QUANTILES),
         mean=mean,
         fitted=fitted,
         warnings=tuple(_warnings(curve, mean is not None and mean.at_or_above_top.low, bound)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
-from decoder.estimation.estimate import Estimate, Observed
+from decoder.estimation.estimate import Estimate
 from decoder.inference.alike_candidates import alike_candidates
 from decoder.inference.diagnostics import (
     cohort_residuals,
@@ -22,13 +21,15 @@ from decoder.inference.diagnostics import (
 )
 from decoder.inference.impossible_counts import impossible_counts
 from decoder.inference.multiple_testing import ListDecision
+from decoder.model.counts import Observed
+from decoder.model.design_matrix import Grouping
 from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
-from decoder.results.forgeries import Forged
+from decoder.results.forgeries import Forged, unknown
 from decoder.results.selective_intervals import EVEN_ODDS, FoundIntervals
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
 from decoder.results.warnings import AlikeValues, Facts, left_out, plain_warnings, why_nothing
-from decoder.typing import Flags, Floats, Indices
+from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 
 
@@ -41,31 +42,7 @@ class StepResults:
     p: Floats
     decision: ListDecision
     intervals: FoundIntervals
-    forged: Forged
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """Candidates that set the same bits in every cohort. group: the first such candidate, (M,)."""
-
-    group: Indices
-
-    @property
-    def first(self) -> Flags:
-        """Whether a candidate is the first of its group, (M,)."""
-        return np.asarray(self.group == np.arange(len(self.group)))
-
-    @property
-    def back(self) -> Indices:
-        """The index of a candidate's group among the groups, (M,)."""
-        return (np.cumsum(self.first) - 1)[self.group]
-
-    def larger_than_one(self, values: Sequence[str]) -> list[list[str]]:
-        """The values of each group that has more than one."""
-        named: dict[int, list[str]] = defaultdict(list)
-        for i in np.flatnonzero((np.bincount(self.group) > 1)[self.group]).tolist():
-            named[self.group[i]].append(values[i])
-        return list(named.values())
+    forged: Forged | None = None
 
 
 def assemble(
@@ -170,7 +147,7 @@ def _table(
     candidates: Candidates, options: DecodeOptions, answer: StepResults, grouping: Grouping
 ) -> CandidateTable:
     estimate, back = answer.estimate, grouping.back
-    decision = answer.decision
+    decision, bounds = answer.decision, answer.forged or unknown(len(estimate.shares))
     columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,
@@ -183,9 +160,9 @@ def _table(
         "local_fdr": estimate.local_fdr,
         "selected_low": answer.intervals.low,
         "selected_high": answer.intervals.high,
-        "forged": answer.forged.whole,
-        "forged_low": answer.forged.low,
-        "forged_shift": answer.forged.shift,
+        "forged": bounds.whole,
+        "forged_low": bounds.low,
+        "forged_shift": bounds.shift,
         "note": notes_of(answer, options),
     }
     values = [value.decode() for value in candidates.values]

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decoder.estimation.estimate import Estimate, Observed
+from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import centred_columns
 from decoder.inference.poisoning import Gains, forgery_gains, largest_shift, smallest_forgery
+from decoder.model.counts import Observed
 from decoder.typing import Flags, Floats, Indices
 
 PER_CENT = 0.01  # of all reports, whose largest effect is told
@@ -28,9 +29,14 @@ class Forged(NamedTuple):
     shift: Floats
 
 
+def unknown(groups: int) -> Forged:
+    """Of so many candidates, none found."""
+    return Forged(*(np.full(groups, np.nan) for _ in Forged._fields))
+
+
 def forged(observed: Observed, estimate: Estimate, detected: Flags, low: Floats) -> Forged:
     """The bounds of `poisoning` for the detected. low: of their intervals, (G,)."""
-    columns = Forged(*(np.full(len(detected), np.nan) for _ in Forged._fields))
+    columns = unknown(len(detected))
     found = np.flatnonzero(detected)
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]

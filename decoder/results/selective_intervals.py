@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from decoder.estimation.estimate import Estimate, Observed
+from decoder.estimation.estimate import Estimate
 from decoder.estimation.gibbs import Samples
 from decoder.estimation.sampled_intervals import (
     LEAST,
@@ -18,6 +18,7 @@ from decoder.estimation.sampled_intervals import (
 )
 from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import ListDecision
+from decoder.model.counts import Observed
 from decoder.model.null_distribution import NullTail
 from decoder.model.share_prior import SharePrior
 from decoder.options import DecodeOptions
@@ -42,11 +43,13 @@ class FoundIntervals(NamedTuple):
     unsettled: int | None = None
 
 
-def crowded_samples(observed: Observed, estimate: Estimate, seed: int) -> Samples | None:
+def crowded_samples(observed: Observed, estimate: Estimate, seed: int | None) -> Samples | None:
     """Samples of all shares where the candidates outnumber the rows; otherwise None.
 
-    None, too, where rows or candidates are too many to be sampled in seconds.
+    None, too, without a seed, and where rows or candidates are too many to be sampled in seconds.
     """
+    if seed is None:
+        return None
     shares = estimate.shares
     few = observed.rows <= MOST_ROWS and len(shares) <= MOST_SHARES
     if not few or estimate.method != "cavity" or len(shares) <= observed.rows:

@@ -29,6 +29,7 @@ NOTES = (
 )  # of a row, by number
 
 MOST_PRINTED = 5  # of what was found, by `print`
+MOST_JOINED = 5  # values of a group that cannot be told apart, that are named
 
 
 @dataclass(frozen=True)
@@ -232,11 +233,11 @@ class Decoding:
         return None if known is None else float(sum(known.get(value, 0.0) for value in members))
 
 
-def join_group(members: Sequence[str], most: int = 5) -> str:
+def join_group(members: Sequence[str]) -> str:
     """Name a group of candidates that cannot be told apart."""
-    if len(members) <= most:
+    if len(members) <= MOST_JOINED:
         return " | ".join(members)
-    return " | ".join(members[:most]) + f" | ... ({len(members)} values)"
+    return " | ".join(members[:MOST_JOINED]) + f" | ... ({len(members)} values)"
 
 
 def short(value: str, most: int = 80) -> str:

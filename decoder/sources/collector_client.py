@@ -6,11 +6,11 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from http.client import HTTPException, HTTPResponse
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import URLError
 from urllib.parse import quote, urlencode
 
@@ -20,6 +20,8 @@ from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 from rappor_core.text import visible
+
+A = TypeVar("A")
 
 KEY_VARIABLE = "RAPPOR_KEY"
 SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
@@ -135,10 +137,7 @@ def fetch_aggregate(
     """An aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
     query = _window(params_id, first, last)
     answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
-    try:
-        return Aggregate.from_json(answer)
-    except RapporError as error:
-        raise _stranger(collector, f"its answer is no aggregate: {error}") from error
+    return _aggregate(collector, Aggregate.from_json, answer)
 
 
 def fetch_association(
@@ -148,13 +147,17 @@ def fetch_association(
     params_id: str | None = None,
     first: date | None = None,
     last: date | None = None,
-    key: str | None = None,
 ) -> AssociationAggregate:
     """Fetch the aggregate of an association, as `fetch_aggregate` does for a metric."""
     query = _window(params_id, first, last)
-    answer = ask(collector, f"/v1/associations/{name}/aggregate", query=query, key=key)
+    answer = ask(collector, f"/v1/associations/{name}/aggregate", query=query)
+    return _aggregate(collector, AssociationAggregate.from_json, answer)
+
+
+def _aggregate(collector: str, read: Callable[[bytes], A], answer: bytes) -> A:
+    """Read the answer of a collector."""
     try:
-        return AssociationAggregate.from_json(answer)
+        return read(answer)
     except RapporError as error:
         raise _stranger(collector, f"its answer is no aggregate: {error}") from error
 

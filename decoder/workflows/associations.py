@@ -92,9 +92,7 @@ def run_linked(job: LinkedJob) -> KindAnswer:
     return joint_answer(table, write_joint(table, job.output) if job.output else ())
 
 
-def fetch_linked_reports(
-    collector: str, aggregate: AssociationAggregate, *, key: str | None = None
-) -> LinkedReports:
+def fetch_linked_reports(collector: str, aggregate: AssociationAggregate) -> LinkedReports:
     """The linked reports behind an aggregate, where a collector keeps them. Needs an admin's key.
 
     Raises RemoteError, and CountsError for lines that are no linked reports.
@@ -106,7 +104,7 @@ def fetch_linked_reports(
         "to": aggregate.last_day.isoformat(),
     }
     path = f"/v1/associations/{one.name}/reports"
-    with answer_of(collector, path, query=query, key=key) as answer:
+    with answer_of(collector, path, query=query) as answer:
         return read_linked(answer, one)
 
 

@@ -1,7 +1,6 @@
 """Decode jobs, from a source of aggregates to files: shared by the command line and a service.
 
-Progress, notes and cancellation come in as functions. Errors are RapporError; between two stages,
-and whenever a stage moves, a job that should stop raises JobCancelledError.
+Progress and notes come in as functions. Errors are RapporError.
 """
 
 from __future__ import annotations
@@ -22,14 +21,10 @@ from decoder.output.decoding_files import MARK, OUTPUTS, write_outputs
 from decoder.output.series_files import write_series
 from decoder.pipeline import decode
 from decoder.progress import (
-    Cancelled,
     Note,
     Progress,
-    check_cancelled,
-    never,
     quiet,
     silent,
-    watched,
 )
 from decoder.results.tables import Decoding
 from decoder.series.series import Series, decode_over_time
@@ -83,7 +78,6 @@ def run_decode(
     job: DecodeJob,
     progress: Progress = silent,
     note: Note = quiet,
-    cancelled: Cancelled = never,
 ) -> Decoding:
     """Read the aggregate, take the candidates, decode, and write the files.
 
@@ -91,23 +85,18 @@ def run_decode(
         job: what is wanted.
         progress: told of each stage as it moves.
         note: told what was left out or taken.
-        cancelled: asked between stages whether to stop.
 
     Returns:
         The decoding; it is in the files, too, if the job names a folder.
 
     Raises:
-        JobCancelledError: `cancelled` said so.
         RapporError: what the source, the candidates, the decoder or the disk refuse.
     """
     started = time.monotonic()
-    progress = watched(progress, cancelled)
-    check_cancelled(cancelled, "the counts were read")
     source = job.source.read()
-    candidates = _prepared(job, source, progress, note, cancelled)
+    candidates = _prepared(job, source, progress, note)
     decoding = decode(source, candidates, job.options, progress)
     if job.output:
-        check_cancelled(cancelled, "the files were written")
         write_outputs(decoding, job.output, progress)
         if isinstance(job.source, GoogleTables):
             elapsed = time.monotonic() - started
@@ -120,39 +109,23 @@ def run_series(
     each: Each,
     progress: Progress = silent,
     note: Note = quiet,
-    cancelled: Cancelled = never,
 ) -> Series:
     """As `run_decode`, for a series of windows of length `each`."""
-    progress = watched(progress, cancelled)
-    windows = read_windows(job, each, note, cancelled)
-    candidates = _prepared(job, windows[0], progress, note, cancelled)
+    windows = list(job.source.windows(each, note))
+    candidates = _prepared(job, windows[0], progress, note)
     series = decode_over_time(windows, candidates, job.options, progress)
     if job.output:
-        check_cancelled(cancelled, "the files were written")
         write_series(series, job.output)
         write_outputs(series.whole, job.output, progress)
     return series
 
 
-def read_windows(job: DecodeJob, each: Each, note: Note, cancelled: Cancelled) -> list[Aggregate]:
-    """The windows of a job's source. Raises what it does, and JobCancelledError between two."""
-    windows = []
-    for window in job.source.windows(each, note):
-        windows.append(window)
-        check_cancelled(cancelled, "all windows were read")
-    return windows
-
-
-def _prepared(
-    job: DecodeJob, source: Aggregate, progress: Progress, note: Note, cancelled: Cancelled
-) -> Candidates:
+def _prepared(job: DecodeJob, source: Aggregate, progress: Progress, note: Note) -> Candidates:
     """The candidates; the folder is made before the work, to find out whether it can be."""
-    check_cancelled(cancelled, "the candidates were read")
     candidates = chosen_candidates(source, job.candidates, progress, note)
     if job.output:
         claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
-    check_cancelled(cancelled, "the counts were decoded")
     return candidates
 
 

@@ -19,17 +19,13 @@ from decoder.files import claim_folder, make_folder
 from decoder.output.decoding_files import MARK, OUTPUTS
 from decoder.output.tables import TableQuery
 from decoder.progress import (
-    Cancelled,
     Note,
     Progress,
-    check_cancelled,
-    never,
     quiet,
     silent,
-    watched,
 )
 from decoder.sources.windows import Each, sum_of
-from decoder.workflows.decoding import DecodeJob, read_windows
+from decoder.workflows.decoding import DecodeJob
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 
@@ -176,7 +172,6 @@ def run_own(
     each: Each | None = None,
     progress: Progress = silent,
     note: Note = quiet,
-    cancelled: Cancelled = never,
 ) -> KindAnswer | DecodeJob:
     """Decode with the kind's own decoder, if it has one.
 
@@ -185,19 +180,15 @@ def run_own(
         each: length of the windows of a series, or None.
         progress: told of each stage as it moves.
         note: told what was left out.
-        cancelled: asked between stages whether to stop.
 
     Returns:
         The answer; or the job, with its source read, for `run_decode` or `run_series`.
 
     Raises:
-        JobCancelledError: `cancelled` said so.
         RapporError: what the source, the decoder or the disk refuse.
     """
-    check_cancelled(cancelled, "the counts were read")
-    aggregates = (
-        (job.source.read(),) if each is None else tuple(read_windows(job, each, note, cancelled))
-    )
+    source = job.source
+    aggregates = (source.read(),) if each is None else tuple(source.windows(each, note))
     kind = decoder_kind(aggregates[0].definition.get("kind"))
     if kind is None:
         return replace(job, source=FetchedCounts(aggregates))
@@ -212,7 +203,6 @@ def run_own(
     if job.output:
         claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
-    progress = watched(progress, cancelled)
     if each is None:
         return kind.run(job, aggregates[0], progress)
     return kind.run_series(job, aggregates, progress)

@@ -1,6 +1,6 @@
 """Map jobs, from aggregates of a location metric to files: for the command line and a service.
 
-Progress, notes and cancellation come in as in `decoder.workflows.decoding`.
+Progress and notes come in as in `decoder.workflows.decoding`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ from decoder.files import replacing
 from decoder.formats.density_inputs import read_cells, read_points, read_region
 from decoder.output.base_layer import BaseLayer, read_base
 from decoder.progress import (
-    Cancelled,
     Note,
     Progress,
-    check_cancelled,
-    never,
     quiet,
     silent,
-    watched,
 )
 from decoder.sources.density_windows import Groups, LocationSource, SlotWindow, group_by_slot
 from rappor_core.grid.box import Point
@@ -76,7 +72,6 @@ def run_maps(
     job: MapJob,
     progress: Progress = silent,
     note: Note = quiet,
-    cancelled: Cancelled = never,
 ) -> Maps:
     """Read the aggregates of a location metric and make one map a slot and window.
 
@@ -84,24 +79,18 @@ def run_maps(
         job: what is wanted.
         progress: told of each map.
         note: told what was left out.
-        cancelled: asked between stages, and between maps, whether to stop.
 
     Returns:
         The maps, in the order of windows and slots.
 
     Raises:
-        JobCancelledError: `cancelled` said so.
         RapporError: what the source, a file or the decoder refuse.
     """
-    aggregates = []
-    check_cancelled(cancelled, "the counts were read")
-    for one in job.source.read(job.metric, note):
-        aggregates.append(one)
-        check_cancelled(cancelled, "all counts were read")
+    aggregates = list(job.source.read(job.metric, note))
     groups = group_by_slot(aggregates, job.metric, job.slots, note)
     points = read_points(job.points) if job.points else []
     base = read_base(job.base) if job.base else BaseLayer()
-    densities = _densities(groups, job.options, watched(progress, cancelled))
+    densities = _densities(groups, job.options, progress)
     return Maps(_showing(densities, job), groups, points, base)
 
 

@@ -29,7 +29,6 @@ class Discover(Kind):
     keys = frozenset({"code", "code_table", "num_levels", "bits_per_level"})
     has_details = True
     takes_no_data = True
-    review = "review_discover"
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """`num_bits` and `num_cohorts` may be declared; one hash, of family mmh3."""

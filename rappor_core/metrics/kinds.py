@@ -41,8 +41,6 @@ class Kind:
     takes_no_data: whether it may declare `no_data`.  reserved: names that are none of its values.
     collected: the device keeps what is recorded until the period is over, and reports it then;
         the period is part of the meaning.
-    review: module of `rappor_core.metrics` whose `findings(metric, population)` gives levels and
-        messages for `rappor metrics check`; it is not needed on a device.
     default_cap: `max_memoized_values` where the file does not say; None: it must.
     """
 
@@ -55,7 +53,6 @@ class Kind:
     takes_no_data = False
     reserved: tuple[str, ...] = ()
     collected = False
-    review = ""
     default_cap: int | None = None
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002

@@ -21,7 +21,6 @@ class LocationKind(Kind):
     located = True
     takes_no_data = True
     reserved = RESERVED
-    review = "review_location"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
         """Read a whole table into one metric for each slot and level."""

@@ -25,7 +25,6 @@ class NumberKind(Kind):
     encodings = ("ordered",)
     has_details = True
     collected = True
-    review = "review_number"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
         """Read a whole `[metrics.NAME]` table, since the shape of reports follows from the

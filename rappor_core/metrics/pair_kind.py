@@ -25,7 +25,6 @@ class PairKind(Kind):
     keys = frozenset({"of", "values"})
     has_details = True
     takes_no_data = True
-    review = "review_pair"
 
     def completed(
         self,

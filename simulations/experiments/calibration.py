@@ -20,12 +20,12 @@ from scipy.special import ndtr, ndtri
 from threadpoolctl import threadpool_limits
 
 from decoder.errors import ConvergenceError, DecodeError
-from decoder.estimation.estimate import Estimate, Observed, by_cavity, by_lasso
+from decoder.estimation.estimate import Estimate, by_cavity, by_lasso
 from decoder.estimation.gibbs import Samples
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import refit
 from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, p_values
-from decoder.model.counts import debias
+from decoder.model.counts import Observed, debias
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions, mark_repeated, scatter_sums

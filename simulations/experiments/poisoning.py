@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from collector.domain.plausibility import weight_range
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.estimation.estimate import by_cavity
+from decoder.model.counts import observe
 from decoder.numerics.threads import one_thread
-from decoder.pipeline import observe
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.experiments.parameters import BASE, held_shares

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from decoder.density.cells import Places, places_of
 from decoder.density.field_prior import Belief
-from decoder.density.maps import map_shares
+from decoder.density.gaussian_field import fit_field
+from decoder.density.slots import slot_readings
+from decoder.numerics.threads import one_thread
 from privacy_audit.location_attacks import AttackResult
 from privacy_audit.trackability import CROWD, PERIODS, attacks_on
 from rappor_core.metrics.metric import Metric
@@ -160,7 +162,10 @@ def _one_way(
     for day in crowd.judged:
         at = FIRST_DAY + timedelta(days=day)
         seen = counts.aggregate(metric, slice(day, day + 1), at, at)
-        daily.append(crowd.errors(map_shares([seen], places, _BELIEF, 1.0), sent, day))
+        with one_thread():
+            readings = slot_readings([seen], places, 1.0)
+            field = fit_field(readings, places.laplacian, _BELIEF, reserved=len(places.reserved))
+        daily.append(crowd.errors(field.shares, sent, day))
     lifetime = metric.lifetime_epsilon * (num_days if split else 1)
     return BudgetResult(way.name, num_people, num_days, lifetime, Errors.mean(daily))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ import pytest
 from client_sdk import Encoder
 from collector.domain.plausibility import weight_range
 from decoder import decode, metric_candidates
+from metric_design import kinds as designs
+from metric_design.kinds import KindDesign, Level, register_kind_design
+from rappor_cli.main import main
 from rappor_core.encodings import interface
 from rappor_core.encodings.interface import Encoding, encoding_names, register_encoding
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
@@ -163,6 +166,46 @@ def test_the_collector_bounds_what_the_new_encoding_can_set(metric: Metric) -> N
     assert 0 <= weights.lowest < weights.highest <= 8
 
 
+class StarsDesign(KindDesign):
+    """What a reviewer should know of stars, and a part of the TypeScript client that has them."""
+
+    name, part = "stars", "ratings"
+
+    def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
+        del population
+        yield "warning", f"up to {metric.details.most} stars"
+
+    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
+        return [f"glyphs{one.details.most}" for one in metrics]
+
+
+def test_a_new_kind_has_findings_and_typescript_once_registered(
+    metric: Metric,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, output = tmp_path / "metrics.toml", tmp_path / "metrics.ts"
+    source.write_text(STARS)
+    compiled = ["metrics", "compile", str(source), "--typescript", "-o", str(output)]
+    assert main(compiled) == 1
+    assert "kind 'stars' is not in the TypeScript client" in capsys.readouterr().err
+
+    monkeypatch.setattr(designs, "_LOADED", dict(designs._LOADED))
+    register_kind_design(StarsDesign())
+    with pytest.raises(ParameterError, match="'stars' is registered already"):
+        register_kind_design(StarsDesign())
+    assert main(compiled) == 0
+    text = output.read_text()
+    assert 'import { ratings } from "rappor-telemetry-client/ratings";' in text
+    assert 'import { glyphs5 } from "rappor-telemetry-client/glyphs5";' in text
+    assert "record: (value: 1 | 2 | 3 | 4 | 5)" in text
+    assert "kinds: [ratings({ glyphs5 })]," in text
+    capsys.readouterr()
+    main(["metrics", "check", str(source)])
+    assert "up to 5 stars" in capsys.readouterr().out
+
+
 def test_a_name_is_registered_once(metric: Metric) -> None:
     with pytest.raises(ParameterError, match="'ring' is registered already"):
         register_encoding(Ring())
@@ -174,7 +217,16 @@ WORDS = set(encoding_names()) | set(kind_names())
 
 
 @pytest.mark.parametrize(
-    "package", ["rappor_core", "client_sdk", "collector", "decoder", "simulations", "rappor_cli"]
+    "package",
+    [
+        "rappor_core",
+        "client_sdk",
+        "collector",
+        "decoder",
+        "metric_design",
+        "simulations",
+        "rappor_cli",
+    ],
 )
 def test_no_part_asks_for_an_encoding_or_a_kind_by_its_name(package: str) -> None:
     root = Path(__file__).parents[2]

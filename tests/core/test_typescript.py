@@ -142,7 +142,7 @@ def test_a_kind_that_the_client_does_not_have_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that an app registered itself."""
-    monkeypatch.setattr("metric_design.typescript._KIND_PARTS", {})
+    monkeypatch.setattr("metric_design.typescript.kind_designs", lambda: ())
     with pytest.raises(MetricsFileError, match="'startup': kind 'number' is not in the Type"):
         typescript_text(parse_metrics(NUMBER))
 

@@ -13,13 +13,14 @@ import pytest
 from pyarrow import parquet
 
 from decoder.density.cells import location_of, places_of
+from decoder.density.gaussian_field import fit_field
 from decoder.density.maps import (
     Density,
     DensityOptions,
     estimate_density,
     estimate_density_series,
-    map_shares,
 )
+from decoder.density.slots import slot_readings
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import decide
 from decoder.model.repetition import location_repetition
@@ -295,8 +296,10 @@ def test_a_known_belief_gives_the_map_alone() -> None:
     aggregate = drawn(parts(BOTH + BLOOM)[0], 40_000, np.random.default_rng(1))
     found = estimate_density([aggregate])
     assert found.belief is not None
-    again = map_shares([aggregate], found.places, found.belief)
-    assert again == pytest.approx(found.shares, abs=2e-3)
+    places = found.places
+    readings = slot_readings([aggregate], places, None)
+    again = fit_field(readings, places.laplacian, found.belief, reserved=len(places.reserved))
+    assert again.shares == pytest.approx(found.shares, abs=2e-3)
 
 
 def test_files_hold_every_cell_and_never_call_a_hidden_one_zero(

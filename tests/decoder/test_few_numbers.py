@@ -20,7 +20,7 @@ from decoder.numbers.means import mean_of
 from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import Survival, survival
 from decoder.typing import Floats
-from metric_design.review_number import mean_error
+from metric_design.number_kind import mean_error
 from simulations.numbers.draws import aggregate_of, counts_of, jittered_shares, metric_of
 from simulations.numbers.populations import Population
 

@@ -6,11 +6,11 @@ from scipy.stats import poisson
 
 from decoder.estimation import estimate as estimators
 from decoder.estimation.ep_iterations import FitProblem
-from decoder.estimation.estimate import Observed, by_lasso
+from decoder.estimation.estimate import by_lasso
 from decoder.estimation.lasso import select
 from decoder.estimation.lasso_path import fit_lasso
 from decoder.inference.multiple_testing import p_values
-from decoder.model.counts import debias
+from decoder.model.counts import Observed, debias
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import mark_repeated
 from decoder.numerics.threads import one_thread

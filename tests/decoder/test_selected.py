@@ -84,7 +84,7 @@ def test_an_interval_that_is_nearly_at_0_reaches_it_and_says_why(fits):
     estimate = replace(estimate, local_fdr=np.ones(len(estimate.shares)))
     decision, options = decide(estimate.p_values, estimate.local_fdr, "bh", 0.05), DecodeOptions()
     intervals = found_intervals(estimate, decision, options, None)
-    answer = StepResults(None, estimate, estimate.p_values, decision, intervals, None)
+    answer = StepResults(None, estimate, estimate.p_values, decision, intervals)
     strong = decision.detected & (estimate.p_values <= 0.025)
     assert strong.any()
     assert (intervals.low[strong] == 0).all()
@@ -97,7 +97,7 @@ def test_a_found_value_that_is_likelier_wrong_than_right_reaches_0(fits, local_f
     estimate = replace(estimate, local_fdr=np.full(len(estimate.shares), local_fdr))
     decision = decide(estimate.p_values, estimate.local_fdr, "bonferroni", 0.05)
     intervals = found_intervals(estimate, decision, options, None)
-    answer = StepResults(None, estimate, estimate.p_values, decision, intervals, None)
+    answer = StepResults(None, estimate, estimate.p_values, decision, intervals)
     assert decision.detected.sum() > 3
     assert ((intervals.low[decision.detected] == 0) == (note > 0)).all()
     assert (notes_of(answer, options)[decision.detected] == note).all()

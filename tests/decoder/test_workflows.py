@@ -1,8 +1,7 @@
-"""Jobs without the command line: what they tell, that they stop, and what they refuse."""
+"""Jobs without the command line: what they tell, and what they refuse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder.errors import CandidatesError, DecodeError, JobCancelledError
+from decoder.errors import CandidatesError, DecodeError
 from decoder.sources.aggregates import AggregateFiles, GoogleTables
 from decoder.sources.density_windows import LocationFiles, LocationWindows
 from decoder.sources.windows import Each
@@ -25,61 +24,27 @@ WORDS = CandidateChoice(GOLDEN / "candidates.txt")
 PLACES = LocationFiles(tuple(sorted((GOLDEN / "aggregates").glob("places-*.json"))))
 
 
-class Stop:
-    """Says no `left` times, then yes."""
+def test_what_progress_raises_ends_a_decoding_before_its_files(tmp_path: Path) -> None:
+    job, told = DecodeJob(STRINGS, WORDS, output=tmp_path / "out"), []
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def stopped(stage: str, done: int, total: int) -> None:
+        raise InterruptedError(stage)
 
-    def __call__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-
-def stages_until_the_end(run: Callable[[Stop], object]) -> int:
-    """How often a job asks whether to stop; each time it is told to, it raises."""
-    for asked in range(100):
-        try:
-            run(Stop(asked))
-        except JobCancelledError:
-            continue
-        return asked
-    raise AssertionError("the job does not end")
-
-
-def test_a_decoding_stops_between_stages_and_writes_nothing_before_its_end(tmp_path: Path) -> None:
-    told: list[str] = []
-    job = DecodeJob(STRINGS, WORDS, output=tmp_path / "out")
-
-    def run(stop: Stop) -> None:
-        run_decode(job, lambda stage, *_: told.append(stage), cancelled=stop)
-
-    with pytest.raises(JobCancelledError, match="before the counts were read"):
-        run(Stop(0))
-    with pytest.raises(JobCancelledError, match="before the candidates were read"):
-        run(Stop(1))
-    assert not (tmp_path / "out").exists()
-    with pytest.raises(JobCancelledError, match="before the counts were decoded"):
-        run(Stop(2))
+    with pytest.raises(InterruptedError):
+        run_decode(job, stopped)
     assert list((tmp_path / "out").iterdir()) == []
-    assert told == []
-    run(Stop(10_000))
+    run_decode(job, lambda stage, *_: told.append(stage))
     assert told
     assert (tmp_path / "out" / "results.csv").exists()
 
 
-def test_maps_stop_between_windows() -> None:
+def test_maps_tell_of_each_window() -> None:
     shown: list[tuple[str, int, int]] = []
-
-    def run(stop: Stop) -> None:
-        shown.clear()
-        run_maps(MapJob("places", PLACES), lambda *told: shown.append(told), cancelled=stop)
-
-    assert stages_until_the_end(run) == 6  # the read, each file, each map, and before the first
+    run_maps(MapJob("places", PLACES), lambda *told: shown.append(told))
     assert shown == [("maps", 0, 2), ("maps", 1, 2), ("maps", 2, 2)]
 
 
-def test_a_series_stops_between_windows(tmp_path: Path) -> None:
+def test_a_series_reads_its_windows_in_order(tmp_path: Path) -> None:
     params = RapporParams.rappor(
         num_bits=16, num_hashes=1, num_cohorts=2, prob_f=0, prob_p=0.25, prob_q=0.75
     )
@@ -93,8 +58,6 @@ def test_a_series_stops_between_windows(tmp_path: Path) -> None:
         paths.append(tmp_path / f"{day}.json")
         paths[-1].write_text(drawn.to_json())
     job = DecodeJob(AggregateFiles(tuple(paths)), CandidateChoice(tmp_path / "words.txt"))
-    with pytest.raises(JobCancelledError, match="before all windows were read"):
-        run_series(job, Each.DAY, cancelled=Stop(0))
     assert len(run_series(job, Each.DAY).windows) == 3
     assert job.source.read() == AggregateFiles(tuple(sorted(paths))).read()
 

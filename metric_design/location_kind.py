@@ -1,26 +1,17 @@
-"""What a reviewer should know of a location metric alone. Not needed on a device."""
+"""The kind `location` before it ships: what a reviewer should know."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.location import reserved_values
+from rappor_core.metrics.metric import Metric
 from rappor_core.sequence_risk import sequence_risk
 from rappor_core.text import counted
 
-if TYPE_CHECKING:
-    from rappor_core.metrics.metric import Metric
 
-
-def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:  # noqa: ARG001
-    """Levels and messages. population: devices that report in a period, where it is known."""
-    yield from _of_sequence(metric)
-    if metric.no_data is not None:
-        yield "note", f"{_meaning(metric)}; {_cost(metric)}"
-
-
-def _of_sequence(metric: Metric) -> Iterator[tuple[str, str]]:
+def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
     """Warn of mode `memo`, which hides nothing of time; say what a held answer is."""
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)
@@ -95,3 +86,22 @@ def _binds(metric: Metric) -> bool:
     params, cap = metric.params, metric.max_memoized_values
     all_fit = bool(params.scheme.symbols) and cap >= params.num_bits
     return params.mechanism.has_permanent_round and not all_fit
+
+
+class LocationDesign(KindDesign):
+    """A location metric."""
+
+    name = "location"
+
+    def findings(
+        self,
+        metric: Metric,
+        population: int | None,  # noqa: ARG002
+    ) -> Iterator[tuple[Level, str]]:
+        """What its mode says of a sequence, and what its reserved values mean and cost."""
+        yield from _of_sequence(metric)
+        if metric.no_data is not None:
+            yield "note", f"{_meaning(metric)}; {_cost(metric)}"
+
+
+KIND = LocationDesign()

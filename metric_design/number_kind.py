@@ -1,55 +1,17 @@
-"""What a reviewer should know of a metric of numbers. Not needed on a device."""
+"""The kind `number` before it ships: what a reviewer should know, and its TypeScript."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rappor_core.metrics.metric import Metric
+from metric_design.kinds import KindDesign, Level
+from rappor_core.metrics.metric import Metric
 
 Z = 1.96
 USELESS_CURVE = 0.25  # half-width of an interval of a share, above which a curve says little
 LOW_EPSILON = 2.0  # of one report, up to which another mechanism tells a mean better
 WIDE_MEAN = 0.1  # of the range
-
-
-def findings(metric: Metric, population: int | None) -> Iterator[tuple[str, str]]:
-    """Levels and messages. population: devices that report in a period, where it is known."""
-    number, params = metric.details, metric.params
-    replicates = params.num_cohorts // number.stride(params.num_bits)
-    if number.mode == "memo" and replicates < 2:
-        message = (
-            "one cohort for each question: windows of several periods, and changes between them, "
-            f"get intervals by a bound, not a measurement; use num_cohorts = {4 * replicates} "
-            f"times {number.stride(params.num_bits)}"
-        )
-        yield "warning", message
-    if number.mode == "once" and number.ask == "mean" and metric.epsilon_one <= LOW_EPSILON:
-        message = (
-            "of one report for the mean alone, the piecewise and the hybrid mechanism (Wang et al. "
-            "2019), which this package does not have, are up to 1.3 times as near at epsilon 1 to "
-            "2, up to 1.5 times below, and tell no quantiles"
-        )
-        yield "note", message
-    if population is None:
-        return
-    reports = max(1, population // number.spread)
-    spread = params.q_star - params.p_star
-    questions = len(number.asked) / (params.num_bits - 1)
-    if number.ask == "mean":
-        yield _mean(metric, reports)
-        return
-    half = Z * math.sqrt(0.25 * questions / reports) / spread
-    level = "warning" if half > USELESS_CURVE else "note"
-    message = (
-        f"{reports:,} reports a period over {len(number.asked)} questions: the share at or above "
-        f"an edge is known to about {100 * half:.1f} points either way"
-    )
-    if level == "warning":
-        message += "; use fewer edges, a larger epsilon, or a longer window"
-    yield level, message
 
 
 def mean_error(metric: Metric, reports: float, middle: float) -> float:
@@ -78,7 +40,7 @@ def mean_error(metric: Metric, reports: float, middle: float) -> float:
     return math.sqrt(squares * sets / reports) / (2 * (params.q_star - params.p_star))
 
 
-def _mean(metric: Metric, reports: int) -> tuple[str, str]:
+def _mean(metric: Metric, reports: int) -> tuple[Level, str]:
     """What is known of a mean at most, wherever the numbers lie."""
     number = metric.details
     apart = number.none == "apart"
@@ -101,3 +63,56 @@ def _mean(metric: Metric, reports: int) -> tuple[str, str]:
     if central <= WIDE_MEAN:
         return "note", message
     return "warning", f"{message}: {100 * central:.0f} % of the range; lower `to`, or raise epsilon"
+
+
+class NumberDesign(KindDesign):
+    """A metric of numbers."""
+
+    name, part = "number", "numbers"
+
+    def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
+        """How well a window of so many devices tells its shares, or its mean."""
+        number, params = metric.details, metric.params
+        replicates = params.num_cohorts // number.stride(params.num_bits)
+        if number.mode == "memo" and replicates < 2:
+            message = (
+                "one cohort for each question: windows of several periods, and changes between "
+                "them, get intervals by a bound, not a measurement; use num_cohorts = "
+                f"{4 * replicates} times {number.stride(params.num_bits)}"
+            )
+            yield "warning", message
+        if number.mode == "once" and number.ask == "mean" and metric.epsilon_one <= LOW_EPSILON:
+            message = (
+                "of one report for the mean alone, the piecewise and the hybrid mechanism (Wang et "
+                "al. 2019), which this package does not have, are up to 1.3 times as near at "
+                "epsilon 1 to 2, up to 1.5 times below, and tell no quantiles"
+            )
+            yield "note", message
+        if population is None:
+            return
+        reports = max(1, population // number.spread)
+        spread = params.q_star - params.p_star
+        questions = len(number.asked) / (params.num_bits - 1)
+        if number.ask == "mean":
+            yield _mean(metric, reports)
+            return
+        half = Z * math.sqrt(0.25 * questions / reports) / spread
+        level: Level = "warning" if half > USELESS_CURVE else "note"
+        message = (
+            f"{reports:,} reports a period over {len(number.asked)} questions: the share at or "
+            f"above an edge is known to about {100 * half:.1f} points either way"
+        )
+        if level == "warning":
+            message += "; use fewer edges, a larger epsilon, or a longer window"
+        yield level, message
+
+    def value_type(self, metric: Metric) -> str:  # noqa: ARG002
+        """Any number."""
+        return "number"
+
+    def adds(self, metric: Metric) -> bool:
+        """Whether it is a sum."""
+        return bool(metric.details.of_period == "sum")
+
+
+KIND = NumberDesign()
