@@ -42,6 +42,7 @@ class Kind:
         the period is part of the meaning.
     review: module of `rappor_core.metrics` whose `findings(metric, population)` gives levels and
         messages for `rappor metrics check`; it is not needed on a device.
+    in_words: what is asked, for the public dictionary.
     default_cap: `max_memoized_values` where the file does not say; None: it must.
     """
 
@@ -55,6 +56,7 @@ class Kind:
     reserved: tuple[str, ...] = ()
     collected = False
     review = ""
+    in_words = ""
     default_cap: int | None = None
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
@@ -146,6 +148,10 @@ class Kind:
         """Every value, for a metric that has a list of them and no fallback."""
         return metric.categories
 
+    def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
+        """What is asked, or "", and the answers, as the public dictionary says them."""
+        return self.in_words, metric.categories
+
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
         """Names of the values by index, from `Metric.to_dict`; none where they are not listed."""
         return list(definition.get("categories", ()))
@@ -157,6 +163,7 @@ class String(Kind):
     name = "string"
     encodings = ("bloom",)
     takes_no_data = True
+    in_words = "a text"
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """All of it is declared; `hash` is mmh3 unless said otherwise."""
@@ -174,6 +181,7 @@ class Category(Kind):
     encodings = ("one_hot",)
     has_categories = True
     takes_no_data = True
+    in_words = "one of the answers listed"
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """One bit for each category."""
@@ -222,6 +230,7 @@ class Boolean(Kind):
     name = "boolean"
     encodings = ("boolean",)
     default_cap = 2
+    in_words = "yes or no"
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """One bit."""

@@ -22,6 +22,7 @@ class LocationKind(Kind):
     takes_no_data = True
     reserved = RESERVED
     review = "review_location"
+    in_words = "the area where the device usually is"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
         """One metric for each slot and level."""
