@@ -200,9 +200,10 @@ def counts_of_source(
             f"the collector serves {min(spans)} to {max(spans)} of metric {window.metric!a}, and "
             f"no day of {_days(window)}; choose days of those"
         )
-    for one in (
+    whole = (
         () if spec.job_kind.in_parts(spec) else served
-    ):  # of parts those that are not served are left out
+    )  # what is not served is left out of parts
+    for one in whole:
         if window.last and one.last_day and window.last > one.last_day:
             raise RequestError(
                 f"the collector serves {one.first_day} to {one.last_day} of metric "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from decoder.formats.analyst_tables import read_weights
 from decoder.progress import Note, Progress
 from decoder.sources.aggregates import AggregateSource, CollectorWindow
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
-from decoder.workflows.kinds import FetchedCounts, decoder_kind, decoder_kind_names
+from decoder.workflows.kinds import DecoderKind, FetchedCounts, decoder_kind, decoder_kind_names
 from decoder_service.jobs.known_counts import KnownCounts, sum_of_known
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
@@ -210,7 +211,14 @@ def job_kind(name: object) -> JobKind | None:
         _LOADED[name] = import_module(_HOMES[name]).KIND
     if isinstance(name, str) and name in _LOADED:
         return _LOADED[name]
-    return None if own is None else import_module(_OF_METRICS).JobOfMetric(own)
+    return None if own is None else _of_metric(own)
+
+
+@cache
+def _of_metric(decoder: DecoderKind) -> JobKind:
+    """The kind of job that a kind of metric with a decoder is."""
+    found: JobKind = import_module(_OF_METRICS).JobOfMetric(decoder)
+    return found
 
 
 def known_job_kind(name: object) -> JobKind:

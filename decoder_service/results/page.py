@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 from fastapi import Request
@@ -11,12 +12,12 @@ from starlette.responses import Response
 from decoder.output.tables import query_of
 from decoder_service.job_kinds.discover import approved
 from decoder_service.jobs.kinds import JobKind, StoredResult, job_kind, job_kind_names
+from decoder_service.jobs.specs import CountSource, stored_spec
 from decoder_service.lists.rows import ListVersionRow
 from decoder_service.people.permissions import Act, Person
 from decoder_service.people.quotas import Amount
-from decoder_service.results.commands import command_of, counts_of
 from decoder_service.results.rows import ResultRow
-from decoder_service.results.rules import may_take_back, shown_manifest
+from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.requests import service_of
@@ -186,3 +187,42 @@ def _kind(name: str) -> JobKind:
             f"no decoder of kind {name[:40]!a} is installed here; its files are kept"
         )
     return kind
+
+
+def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
+    """The command line that makes a result again; empty where this person sees no specification."""
+    if "spec" not in manifest:
+        return ""
+    spec = stored_spec(manifest["spec"])
+    shas = manifest.get("inputs", {}).get("aggregates", [])
+    named = not spec.job_kind.metric_is_argument
+    sources = [_source(source, shas[number] if number < len(shas) else [], named)
+               for number, source in enumerate(spec.sources)]  # fmt: skip
+    words = [*spec.job_kind.command(spec, row.metric, sources), "-o", "result"]
+    # The variable of the collector's address is left to the shell.
+    return shlex.join(words).replace("'$COLLECTOR'", '"$COLLECTOR"')
+
+
+def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """The aggregate files that the command names, each with the digest of its counts."""
+    if "spec" not in manifest:
+        return []
+    spec = stored_spec(manifest["spec"])
+    groups = manifest.get("inputs", {}).get("aggregates", [])
+    found: dict[str, str] = {}
+    for source, shas in zip(spec.sources, groups, strict=False):
+        if source.collector is None:
+            found |= zip(source.files or map(counts_name, shas), shas, strict=False)
+    return list(found.items())
+
+
+def _source(source: CountSource, shas: list[str], named: bool) -> list[str]:
+    """The options that name the counts of a source. named: with the metric of a collector."""
+    window = source.collector
+    if window is None:
+        files = source.files or list(map(counts_name, source.aggregates or shas))
+        return [word for name in files for word in ("--aggregate", name)]
+    words = ["--collector", "$COLLECTOR", *(["--metric", window.metric] if named else [])]
+    for option, day in (("--from", window.first), ("--to", window.last)):
+        words += [option, day.isoformat()] if day else []
+    return words
