@@ -12,7 +12,7 @@ import numpy as np
 
 from decoder.sources.density_windows import SplitName
 from decoder_service.jobs.rows import LIVE, JobState
-from decoder_service.jobs.specs import CandidateSpec, CountSource, JobKind, JobSpec, MapChoices
+from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, MapChoices
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.shell.server import running_service
@@ -120,12 +120,12 @@ def _specs(
     listed = CandidateSpec(list=pages.id)
     first, second = (CountSource(aggregates=days[:7]), CountSource(aggregates=days[7:]))
     return [
-        JobSpec(kind=JobKind.DECODE, source=first, candidates=listed),
-        JobSpec(kind=JobKind.DECODE, source=second, candidates=listed),
-        JobSpec(kind=JobKind.COMPARE, before=first, source=second, candidates=listed),
-        JobSpec(kind=JobKind.SERIES, source=CountSource(aggregates=days), candidates=listed),
+        JobSpec(kind="decode", source=first, candidates=listed),
+        JobSpec(kind="decode", source=second, candidates=listed),
+        JobSpec(kind="compare", before=first, source=second, candidates=listed),
+        JobSpec(kind="series", source=CountSource(aggregates=days), candidates=listed),
         JobSpec(
-            kind=JobKind.DENSITY,
+            kind="density",
             source=CountSource(aggregates=places),
             map=MapChoices(split=SplitName.WEEK),
         ),

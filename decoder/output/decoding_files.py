@@ -6,7 +6,6 @@ Nothing in them depends on the clock or the machine: the same input gives the sa
 from __future__ import annotations
 
 import csv
-import json
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -20,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from decoder.files import finite, write_files
+from decoder.files import finite, write_files, write_json
 from decoder.output.decoding_html import render_report
 from decoder.progress import Progress, silent
 from decoder.results.tables import NOTES, Decoding
@@ -51,8 +50,8 @@ def write_outputs(
     files: dict[str, Callable[[Path], object]] = {
         "results.csv": partial(write_results_csv, decoding),
         "candidates.csv": partial(write_candidates_csv, decoding),
-        "results.json": lambda path: _write_json(results(decoding), path),
-        "manifest.json": lambda path: _write_json(manifest(decoding), path),
+        "results.json": lambda path: write_json(results(decoding), path),
+        "manifest.json": lambda path: write_json(manifest(decoding), path),
         "report.html": lambda path: path.write_text(render_report(decoding), encoding="utf-8"),
     }
     return write_files(directory, files, progress)
@@ -182,8 +181,3 @@ def _version(library: str) -> str:
         return version(library)
     except PackageNotFoundError:
         return "not installed: run from its source tree"
-
-
-def _write_json(content: dict[str, Any], path: Path) -> None:
-    text = json.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")

@@ -16,28 +16,13 @@ from decoder.files import make_folder, replacing
 from decoder.output.jinja import page_template
 from decoder.output.number_text import factor
 from rappor_core.metrics.association import Association
+from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import visible
 
-MOST_LISTED = 12  # thresholds and values of a side that are named one by one
-KINDS = {
-    "string": "a text",
-    "category": "one of the answers listed",
-    "boolean": "yes or no",
-    "location": "the area where the device usually is",
-    "discover": "a text that no list holds: a device sends a code of its beginning or of all of "
-    "it, from which only frequent texts can be read",
-}
-OF_PERIOD = {
-    "sum": "the sum of",
-    "count": "how often something is counted in",
-    "mean": "the mean of",
-    "median": "the median of",
-    "max": "the largest number of",
-    "last": "the last number of",
-}
+MOST_LISTED = 12  # answers that are named one by one
 
 
 @dataclass(frozen=True)
@@ -119,7 +104,7 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
 
 def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
     risk = risk_of(metric)
-    what, answers = _ASKED.get(metric.kind, _plain)(metric)
+    what, answers = _asked(metric)
     return DictionaryEntry(
         name=name,
         description=metric.description,
@@ -141,39 +126,19 @@ def _of_one_answer(metric: Metric) -> float:
     return min(metric.params.epsilon_infinity, metric.lifetime_epsilon)
 
 
-def _plain(metric: Metric) -> tuple[str, tuple[str, ...]]:
-    """What is asked, and the answers where they are listed."""
-    return KINDS.get(metric.kind, metric.kind), metric.categories
+def _asked(metric: Metric) -> tuple[str, tuple[str, ...]]:
+    """What is asked, and the answers; of a kind that has no words for it the names of its values.
 
-
-def _number(metric: Metric) -> tuple[str, tuple[str, ...]]:
-    """What is made of a period, and how little of it a device says."""
-    number = metric.details
-    edges = tuple(f"{edge:g}" for edge in number.edges)
-    if len(edges) > MOST_LISTED:
-        edges = (f"{len(edges)} from {edges[0]} to {edges[-1]}",)
-    said = (
-        "only whether it reaches one threshold, which chance has given to it"
-        if number.mode == "memo"
-        else "once, between which of a few thresholds it lies"
-    )
-    apart = ", or that there was none" if number.none == "apart" else ""
-    moved = ", each moved by a secret of the device" if number.ask == "mean" else ""
-    made = f"{OF_PERIOD[number.of_period]} a {metric.period}, in {number.unit}"
-    return f"{made}. A device says {said}{apart}. The thresholds{moved}", edges
-
-
-def _pair(metric: Metric) -> tuple[str, tuple[str, ...]]:
-    """The two lists."""
-    pair = metric.details
-    sides = [
-        f"{name} ({', '.join(labels) if len(labels) <= MOST_LISTED else f'{len(labels)} values'})"
-        for name, labels in zip(pair.of, map(pair.labels, (0, 1)), strict=True)
-    ]
-    return f"two answers as one: {sides[0]} and {sides[1]}", ()
-
-
-_ASKED = {"number": _number, "pair": _pair}
+    Answers that the metric does not list itself are counted where they are many.
+    """
+    kind = kind_named(metric.kind)
+    what, answers = kind.described(metric)
+    if not what:
+        answers = tuple(kind.names(metric.to_dict()))
+        what = "one of the answers listed" if answers else "a value"
+    if len(answers) > MOST_LISTED and answers != metric.categories:
+        answers = (f"{len(answers)} from {answers[0]} to {answers[-1]}",)
+    return what, answers
 
 
 def _association_entry(one: Association, today: date) -> DictionaryEntry:

@@ -6,6 +6,7 @@ import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import Field
 
 from decoder_service.jobs.rows import JobRow, JobState
 from decoder_service.jobs.specs import JobSpec
@@ -23,16 +24,13 @@ Offset = Annotated[int, Query(ge=0, le=10**9)]
 class NewJob(JobSpec):
     """A job, with its place among one's own: higher goes first."""
 
-    priority: Annotated[int, Query(ge=-10, le=10)] = 0
+    priority: Annotated[int, Field(ge=-10, le=10, exclude=True)] = 0
 
 
 @router.post("", operation_id="submitJob", status_code=202)
 def submit(request: Request, person: Me, body: NewJob) -> dict[str, Any]:
     """Queue a job. While an equal one of yours waits or runs, that one is answered."""
-    given = body.model_dump(exclude_unset=True)
-    priority = given.pop("priority", 0)
-    spec = JobSpec.model_validate(given)
-    return shown_job(service_of(request).jobs.submit(person, spec, priority))
+    return shown_job(service_of(request).jobs.submit(person, body, body.priority))
 
 
 @router.get("", operation_id="listJobs")

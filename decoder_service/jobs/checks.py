@@ -11,33 +11,21 @@ from typing import Any
 
 from decoder.candidates.lists import MAX_GENERATED
 from decoder.inference.multiple_testing import WEIGHTED
-from decoder.sources.density_windows import SplitName
-from decoder.sources.windows import Each, window_end
 from decoder.workflows.kinds import decoder_kind
-from decoder_service.jobs.known_counts import (
-    KnownCounts,
-    counts_of_version,
-    days_held,
-    sum_of_known,
-)
+from decoder_service.jobs.kinds import JobKind, job_kind_of_metric
+from decoder_service.jobs.known_counts import KnownCounts, counts_of_version, days_held
 from decoder_service.jobs.specs import (
-    OF_VALUES,
     CandidateSpec,
     Choices,
     CountSource,
-    JobKind,
     JobSpec,
     WeightSpec,
     WindowSpec,
-    decodes,
-    kind_of_metric,
-    kinds_with_series,
 )
 from decoder_service.metrics.rules import Metrics
 from decoder_service.shell.errors import RequestError
 
 _MOST_NAMED = 20  # metrics in a message
-_OF_STRINGS = "decodes strings, categories, booleans and the cells of a location"
 
 
 Known = Sequence[KnownCounts]
@@ -48,26 +36,21 @@ def check_job(spec: JobSpec, counts: Sequence[Known | None], *, scheduled: bool 
     read.
 
     Args:
-        spec: what is wanted; of a schedule that of every window.
+        spec: what is wanted, which `check_spec` has passed; of a schedule that of every window.
         counts: what is known of each source of it; None where they are not known.
         scheduled: whether a schedule is to start it.
 
     Raises:
         RequestError: it cannot.
     """
-    check_spec(spec)
-    for source, known in zip(spec.sources, counts, strict=True):
+    kind = spec.job_kind
+    for known in counts:
         for one in known or ():
-            _check_kind(spec.kind, one, scheduled)
+            _check_kind(kind, one, scheduled)
             _check_cohorts(spec, one)
-            _check_values(spec, one)
-        if known and spec.kind != JobKind.DENSITY:
-            sum_of_known(known, "leave one of them out")
-        if known and spec.kind == JobKind.SERIES:
-            _check_windows(spec.each, source, known)
-    if spec.kind == JobKind.COMPARE and all(counts):
-        both = [sum_of_known(known, "leave one of them out") for known in counts if known]
-        sum_of_known(both, "compare two windows of one version, one after the other")
+            if kind.of_values:
+                _check_values(spec, one)
+    kind.check(spec, counts)
 
 
 def check_spec(spec: JobSpec) -> None:
@@ -127,9 +110,7 @@ def _check_cohorts(spec: JobSpec, known: KnownCounts) -> None:
 
 
 def _check_values(spec: JobSpec, known: KnownCounts) -> None:
-    """That there are values to look for, if a job of this kind looks for any."""
-    if spec.kind not in OF_VALUES:
-        return
+    """That there are values to look for."""
     given = spec.candidates != CandidateSpec()
     if decoder_kind(known.kind) is not None:  # in a series
         if given or spec.weights is not None:
@@ -141,29 +122,6 @@ def _check_values(spec: JobSpec, known: KnownCounts) -> None:
         raise RequestError(
             f"metric {known.metric!a} has no list of its values, which must be guessed to be "
             "found: choose a list of candidates, numbers or days"
-        )
-
-
-def _check_windows(each: Each, source: CountSource, known: Known) -> None:
-    """That a series has two windows or more."""
-    days = [(one.first_day, one.last_day) for one in known]
-    for one, (first, last) in zip(known, days, strict=True):
-        if first is None or last is None:
-            raise RequestError(
-                f"an aggregate of {one.metric!a} does not say its days, and so has no place in a "
-                "series; fetch it by rappor aggregate --from DAY --to DAY"
-            )
-    dated = [(first, last) for first, last in days if first and last]
-    if source.collector is not None:
-        ((first, last),) = dated
-        several = window_end(first, each, last) < last
-    else:
-        several = len({window_end(first, each) for first, _ in dated}) > 1
-    if not several:
-        named = " and ".join(sorted({f"{first} to {last}" for first, last in dated}))
-        raise RequestError(
-            f"{named}: one window by {each}, and a series needs two or more; take more days, or "
-            "start a job of kind decode"
         )
 
 
@@ -228,7 +186,7 @@ def counts_of_source(
     window = source.collector
     if window is None:
         return None
-    versions = metric_versions(metrics, window.metric, spec.kind, fresh=fresh)
+    versions = metric_versions(metrics, window.metric, spec.job_kind, fresh=fresh)
     latest = {row["name"]: row for row in versions or ()}
     if not latest:
         return None
@@ -245,10 +203,10 @@ def counts_of_source(
             f"the collector serves {min(spans)} to {max(spans)} of metric {window.metric!a}, and "
             f"no day of {_days(window)}; choose days of those"
         )
-    in_parts = spec.kind == JobKind.SERIES or (
-        spec.kind == JobKind.DENSITY and spec.map.split != SplitName.WHOLE
-    )
-    for one in () if in_parts else served:  # of parts those that are not served are left out
+    whole = (
+        () if spec.job_kind.in_parts(spec) else served
+    )  # what is not served is left out of parts
+    for one in whole:
         if window.last and one.last_day and window.last > one.last_day:
             raise RequestError(
                 f"the collector serves {one.first_day} to {one.last_day} of metric "
@@ -272,46 +230,34 @@ def _days(window: WindowSpec) -> str:
 
 
 def metric_versions(
-    metrics: Metrics, name: str, kind: str, *, fresh: bool = False
+    metrics: Metrics, name: str, kind: JobKind, *, fresh: bool = False
 ) -> list[dict[str, Any]] | None:
     """The versions of a metric as the collector lists them, the latest last.
 
     Returns None where the collector does not answer: a schedule's standing says so, a job how it
     ended. Raises RequestError for a metric that the collector has not.
     """
-    of_places = kind == JobKind.DENSITY
-    versions, others, problem = metrics.versions_of(name, of_places=of_places, fresh=fresh)
+    versions, others, problem = metrics.versions_of(name, of_places=kind.of_places, fresh=fresh)
     if not versions and not problem:
         raise RequestError(unknown_metric(name, others))
     return None if problem else versions
 
 
-def _check_kind(kind: str, known: KnownCounts, scheduled: bool) -> None:
+def _check_kind(kind: JobKind, known: KnownCounts, scheduled: bool) -> None:
     """Raises RequestError for a metric that another kind of job decodes."""
-    if decodes(kind, known.kind) or (not scheduled and _by_cells(kind, known.kind)):
+    usual = job_kind_of_metric(known.kind)
+    by_cells = kind.of_values and usual.of_places and not scheduled  # each cell is a value
+    if kind.decodes(known.kind) or by_cells:
         return
-    who = "a schedule decodes strings, categories and booleans" if scheduled else _what(kind)
+    who = "a schedule decodes strings, categories and booleans" if scheduled else kind.decoded
     if known.kind is None:
         raise RequestError(
             f"an aggregate of {known.metric!a} does not say of which kind its metric is, and {who}"
         )
     raise RequestError(
         f"metric {known.metric!a} is of kind {known.kind!a}, and {who}; start jobs of kind "
-        f"{kind_of_metric(known.kind)} for it"
+        f"{usual.name} for it"
     )
-
-
-def _what(kind: str) -> str:
-    """What a job of a kind decodes, in words."""
-    if kind not in OF_VALUES:
-        return f"a job of kind {kind} decodes no other"
-    own = kinds_with_series() if kind == JobKind.SERIES else ()
-    return f"a job of kind {kind} {_OF_STRINGS}" + "".join(f", and kind {name}" for name in own)
-
-
-def _by_cells(kind: str, metric_kind: str | None) -> bool:
-    """Whether a job decodes one slot and level of a location, each of whose cells is a value."""
-    return kind in OF_VALUES and metric_kind == "location"
 
 
 def unknown_metric(name: str, others: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from decoder_service.jobs.specs import OF_VALUES, JobKind, JobSpec
+from decoder_service.jobs.specs import JobSpec, foreign_fields
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.web import Posted, parsed
 
@@ -40,20 +40,8 @@ _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 def spec_of_form(kind: str, form: Posted) -> JobSpec:
     """Make a job specification from a submitted form. Raises RequestError in words."""
     given: dict[str, Any] = {"kind": kind, "source": _source(form, "")}
-    if kind == JobKind.COMPARE:
-        given["before"] = _source(form, "before_")
-    if kind == JobKind.SERIES:
-        given["each"] = form.text("each", "day")
-    if kind == JobKind.DENSITY:
-        given["map"] = _given(form, ("map_method", "split", "alpha", "level", "repeats"))
-        given["map"]["slots"] = form.all("slots")
-    elif kind == JobKind.DISCOVER:
-        given["find"] = _given(form, ("alpha", "level", "crowd", "repeats"))
-    else:
-        given["options"] = choices_of_form(form)
-    if kind in OF_VALUES:
-        given["candidates"] = candidates_of_form(form)
-        given["weights"] = weights_of_form(form)
+    foreign = foreign_fields(kind)
+    given |= {name: read(form) for name, read in _MEMBERS.items() if name not in foreign}
     return in_labels(lambda: parsed(JobSpec, given))
 
 
@@ -122,3 +110,19 @@ def _version(form: Posted, name: str) -> dict[str, str] | None:
 def _given(form: Posted, names: tuple[str, ...]) -> dict[str, Any]:
     texts = {name: form.text(name) for name in names}
     return {name.removeprefix("map_"): text for name, text in texts.items() if text}
+
+
+def _map(form: Posted) -> dict[str, Any]:
+    given = _given(form, ("map_method", "split", "alpha", "level", "repeats"))
+    return {**given, "slots": form.all("slots")}
+
+
+_MEMBERS: dict[str, Callable[[Posted], Any]] = {
+    "before": lambda form: _source(form, "before_"),
+    "each": lambda form: form.text("each", "day"),
+    "map": _map,
+    "find": lambda form: _given(form, ("alpha", "level", "crowd", "repeats")),
+    "options": choices_of_form,
+    "candidates": candidates_of_form,
+    "weights": weights_of_form,
+}  # of a specification, as the fields of the form give them

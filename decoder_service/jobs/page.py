@@ -11,17 +11,11 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
-from decoder.workflows.kinds import decoder_kind
+from decoder_service.job_kinds.series import kinds_with_series
 from decoder_service.jobs.form import spec_of_form
+from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names
 from decoder_service.jobs.rows import LIVE, JobRow, JobState
-from decoder_service.jobs.specs import (
-    OF_VALUES,
-    JobKind,
-    decodes,
-    foreign_fields,
-    job_kinds,
-    kinds_with_series,
-)
+from decoder_service.jobs.specs import foreign_fields
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.shell.errors import RequestError, ServiceError
@@ -42,14 +36,6 @@ from rappor_core.errors import RapporError
 
 PAGE = 50
 router = new_router()
-PURPOSES: dict[str, str] = {
-    JobKind.DECODE: "which values are how frequent in one window",
-    JobKind.SERIES: "the same quantities over days or weeks, with tests for change",
-    JobKind.COMPARE: "two windows of one metric: differences with their own intervals",
-    JobKind.DENSITY: "maps of a location metric, by slot and window",
-    JobKind.DISCOVER: "frequent strings of a discover metric, without a list",
-}
-
 HEADINGS = {
     "source": "Counts",
     "before": "Counts of the earlier window",
@@ -100,7 +86,7 @@ def submit(request: Request, person: Reader, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
     kind = _kind(form.text("kind"))
     try:
-        row = service_of(request).jobs.submit(person, spec_of_form(kind, form))
+        row = service_of(request).jobs.submit(person, spec_of_form(kind.name, form))
     except RapporError as error:
         if status_of(error)[0] not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
             raise
@@ -167,20 +153,15 @@ def percent_done(row: JobRow) -> int | None:
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
-def _kind(text: str) -> str:
-    if text not in job_kinds():
-        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(job_kinds())}")
-    return text
-
-
-def _purpose(kind: str) -> str:
-    """What a job of a kind finds out, in words."""
-    own = decoder_kind(kind)
-    return PURPOSES[kind] if own is None else own.purpose
+def _kind(text: str) -> JobKind:
+    kind = job_kind(text)
+    if kind is None:
+        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(job_kind_names())}")
+    return kind
 
 
 def _form(
-    request: Request, person: Person, kind: str, given: Posted, problem: str, status: int = 200
+    request: Request, person: Person, kind: JobKind, given: Posted, problem: str, status: int = 200
 ) -> Response:
     service, metric = service_of(request), given.text("metric")
     names = {view.name for view in service.metrics.all(person).metrics if view.listed}
@@ -188,8 +169,7 @@ def _form(
     context: dict[str, Any] = {
         "kind": kind,
         "has_others": bool(aggregates),
-        "kinds": job_kinds(),
-        "purpose": _purpose(kind),
+        "kinds": job_kind_names(),
         "kinds_with_series": kinds_with_series(),
         "given": given,
         "problem": problem,
@@ -197,15 +177,14 @@ def _form(
         "aggregates": [
             one
             for one in aggregates
-            if decodes(kind, one.kind)
+            if kind.decodes(one.kind)
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
-        "metrics": sorted({name.partition("/")[0] if kind == JobKind.DENSITY else name
-                           for name in names if (kind == JobKind.DENSITY) == ("/" in name)}),
+        "metrics": sorted({kind.metric_of(name)
+                           for name in names if kind.of_places == ("/" in name)}),
         "has_collector": service.settings.collector is not None,
         "files": _files(request),
         "corrections": CORRECTIONS,
-        "of_values": kind in OF_VALUES,
     }  # fmt: skip
     return render(request, "new_job.html.j2", person, status, **context)
 

@@ -20,7 +20,7 @@ from decoder_service.jobs.checks import (
 from decoder_service.jobs.known_counts import counts_of_row
 from decoder_service.jobs.list_versions import Pinned, pinned_lists
 from decoder_service.jobs.rows import JobRow, JobState
-from decoder_service.jobs.specs import CountSource, JobSpec, digest
+from decoder_service.jobs.specs import CountSource, JobSpec, digest, stored_spec
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import (
@@ -80,7 +80,20 @@ class Jobs:
         """
         require(person, Act.ANALYSE)
         check_spec(spec)
-        served = self._served(spec)  # asks the collector, which no transaction waits for
+        try:
+            return self._submit(person, spec, priority, fresh=False)
+        except RequestError:
+            if not self.limits.has_collector or not any(one.collector for one in spec.sources):
+                raise
+        return self._submit(person, spec, priority, fresh=True)  # a day may be closed just now
+
+    def _submit(self, person: Person, spec: JobSpec, priority: int, *, fresh: bool) -> JobRow:
+        """As `submit`; the collector is asked first, which no transaction waits for."""
+        served: list[Known | None] = [None] * len(spec.sources)
+        if self.limits.has_collector:
+            served = [
+                counts_of_source(self.metrics, spec, source, fresh=fresh) for source in spec.sources
+            ]
         with self.database.change() as connection:
             return self.submit_in(connection, person, spec, priority, served)
 
@@ -92,14 +105,13 @@ class Jobs:
         priority: int = 0,
         served: Sequence[Known | None] | None = None,
     ) -> JobRow:
-        """As `submit`, in a transaction that does more. Raises as `submit`.
+        """As `submit`, in a transaction that does more, of what `check_spec` has passed.
 
         served: what is known of the collector's window of each source, None where that is nothing.
         """
         require(person, Act.ANALYSE)
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
-        check_spec(spec)
         check_room(connection, self.limits.of_person, person.id, person.role)
         pinned = self.pinned(connection, person, spec)
         uploaded = [_uploaded(connection, source) for source in spec.sources]
@@ -127,7 +139,7 @@ class Jobs:
                     f"the result was made by {found[0].version}, this is {self.limits.version}; "
                     "start the job again: its result supersedes this one"
                 )
-            pinned = JobSpec.model_validate_json(spec_of(found[0].manifest))
+            pinned = stored_spec(json.loads(found[0].manifest)["spec"])
             row = self._new(person, pinned, found[0].key, checks=result_id)
             return self._queue(connection, person, row, "check-result")
 
@@ -173,25 +185,6 @@ class Jobs:
         for source in spec.sources:
             self._check_source(connection, person, source)
         return pinned_lists(connection, person, spec)
-
-    def _served(self, spec: JobSpec) -> list[Known | None]:
-        """What the collector serves of each source. Raises RequestError where that will not do.
-
-        Before a job is refused the collector is asked anew: a day may have been closed just now.
-        """
-        if not self.limits.has_collector:
-            return [None] * len(spec.sources)
-        try:
-            return self._checked_windows(spec, fresh=False)
-        except RequestError:
-            return self._checked_windows(spec, fresh=True)
-
-    def _checked_windows(self, spec: JobSpec, *, fresh: bool) -> list[Known | None]:
-        found = [
-            counts_of_source(self.metrics, spec, source, fresh=fresh) for source in spec.sources
-        ]
-        check_job(spec, found)
-        return found
 
     def _check_source(self, connection: Connection, person: Person, source: CountSource) -> None:
         if source.collector is not None and not self.limits.has_collector:
@@ -255,11 +248,6 @@ class Jobs:
         rows.save_job(connection, row)
         self.access.note(connection, person, act, job=row.id, kind=row.kind)
         return self._visible(connection, person, row.id)
-
-
-def spec_of(manifest: str) -> str:
-    """The specification in a result's manifest, as JSON."""
-    return json.dumps(json.loads(manifest)["spec"])
 
 
 def _uploaded(connection: Connection, source: CountSource) -> Known | None:

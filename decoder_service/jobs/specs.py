@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import date
-from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from decoder.inference.multiple_testing import Correction
 from decoder.options import DecodeOptions, Method
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
-from decoder.workflows.kinds import decoder_kind, decoder_kind_names
+from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, known_job_kind
 from rappor_core.errors import shown
 from rappor_core.wire.report import MAX_METRIC_BYTES
 
@@ -56,62 +56,18 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class JobKind(StrEnum):
-    """Jobs of the service itself; a kind of metric with a decoder of its own is a job besides.
-
-    A density and a discovery are jobs of the service, for they take more than the counts of one
-    metric and the levels: slots and days of a map, a smallest crowd.
-    """
-
-    DECODE = "decode"
-    SERIES = "series"
-    DENSITY = "density"
-    COMPARE = "compare"
-    DISCOVER = "discover"
-
-
-OF_VALUES = frozenset({JobKind.DECODE, JobKind.SERIES, JobKind.COMPARE})  # that take candidates
-_METRIC_KINDS = {JobKind.DENSITY: "location", JobKind.DISCOVER: "discover"}
-
-
-def job_kinds() -> tuple[str, ...]:
-    """All kinds of jobs: those of the service, and the kinds of metric that have a decoder."""
-    return (*JobKind, *decoder_kind_names())
-
-
 def _checked_kind(kind: str) -> str:
-    if kind not in job_kinds():
-        *names, last = (repr(str(one)) for one in job_kinds())
+    if kind not in job_kind_names():
+        *names, last = map(repr, job_kind_names())
         raise ValueError(f"{shown(kind)} is not one of {', '.join(names)} or {last}")
-    return str(kind)
+    return kind
 
 
 def _list_kinds(schema: dict[str, Any]) -> None:
-    schema["enum"] = [str(kind) for kind in job_kinds()]
+    schema["enum"] = list(job_kind_names())
 
 
 JobName = Annotated[str, AfterValidator(_checked_kind), Field(json_schema_extra=_list_kinds)]
-
-
-def kind_of_metric(metric_kind: str | None) -> str:
-    """The kind of job that decodes metrics of a kind, None where that is not known."""
-    if metric_kind in decoder_kind_names():
-        return str(metric_kind)
-    return next((job for job, kind in _METRIC_KINDS.items() if kind == metric_kind), JobKind.DECODE)
-
-
-def decodes(kind: str, metric_kind: str | None) -> bool:
-    """Whether jobs of a kind decode metrics of a kind, None where that is not known."""
-    if kind == JobKind.SERIES and metric_kind in kinds_with_series():
-        return True
-    usual = kind_of_metric(metric_kind)
-    return kind == usual or (kind in OF_VALUES and usual in OF_VALUES)
-
-
-def kinds_with_series() -> tuple[str, ...]:
-    """The kinds of metric whose own decoder takes a series, too."""
-    return tuple(kind.name for kind in map(decoder_kind, decoder_kind_names())
-                 if kind is not None and kind.has_series)  # fmt: skip
 
 
 class WindowSpec(StrictModel):
@@ -234,12 +190,17 @@ class JobSpec(StrictModel):
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
         """Refuse what would be ignored."""
-        if (self.before is not None) != (self.kind == JobKind.COMPARE):
+        if (self.before is not None) == ("before" in foreign_fields(self.kind)):
             raise ValueError("before: of a comparison, and of no other kind")
         for name in sorted(foreign_fields(self.kind) & self.model_fields_set):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: not of a {self.kind}")
         return self
+
+    @property
+    def job_kind(self) -> JobKind:
+        """What does it. Raises DecodeError where it is not known here any more."""
+        return known_job_kind(self.kind)
 
     @property
     def sources(self) -> tuple[CountSource, ...]:
@@ -249,6 +210,9 @@ class JobSpec(StrictModel):
     def to_json(self) -> str:
         """One text for one specification."""
         return canonical(self.model_dump(mode="json"))
+
+
+_OF_KINDS = frozenset(JobSpec.model_fields) - {"kind", "source"}
 
 
 class ReleaseSource(StrictModel):
@@ -268,16 +232,19 @@ class NewRelease(StrictModel):
 
 
 def foreign_fields(kind: str) -> frozenset[str]:
-    """The members of a specification that a kind has not."""
-    own = {
-        "candidates": kind in OF_VALUES,
-        "weights": kind in OF_VALUES,
-        "options": kind not in (JobKind.DENSITY, JobKind.DISCOVER),
-        "map": kind == JobKind.DENSITY,
-        "each": kind == JobKind.SERIES,
-        "find": kind == JobKind.DISCOVER,
-    }
-    return frozenset(name for name, is_own in own.items() if not is_own)
+    """The members of a specification that a kind has not; none of a kind that is not known here."""
+    known = job_kind(kind)
+    return frozenset() if known is None else _OF_KINDS - known.members
+
+
+def stored_spec(content: str | Mapping[str, Any]) -> JobSpec:
+    """A specification as it was stored, as JSON or its members.
+
+    Raises DecodeError for one of a kind that is not known here any more.
+    """
+    text = content if isinstance(content, str) else json.dumps(content)
+    known_job_kind(json.loads(text)["kind"])
+    return JobSpec.model_validate_json(text)
 
 
 def canonical(value: object) -> str:

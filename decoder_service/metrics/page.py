@@ -13,7 +13,10 @@ from starlette.responses import Response
 
 from decoder.output.svg import TimePlot, count_plot, share_plot
 from decoder.results.tables import short
-from decoder_service.jobs.specs import JobKind, kind_of_metric, kinds_with_series
+from decoder_service.job_kinds.decode import KIND as DECODING
+from decoder_service.job_kinds.series import KIND as SERIES
+from decoder_service.job_kinds.series import kinds_with_series
+from decoder_service.jobs.kinds import job_kind_of_metric
 from decoder_service.metrics.rules import MetricView
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
@@ -130,11 +133,9 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
 
 def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> str:
     """The kind of job that decodes a metric, by its declaration or else by its results."""
-    if _has_parts(views):
-        return JobKind.DENSITY
-    kinds = (declared, *(row.kind for row in stored))
-    jobs = map(kind_of_metric, kinds)
-    return next((job for job in jobs if job != JobKind.DECODE), JobKind.DECODE)
+    kinds = ("location",) if _has_parts(views) else (declared, *(row.kind for row in stored))
+    jobs = [job_kind_of_metric(kind) for kind in kinds]
+    return next((job.name for job in jobs if not job.of_values), DECODING.name)
 
 
 def _has_parts(views: Sequence[MetricView]) -> bool:
@@ -179,7 +180,7 @@ def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, 
     """The newest decoding of each window, oldest window first, with its summary."""
     newest: dict[tuple[str, str], ResultRow] = {}
     for row in results:  # newest first
-        if row.kind == "decode" and row.first_day and row.last_day:
+        if row.kind == DECODING.name and row.first_day and row.last_day:
             newest.setdefault((row.first_day, row.last_day), row)
     return [(row, json.loads(row.summary)) for _, row in sorted(newest.items())]
 
@@ -194,7 +195,7 @@ def _panels(
 
     Returns the panels, names and reports of the windows, and the id of the series or "".
     """
-    series = next((row for row in results if row.kind == "series"), None)
+    series = next((row for row in results if row.kind == SERIES.name), None)
     if series is not None:
         content = service_of(request).results.file(person, series.id, "series.json")
         found = parsed_series(content)

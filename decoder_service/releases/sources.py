@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from decoder_service.jobs.specs import JobKind, ReleaseSource
+from decoder_service.jobs.kinds import job_kinds
+from decoder_service.jobs.specs import ReleaseSource
 from decoder_service.people.permissions import Person, own_results, visible_results
 from decoder_service.releases import rows
 from decoder_service.releases.publishing import Files, SourceTables
@@ -18,11 +19,6 @@ from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError
 from decoder_service.shell.models import results
 
 MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
-# What a release is made of, by kind of result.
-SOURCE_FILES: dict[str, tuple[str, ...]] = {
-    JobKind.DECODE: ("results.json", "manifest.json", "candidates.csv"),
-    JobKind.DENSITY: ("density.csv", "density.geojson"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ class Before:
 
 def offered_results(connection: Connection, person: Person, limit: int) -> list[ResultRow]:
     """Results of one's own that a release can be made of, newest first."""
-    which = own_results(person) & results.c.kind.in_(SOURCE_FILES)
+    which = own_results(person) & results.c.kind.in_(_published())
     return load_results(connection, which, limit)
 
 
@@ -68,6 +64,7 @@ def load_sources(
 
     Raises NotFoundError, RequestError, QuotaError.
     """
+    published = _published()
     found, metrics, left = [], set[str](), MAX_SOURCE_BYTES
     if len({one.result for one in asked}) < len(asked):
         raise RequestError("a result stands there twice")
@@ -78,12 +75,12 @@ def load_sources(
             raise NotFoundError(
                 f"there is no result {one.result!a} of yours; GET /v1/results has them"
             )
-        if known[0].kind not in SOURCE_FILES:
+        if known[0].kind not in published:
             raise RequestError(
                 f"result {one.result}: a {known[0].kind} is not released; a "
-                f"{' or a '.join(SOURCE_FILES)} is"
+                f"{' or a '.join(published)} is"
             )
-        names = SOURCE_FILES[known[0].kind]
+        names = published[known[0].kind]
         listed = [file for file in load_result_files(connection, one.result)
                   if file.name in names]  # fmt: skip
         left -= sum(file.size for file in listed)
@@ -94,6 +91,11 @@ def load_sources(
         found.append(SourceTables(one.result, files, one.strata))
         metrics.add(known[0].metric)
     return found, sorted(metrics)
+
+
+def _published() -> dict[str, tuple[str, ...]]:
+    """The files that a release is made of, by the kinds of results that have such."""
+    return {kind.name: kind.published for kind in job_kinds() if kind.published}
 
 
 def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -> Before:

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder_service.jobs.specs import JobKind
+from decoder_service.jobs.kinds import job_kind, job_kinds
 from decoder_service.people.permissions import Person
 from decoder_service.results.map_changes import changes_data, changes_view, drawn_only
 from decoder_service.results.rows import ResultRow
@@ -18,7 +18,6 @@ from decoder_service.shell.web import Reader, address, render
 from decoder_service.shell.web import router as new_router
 
 MOST_CHOICES = 200
-_OPTIONS = ("method", "correction", "alpha", "level", "repeats")
 router = new_router()
 
 
@@ -28,14 +27,15 @@ def compare(request: Request, person: Reader, before: str = "", after: str = "")
     results = service_of(request).results
     choices = [
         row
-        for kind in (JobKind.DECODE, JobKind.DENSITY)
-        for row in results.all(person, kind=kind, limit=MOST_CHOICES)
+        for kind in job_kinds()
+        if kind.compared
+        for row in results.all(person, kind=kind.name, limit=MOST_CHOICES)
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
         return render(request, "compare.html.j2", person, **context, both=(), fields=())
     first, second = results.get(person, before), results.get(person, after)
-    if first.id == second.id and first.kind == JobKind.DENSITY:
+    if first.id == second.id and _has_maps(first):
         data = _changes(request, person, first)
         url = address("/compare/map.json", result=first.id)
         context |= {"data_url": url, "both": (first, second)}
@@ -56,7 +56,7 @@ def map_data(request: Request, person: Reader, result: str) -> Response:
 def _changes(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
     """Raises RequestError for a result without maps, or without changes."""
     results = service_of(request).results
-    if row.kind != JobKind.DENSITY:
+    if not _has_maps(row):
         raise RequestError(f"result {row.id} is a {row.kind}; changes of maps are of a density")
     names = ("map.json", "density.parquet")
     return changes_data(*(results.file(person, row.id, name) for name in names))
@@ -68,8 +68,8 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
     Of two decodings a comparison of their counts, with the candidates and options of the later; of
     two densities one series of maps. Raises RequestError where no job can compare them.
     """
-    kinds = {before.kind, after.kind}
-    if len(kinds) > 1 or not kinds <= {JobKind.DECODE, JobKind.DENSITY}:
+    kind = job_kind(after.kind)
+    if kind is None or before.kind != after.kind or not kind.compared:
         raise RequestError("two decodings are compared, or two results of maps")
     if before.metric != after.metric:
         raise RequestError(f"{before.metric!a} and {after.metric!a} are different metrics")
@@ -84,32 +84,12 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
     old, new = (
         [sha for group in one["inputs"]["aggregates"] for sha in group] for one in manifests
     )
-    spec = manifests[1]["spec"]
-    if after.kind == JobKind.DENSITY:
-        shas = dict.fromkeys([*old, *new])
-        fields = [("kind", str(JobKind.DENSITY)), *(("aggregates", sha) for sha in shas)]
-        fields += [("slots", slot) for slot in spec["map"]["slots"]]
-        fields.append(("split", spec["map"]["split"]))
-        return fields + _given(spec["map"], {"method": "map_method"})
-    fields = [("kind", str(JobKind.COMPARE)), *(("before_aggregates", sha) for sha in old)]
-    fields += [("aggregates", sha) for sha in new]
-    return fields + _candidates(spec["candidates"]) + _given(spec["options"], {})
+    return kind.comparing(manifests[1]["spec"], old, new)
 
 
-def _given(choices: dict[str, Any], called: dict[str, str]) -> list[tuple[str, str]]:
-    found = [(called.get(name, name), choices.get(name)) for name in _OPTIONS]
-    return [(name, str(value)) for name, value in found if value is not None]
-
-
-def _candidates(spec: dict[str, Any]) -> list[tuple[str, str]]:
-    if spec["list"] is not None:
-        version = "" if spec["version"] is None else f":{spec['version']}"
-        return [("list", spec["list"] + version)]
-    return [
-        (name, ":".join(map(str, spec[name])))
-        for name in ("numbers", "dates")
-        if spec[name] is not None
-    ]
+def _has_maps(row: ResultRow) -> bool:
+    kind = job_kind(row.kind)
+    return kind is not None and kind.has_map_changes
 
 
 def _overlap(first: ResultRow, second: ResultRow) -> bool:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shlex
 from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.output.density_html import view_of
-from decoder.output.number_text import known
-from decoder.output.numbers_svg import edge_text
-from decoder.output.tables import TableQuery, query_of
-from decoder.workflows.kinds import DecoderKind, decoder_kind
-from decoder_service.jobs.specs import JobKind, job_kinds
+from decoder.output.tables import query_of
+from decoder_service.job_kinds.discover import approved
+from decoder_service.jobs.kinds import JobKind, StoredResult, job_kind, job_kind_names
+from decoder_service.jobs.specs import CountSource, stored_spec
 from decoder_service.lists.rows import ListVersionRow
 from decoder_service.people.permissions import Act, Person
 from decoder_service.people.quotas import Amount
-from decoder_service.results.commands import command_of, counts_of
-from decoder_service.results.decode_view import decoding
-from decoder_service.results.difference_view import comparison
-from decoder_service.results.discovery_view import approved, discover
 from decoder_service.results.rows import ResultRow
-from decoder_service.results.rules import may_take_back, shown_manifest
-from decoder_service.results.series_view import panels_of, parsed_series
+from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.requests import service_of
@@ -33,14 +26,6 @@ from decoder_service.shell.web import router as new_router
 
 PAGE = 50
 MOST_PANELS = 24
-MAP = "map.json"
-_TITLES: dict[str, str] = {
-    JobKind.DECODE: "Frequencies",
-    JobKind.SERIES: "Frequencies over time",
-    JobKind.COMPARE: "Difference of two windows",
-    JobKind.DENSITY: "Maps",
-    JobKind.DISCOVER: "Strings without a list",
-}
 router = new_router()
 
 
@@ -49,8 +34,8 @@ def index(
     request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
 ) -> Response:
     """Results that one may see, newest first."""
-    if kind and kind not in job_kinds():
-        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(job_kinds())}")
+    if kind and kind not in job_kind_names():
+        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(job_kind_names())}")
     page = max(page, 1)
     rows = service_of(request).results.all(
         person, metric=metric or None, kind=kind or None, limit=PAGE + 1, offset=(page - 1) * PAGE
@@ -64,7 +49,7 @@ def index(
         page=page,
         metric=metric,
         kind=kind,
-        kinds=job_kinds(),
+        kinds=job_kind_names(),
         usage=_usage(request, person),
     )
 
@@ -75,20 +60,25 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
     results = service_of(request).results
     row = results.get(person, result_id)
     query = query_of(request.query_params)
-    shown = _VIEWS.get(row.kind, _own)(request, person, row, query)
+    kind, own = _kind(row.kind), results.is_own(person, result_id)
+    files = results.files(person, result_id)
+    stored = StoredResult(
+        row.id, own, frozenset(file.name for file in files),
+        lambda name: results.file(person, result_id, name),
+    )  # fmt: skip
+    shown = kind.view(stored, query)
     later = results.superseded_by(person, result_id)
     manifest = shown_manifest(row, person)
-    own = results.is_own(person, result_id)
     weights = _weights(request, person, manifest)
     return render(
         request,
-        f"result_{row.kind}.html.j2" if row.kind in _VIEWS else "result_own.html.j2",
+        kind.template,
         person,
-        title=_TITLES.get(row.kind) or _kind(row.kind).title,
+        kind=kind,
         row=row,
         summary=json.loads(row.summary),
         manifest=manifest,
-        files=results.files(person, result_id),
+        files=files,
         later=later,
         own=own,
         may_take_back=may_take_back(person, row),
@@ -105,7 +95,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
 @router.get("/results/{result_id}/map.json")
 def map_data(request: Request, person: Reader, result_id: str) -> Response:
     """What the script of a map draws."""
-    text = service_of(request).results.file(person, result_id, MAP)
+    text = service_of(request).results.file(person, result_id, "map.json")
     return Response(text, media_type="application/json")
 
 
@@ -150,25 +140,8 @@ def give_up(request: Request, person: Reader, result_id: str, form: Form) -> Res
 
 def _listed(row: ResultRow) -> tuple[ResultRow, dict[str, Any], str]:
     """A result, its summary, and what was found in a few words."""
-    summary = json.loads(row.summary)
-    return row, summary, _found(row.kind, summary)
-
-
-def _found(kind: str, summary: dict[str, Any]) -> str:
-    own = decoder_kind(kind)
-    if own is not None:
-        return own.in_list(summary)
-    of_series = decoder_kind(summary.get("metric_kind"))
-    if of_series is not None:
-        return of_series.series_in_list(summary)
-    match kind:
-        case JobKind.DENSITY:
-            return f"{summary['num_maps']} maps of {summary['num_cells']:,} cells"
-        case JobKind.DISCOVER:
-            return f"{summary['num_found']:,} strings found"
-    if "num_detected" in summary:
-        return f"{summary['num_detected']:,} of {summary['num_candidates']:,} found"
-    return ""
+    summary, kind = json.loads(row.summary), job_kind(row.kind)
+    return row, summary, "" if kind is None else kind.in_list(summary)
 
 
 def _usage(request: Request, person: Person) -> Amount | None:
@@ -206,48 +179,9 @@ def _is_late(weights: ListVersionRow, row: ResultRow) -> bool:
     return row.last_day is not None and text_of(weights.created)[:10] > row.last_day
 
 
-def _decode(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
-    results = service_of(request).results
-    whole = query.all and results.is_own(person, row.id)
-    return decoding(
-        found=json.loads(results.file(person, row.id, "results.json")),
-        manifest=json.loads(results.file(person, row.id, "manifest.json")),
-        candidates=results.file(person, row.id, "candidates.parquet") if whole else None,
-        query=query,
-    )
-
-
-def _series(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
-    series = parsed_series(service_of(request).results.file(person, row.id, "series.json"))
-    names, panels = panels_of(series, MOST_PANELS)
-    wanted = [one for one in panels if query.q.casefold() in one.value.casefold()]
-    shown = {"names": names, "panels": wanted, "reports": series.reports}
-    return shown | {"means": series.means, "unit": series.unit, "known": known, "edge": edge_text}
-
-
-def _compare(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
-    content = json.loads(service_of(request).results.file(person, row.id, "compare.json"))
-    return comparison(content["rows"], query) | {"windows": content["windows"]}
-
-
-def _density(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
-    del query
-    files = {file.name for file in service_of(request).results.files(person, row.id)}
-    if MAP not in files:  # of pairs of places there are tables alone
-        return {"has_map": False}
-    data = json.loads(service_of(request).results.file(person, row.id, MAP))
-    return {"has_map": True, "data_url": f"/results/{row.id}/map.json", **view_of(data)}
-
-
-def _own(request: Request, person: Person, row: ResultRow, query: TableQuery) -> dict[str, Any]:
-    kind = _kind(row.kind)
-    content = json.loads(service_of(request).results.file(person, row.id, "results.json"))
-    return {"template": kind.template, **kind.view(content, query)}
-
-
-def _kind(name: str) -> DecoderKind:
-    """The kind of metric of a result. Raises NotFoundError where it has no decoder here."""
-    kind = decoder_kind(name)
+def _kind(name: str) -> JobKind:
+    """The kind of a result. Raises NotFoundError where there is none of it here."""
+    kind = job_kind(name)
     if kind is None:
         raise NotFoundError(
             f"no decoder of kind {name[:40]!a} is installed here; its files are kept"
@@ -255,16 +189,40 @@ def _kind(name: str) -> DecoderKind:
     return kind
 
 
-def _discover(
-    request: Request, person: Person, row: ResultRow, query: TableQuery
-) -> dict[str, Any]:
-    return discover(service_of(request).results.file(person, row.id, "discovered.json"), query)
+def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
+    """The command line that makes a result again; empty where this person sees no specification."""
+    if "spec" not in manifest:
+        return ""
+    spec = stored_spec(manifest["spec"])
+    shas = manifest.get("inputs", {}).get("aggregates", [])
+    named = not spec.job_kind.metric_is_argument
+    sources = [_source(source, shas[number] if number < len(shas) else [], named)
+               for number, source in enumerate(spec.sources)]  # fmt: skip
+    words = [*spec.job_kind.command(spec, row.metric, sources), "-o", "result"]
+    # The variable of the collector's address is left to the shell.
+    return shlex.join(words).replace("'$COLLECTOR'", '"$COLLECTOR"')
 
 
-_VIEWS: dict[str, Callable[[Request, Person, ResultRow, TableQuery], dict[str, Any]]] = {
-    JobKind.DECODE: _decode,
-    JobKind.SERIES: _series,
-    JobKind.COMPARE: _compare,
-    JobKind.DENSITY: _density,
-    JobKind.DISCOVER: _discover,
-}
+def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """The aggregate files that the command names, each with the digest of its counts."""
+    if "spec" not in manifest:
+        return []
+    spec = stored_spec(manifest["spec"])
+    groups = manifest.get("inputs", {}).get("aggregates", [])
+    found: dict[str, str] = {}
+    for source, shas in zip(spec.sources, groups, strict=False):
+        if source.collector is None:
+            found |= zip(source.files or map(counts_name, shas), shas, strict=False)
+    return list(found.items())
+
+
+def _source(source: CountSource, shas: list[str], named: bool) -> list[str]:
+    """The options that name the counts of a source. named: with the metric of a collector."""
+    window = source.collector
+    if window is None:
+        files = source.files or list(map(counts_name, source.aggregates or shas))
+        return [word for name in files for word in ("--aggregate", name)]
+    words = ["--collector", "$COLLECTOR", *(["--metric", window.metric] if named else [])]
+    for option, day in (("--from", window.first), ("--to", window.last)):
+        words += [option, day.isoformat()] if day else []
+    return words

@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, true
 
-from decoder.workflows.kinds import decoder_kind
 from decoder_service.aggregates.rows import load_aggregate_content
+from decoder_service.jobs.kinds import JobKind, job_kind
 from decoder_service.jobs.rules import check_page
-from decoder_service.jobs.specs import JobKind
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import (
     Act,
@@ -34,19 +33,6 @@ MEDIA_TYPES = {
     "parquet": "application/vnd.apache.parquet",
     "html": "text/html; charset=utf-8",
     "png": "image/png",
-}
-# The table that stands for a result, by kind and format; of another kind as its decoder says.
-MAIN_FILES: dict[str, dict[str, str]] = {
-    "decode": {"json": "results.json", "csv": "results.csv", "parquet": "candidates.parquet"},
-    "series": {"json": "series.json", "csv": "series.csv", "parquet": "series.parquet"},
-    "compare": {"json": "compare.json", "csv": "compare.csv", "parquet": "compare.parquet"},
-    "density": {
-        "json": "density.json",
-        "csv": "density.csv",
-        "parquet": "density.parquet",
-        "geojson": "density.geojson",
-    },
-    "discover": {"json": "discovered.json", "csv": "discovered.csv"},
 }
 
 
@@ -150,11 +136,9 @@ class Results:
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             row = self._one(connection, own_results(person), result_id)
-            if released and row.kind == JobKind.DISCOVER:
-                raise RequestError(
-                    "these strings are text that devices chose: read them, keep those that may be "
-                    "shown as a list, and decode that"
-                )
+            kind = job_kind(row.kind)
+            if released and kind is not None and kind.unshared:
+                raise RequestError(kind.unshared)
             if row.released == released:
                 return row
             if not may_take_back(person, row):
@@ -214,10 +198,9 @@ def counts_name(sha: str) -> str:
 
 def main_file(kind: str, form: str) -> str:
     """The file of a kind of result in a format. Raises NotFoundError where there is none."""
-    own = decoder_kind(kind)
-    names = MAIN_FILES.get(kind, {"json": "results.json"})
-    if own is not None:
-        names = names | {"csv": own.table}
+    known_here = job_kind(kind)
+    tables = JobKind.tables if known_here is None else known_here.tables
+    names = {name.rpartition(".")[2]: name for name in tables}
     if form not in names:
         known = ", ".join(names)
         raise NotFoundError(f"a {kind} is not to be had as {form[:20]!a}; it is as {known}")

@@ -13,6 +13,7 @@ from decoder.inference.multiple_testing import CORRECTIONS
 from decoder_service.alarms.events import shown_event
 from decoder_service.alarms.rows import AlarmRow
 from decoder_service.alarms.rules import Channel
+from decoder_service.job_kinds.decode import KIND
 from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
@@ -20,7 +21,6 @@ from decoder_service.jobs.form import (
     weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
-from decoder_service.jobs.specs import JobKind, decodes
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.api import NewAlarm, NewSchedule, ScheduleChoices
@@ -273,7 +273,7 @@ def _form(
 ) -> Response:
     service = service_of(request)
     listed = [view for view in service.metrics.all(person).metrics if view.listed]
-    own = {one.name for one in listed if not decodes(JobKind.DECODE, _kind(one.listed))}
+    own = {one.name for one in listed if not KIND.decodes(_kind(one.listed))}
     names = {view.name for view in listed if "/" not in view.name} - own
     return render(
         request,

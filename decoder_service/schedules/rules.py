@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, true
 
-from decoder_service.jobs.checks import Known, check_job, metric_versions
+from decoder_service.job_kinds.decode import KIND
+from decoder_service.jobs.checks import Known, check_job, check_spec, metric_versions
 from decoder_service.jobs.known_counts import counts_of_version
 from decoder_service.jobs.list_versions import Pinned
 from decoder_service.jobs.rules import Jobs
@@ -18,7 +19,6 @@ from decoder_service.jobs.specs import (
     CandidateSpec,
     Choices,
     CountSource,
-    JobKind,
     JobSpec,
     WeightSpec,
     WindowSpec,
@@ -149,7 +149,7 @@ class Schedules:
         if not self.jobs.limits.has_collector:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         return JobSpec(
-            kind=JobKind.DECODE,
+            kind=KIND.name,
             source=CountSource(collector=WindowSpec(metric=metric)),
             candidates=candidates,
             weights=weights,
@@ -161,7 +161,7 @@ class Schedules:
 
         The days that are served do not count: a schedule waits for others.
         """
-        versions = metric_versions(self.metrics, metric, JobKind.DECODE)
+        versions = metric_versions(self.metrics, metric, KIND)
         return None if versions is None else [counts_of_version(versions[-1])]
 
     def _check(
@@ -169,6 +169,7 @@ class Schedules:
     ) -> None:
         """That its jobs can succeed, its list is there, and its name is no other's of the owner."""
         spec = spec_of_schedule(row)
+        check_spec(spec)
         check_job(spec, [counts], scheduled=True)
         self.jobs.pinned(connection, person, spec)
         same = (table.c.owner == row.owner) & (table.c.name == row.name) & (table.c.id != row.id)

@@ -13,7 +13,13 @@ from decoder.errors import DecodeError
 from decoder_service.aggregates.rows import load_aggregate_content, save_aggregate
 from decoder_service.aggregates.rules import described
 from decoder_service.jobs.rows import JobRow
-from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec, canonical
+from decoder_service.jobs.specs import (
+    CandidateSpec,
+    CountSource,
+    WeightSpec,
+    canonical,
+    stored_spec,
+)
 from decoder_service.lists.rows import load_content, load_versions
 from decoder_service.people.access import person_of_id
 from decoder_service.people.permissions import Role
@@ -37,9 +43,9 @@ _GONE = "a list of this job was deleted; start it again with another"
 def make_task(connection: Connection, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
     """Write the inputs of a job into its folder.
 
-    Raises DecodeError where a list or an aggregate is not there any more.
+    Raises DecodeError where its kind, a list or an aggregate is not there any more.
     """
-    spec = JobSpec.model_validate_json(job.spec)
+    spec = stored_spec(job.spec)
     checked = None if job.checks is None else result_of_id(connection, job.checks)
     if checked is not None:  # from the very bytes that the result was made from
         inputs = json.loads(checked.manifest)["inputs"]
@@ -48,12 +54,12 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
         ]
         candidates, weights = inputs["candidates"], inputs.get("weights")
     else:
-        counts = [_counts(connection, spec, number, folder, settings) for number in _numbers(spec)]
+        counts = [_counts(connection, source, folder, settings) for source in spec.sources]
         candidates = _list_digest(connection, spec.candidates)
         weights = _list_digest(connection, spec.weights)
     key = settings.collector_key
     return Task(
-        spec=job.spec,
+        spec=spec,
         counts=tuple(counts),
         candidates=_write_list(connection, candidates, folder / "candidates.txt"),
         candidates_sha256=candidates,
@@ -68,14 +74,9 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
     )
 
 
-def _numbers(spec: JobSpec) -> range:
-    return range(len(spec.sources))
-
-
 def _counts(
-    connection: Connection, spec: JobSpec, number: int, folder: Path, settings: ServiceSettings
+    connection: Connection, source: CountSource, folder: Path, settings: ServiceSettings
 ) -> tuple[Path, ...] | None:
-    source = spec.sources[number]
     if source.collector is not None:
         return None
     if source.aggregates:

@@ -6,19 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from decoder_service.jobs.specs import JobSpec
+
 
 @dataclass(frozen=True)
 class Task:
     """The message that starts a job: its specification and the files that it reads.
 
-    spec: JSON.  counts: of each source of the specification the aggregate files, None where the
+    counts: of each source of the specification the aggregate files, None where the
     collector is to be asked.  candidates: file of the values, one a line, if a list was named.
     candidates_sha256: of that list.  weights, weights_sha256: the same of weights, a CSV.
     folder: for what is written; `out` in it for the result.  collector, collector_key: where to
     ask.  memory, file_size: bounds in bytes.
     """
 
-    spec: str
+    spec: JobSpec
     counts: tuple[tuple[Path, ...] | None, ...]
     candidates: Path | None
     candidates_sha256: str | None

@@ -29,6 +29,10 @@ class Discover(Kind):
     keys = frozenset({"code", "code_table", "num_levels", "bits_per_level"})
     has_details = True
     takes_no_data = True
+    in_words = (
+        "a text that no list holds: a device sends a code of its beginning or of all of it, from "
+        "which only frequent texts can be read"
+    )
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """`num_bits` and `num_cohorts` may be declared; one hash, of family mmh3."""

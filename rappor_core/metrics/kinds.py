@@ -41,6 +41,7 @@ class Kind:
     takes_no_data: whether it may declare `no_data`.  reserved: names that are none of its values.
     collected: the device keeps what is recorded until the period is over, and reports it then;
         the period is part of the meaning.
+    in_words: what is asked, for the public dictionary.
     default_cap: `max_memoized_values` where the file does not say; None: it must.
     """
 
@@ -53,6 +54,7 @@ class Kind:
     takes_no_data = False
     reserved: tuple[str, ...] = ()
     collected = False
+    in_words = ""
     default_cap: int | None = None
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
@@ -146,6 +148,10 @@ class Kind:
         """Every value, for a metric that has a list of them and no fallback."""
         return metric.categories
 
+    def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
+        """What is asked, or "", and the answers, as the public dictionary says them."""
+        return self.in_words, metric.categories
+
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
         """Names of the values by index, from a definition made by `Metric.to_dict`; none where
         they are not listed."""
@@ -158,6 +164,7 @@ class String(Kind):
     name = "string"
     encodings = ("bloom",)
     takes_no_data = True
+    in_words = "a text"
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """Read the shape of the Bloom filter, which must be declared; `hash` is mmh3 unless it
@@ -176,6 +183,7 @@ class Category(Kind):
     encodings = ("one_hot",)
     has_categories = True
     takes_no_data = True
+    in_words = "one of the answers listed"
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """The shape of a report: one bit for each category."""
@@ -224,6 +232,7 @@ class Boolean(Kind):
     name = "boolean"
     encodings = ("boolean",)
     default_cap = 2
+    in_words = "yes or no"
 
     def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
         """The shape of a report: one bit."""

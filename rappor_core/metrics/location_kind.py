@@ -21,6 +21,7 @@ class LocationKind(Kind):
     located = True
     takes_no_data = True
     reserved = RESERVED
+    in_words = "the area where the device usually is"
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
         """Read a whole table into one metric for each slot and level."""

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 WHAT = "a finite number"
 LOWEST = -1e300  # below every edge
+_OF_PERIOD = {
+    "sum": "the sum of",
+    "count": "how often something is counted in",
+    "mean": "the mean of",
+    "median": "the median of",
+    "max": "the largest number of",
+    "last": "the last number of",
+}
 
 
 class NumberKind(Kind):
@@ -123,6 +131,20 @@ class NumberKind(Kind):
         if metric.details.whole and not number.is_integer():
             raise ValueRefusedError(f"metric {metric.name!r} takes whole numbers alone")
         return number
+
+    def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
+        """What is made of a period, and how little of it a device says."""
+        number = metric.details
+        edges = tuple(f"{edge:g}" for edge in number.edges)
+        said = (
+            "only whether it reaches one threshold, which chance has given to it"
+            if number.mode == "memo"
+            else "once, between which of a few thresholds it lies"
+        )
+        apart = ", or that there was none" if number.none == "apart" else ""
+        moved = ", each moved by a secret of the device" if number.ask == "mean" else ""
+        made = f"{_OF_PERIOD[number.of_period]} a {metric.period}, in {number.unit}"
+        return f"{made}. A device says {said}{apart}. The thresholds{moved}", edges
 
 
 NUMBER = NumberKind()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
 
 MAX_ONE_HOT = 256  # pairs with a bit each; more are hashed
+_MOST_LISTED = 12  # values of a side that are named one by one
 _ONE_HOT, _BLOOM = "one_hot", "bloom"
 
 
@@ -159,6 +160,14 @@ class PairKind(Kind):
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
         """All pairs as text, by index."""
         return Pair.from_dict(definition["details"]).texts()
+
+    def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
+        """The two lists."""
+        pair = metric.details
+        listed = [f"{len(labels)} values" if len(labels) > _MOST_LISTED else ", ".join(labels)
+                  for labels in map(pair.labels, (0, 1))]  # fmt: skip
+        sides = [f"{name} ({labels})" for name, labels in zip(pair.of, listed, strict=True)]
+        return f"two answers as one: {sides[0]} and {sides[1]}", ()
 
 
 def _declared(table: Any) -> Any:

@@ -11,7 +11,7 @@ import csv
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +25,7 @@ from client_sdk import Encoder
 from decoder import decode, metric_candidates
 from decoder.errors import DecodeError
 from decoder.files import write_files
+from decoder.output.dictionary import entries_of
 from decoder.output.tables import TableQuery, page_of
 from decoder.progress import Progress
 from decoder.sources.windows import Each, sum_of
@@ -41,9 +42,19 @@ from decoder.workflows.kinds import (
     run_own,
 )
 from decoder_client import Service
+from decoder_service.jobs import kinds as kinds_of_jobs
+from decoder_service.jobs.kinds import (
+    JobInputs,
+    JobKind,
+    StoredResult,
+    job_kinds,
+    register_job_kind,
+)
+from decoder_service.jobs.specs import JobSpec
 from decoder_service.shell.web import environment
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
+from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 from tests.architecture.test_new_kind import metric
 from tests.collector.support import TODAY, served_after_a_day
@@ -61,6 +72,12 @@ TEMPLATE = """
 {{ tables.search(query, "Search stars", {}) }}
 {% for row in table.rows %}<b>{{ row.stars }}</b>{% endfor %}
 {{ tables.pages(table) }}
+"""
+
+
+TOTALS = """
+{% extends "result.html.j2" %}
+{% block shown %}<p class="totals">{{ total }}</p>{% endblock %}
 """
 
 
@@ -114,6 +131,39 @@ class Ratings(DecoderKind):
     def series_in_list(self, summary: dict[str, Any]) -> str:
         """How many days."""
         return f"stars of {len(summary['windows'])} days"
+
+
+class Totals(JobKind):
+    """How many reports there are, of any metric."""
+
+    name, title, purpose = "totals", "Totals", "how many reports"
+    template = "result_totals.html.j2"
+
+    def decodes(self, metric_kind: str | None) -> bool:
+        """Any metric."""
+        return metric_kind != ""
+
+    def run(self, inputs: JobInputs, progress: Progress) -> dict[str, Any]:
+        """Add the reports."""
+        total = sum(one.num_reports for one in inputs.all)
+        progress("adding", 1, 1)
+        inputs.folder.mkdir()
+        (inputs.folder / "results.json").write_text(json.dumps({"total": total}))
+        return {"num_reports": total, "warnings": []}
+
+    def in_list(self, summary: Mapping[str, Any]) -> str:
+        """The total."""
+        return f"{summary['num_reports']} in all"
+
+    def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
+        """What the template is filled with."""
+        assert query.q == ""
+        return dict(json.loads(result.read("results.json")))
+
+    def command(self, spec: JobSpec, metric: str, sources: Sequence[Sequence[str]]) -> list[str]:
+        """A command of an app."""
+        assert (spec.kind, metric) == (self.name, "rating")
+        return ["rappor", "totals", *sources[0]]
 
 
 def _content(counts: Aggregate, job: DecodeJob) -> dict[str, Any]:
@@ -183,7 +233,7 @@ def counts(
 @pytest.fixture
 def rated(counts: Aggregate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rated]:
     pages = environment()
-    template = DictLoader({Ratings.template: TEMPLATE})
+    template = DictLoader({Ratings.template: TEMPLATE, Totals.template: TOTALS})
     monkeypatch.setattr(pages, "loader", ChoiceLoader([template, *filter(None, [pages.loader])]))
     later = TODAY + timedelta(days=1)
     both = (counts, replace(counts, first_day=later, last_day=later))
@@ -221,6 +271,50 @@ def test_a_job_of_a_new_kind_ends_on_its_page(rated: Rated, tmp_path: Path) -> N
     assert rated.ana.get("/v1/results?kind=stars").json()["results"][0]["id"] == result
     service = Service(rated.served.url, rated.served.keys["ana"])
     assert [row["stars"] for row in service.result(result).rows()] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_new_kind_is_in_the_public_dictionary(
+    metric: Metric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers of its own list; in its own words where it has them."""
+    (entry,) = entries_of([metric], TODAY)
+    assert (entry.what, entry.answers) == ("one of the answers listed", ("1", "2", "3", "4", "5"))
+    monkeypatch.setattr(type(kind_named(metric.kind)), "in_words", "how many stars")
+    (entry,) = entries_of([metric], TODAY)
+    assert entry.what == "how many stars"
+
+
+def test_a_new_kind_of_job_is_one_module(
+    rated: Rated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Form, check, worker, list, page, download and command are all of its class."""
+    monkeypatch.setattr(kinds_of_jobs, "_LOADED", dict(kinds_of_jobs._LOADED))
+    register_job_kind(Totals())
+    assert "Totals: how many reports." in rated.page("/jobs/new?kind=totals")
+    spec = {"kind": "totals", "source": {"aggregates": rated.days[:1]}}
+    given = rated.ana.post("/v1/jobs", json=spec | {"candidates": {"numbers": [0, 5]}})
+    assert "candidates: not of a totals" in given.text
+    result = rated.done(tmp_path, spec)["result_id"]
+    shown = rated.page(f"/results/{result}")
+    assert '<p class="totals">1500</p>' in shown
+    assert "rappor totals --aggregate" in shown
+    assert "1500 in all" in rated.page("/results?kind=totals")
+    assert rated.ana.get(f"/v1/results/{result}/data?format=json").json() == {"total": 1500}
+    with pytest.raises(ParameterError, match="there is a kind of job 'totals' already"):
+        register_job_kind(Totals())
+
+
+def test_a_queued_job_whose_kind_is_gone_says_so(rated: Rated, tmp_path: Path) -> None:
+    """A worker without the app's kind: the reason names it and the way out; pages still show."""
+    job = submit(rated.ana, {"kind": "stars", "source": {"aggregates": rated.days[:1]}})
+    known = register._LOADED.pop("stars")
+    assert do_jobs(rated.served.service, tmp_path) == 1
+    ended = rated.ana.get(f"/v1/jobs/{job}").json()
+    assert ended["state"] == "failed"
+    assert ended["reason"].startswith("there is no kind of job 'stars' here; install and register")
+    assert "or start one of kind decode, series," in ended["reason"]
+    assert "there is no kind of job" in rated.page(f"/jobs/{job}")
+    register._LOADED["stars"] = known
 
 
 def test_a_series_of_a_new_kind_has_the_page_of_any(rated: Rated, tmp_path: Path) -> None:
@@ -307,18 +401,29 @@ def test_what_a_page_of_a_built_in_kind_needs_is_there() -> None:
 @pytest.mark.parametrize("package", ["decoder_service", "rappor_cli"])
 def test_no_part_names_a_kind_with_a_decoder(package: str) -> None:
     names = set(decoder_kind_names())
-    found = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in (ROOT / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if any(isinstance(one, ast.Constant) and one.value in names for one in _compared(node))
-    ]
+    found = naming(package, names)
     found += [
         str(path.relative_to(ROOT))
         for path in (ROOT / package).rglob("*.j2")
         if re.search(rf"""["']({"|".join(names)})["']""", path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("package", ["jobs", "worker", "results", "releases"])
+def test_no_part_of_the_service_names_a_kind_of_job(package: str) -> None:
+    found = naming(f"decoder_service/{package}", {kind.name for kind in job_kinds()})
+    assert [place for place in found if "jobs/kinds.py" not in place] == []
+
+
+def naming(package: str, names: set[str]) -> list[str]:
+    """Where the modules of a package compare with names, or look something up by them."""
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if any(isinstance(one, ast.Constant) and one.value in names for one in _compared(node))
+    ]
 
 
 def _compared(node: ast.AST) -> list[ast.expr]:

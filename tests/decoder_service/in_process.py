@@ -64,15 +64,16 @@ def do_job(service: DecoderService, folder: Path) -> bool:
     with database.read() as connection:
         job = claims.load_held(connection, hold)
         assert job is not None
-        task = make_task(connection, job, folder, service.settings)
 
     def proceed(one: Keyed) -> bool:
         keyed.append(one)
         with database.read() as connection:
             return result_of_key(connection, one.key) is None
 
-    key = {KEY_VARIABLE: task.collector_key or ""}  # as the process of a job sets it
     try:
+        with database.read() as connection:
+            task = make_task(connection, job, folder, service.settings)
+        key = {KEY_VARIABLE: task.collector_key or ""}  # as the process of a job sets it
         with patch.dict(os.environ, key):
             finished = execute(task, silent, proceed)
     except RapporError as error:

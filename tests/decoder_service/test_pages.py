@@ -20,11 +20,11 @@ from pyarrow import parquet
 
 from decoder import Candidates, decode, write_outputs
 from decoder.output.tables import TableQuery, page_of
+from decoder_service.job_kinds.decode import write_decoding
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.metrics.rules import Metrics
-from decoder_service.results.commands import command_of
+from decoder_service.results.page import command_of
 from decoder_service.results.rows import ResultRow, let_read, save_result
-from decoder_service.worker.outputs import write_decoding
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.decoder_service.support import Running, running

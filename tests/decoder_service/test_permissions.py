@@ -9,16 +9,14 @@ import httpx
 import pytest
 
 from decoder_service.alarms.rows import AlarmRow, save_alarm
-from decoder_service.jobs.specs import CountSource, JobKind, JobSpec, WindowSpec
+from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rows import ResultRow, let_read, load_results, save_result
 from decoder_service.schedules.rows import ScheduleRow, save_schedule
 from decoder_service.shell.models import results
 from tests.decoder_service.support import WORDS, Running, decode_spec, submit
 
 NOT_THERE = "0" * 16
-SPEC = JobSpec(
-    kind=JobKind.DECODE, source=CountSource(collector=WindowSpec(metric="homepage"))
-).to_json()
+SPEC = JobSpec(kind="decode", source=CountSource(collector=WindowSpec(metric="homepage"))).to_json()
 HOOK = {"name": "n", "channel": "webhook", "target": "https://example.org"}
 
 

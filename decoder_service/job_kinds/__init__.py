@@ -1,0 +1,1 @@
+"""The kinds of jobs, one a module, with the templates of their results."""
