@@ -4,18 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 # Test processes: more than cores, since many tests wait.
-WORKERS ?= 4
+WORKERS ?= 6
 # The versions that CI installs; CONSTRAINTS= (empty) takes the newest of every dependency.
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo test test-long test-js lint bench simulate docs client-wheel release versions constraints clean
+.PHONY: help demo test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table, an HTML report and a service to look at"
 	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
-	@echo "make test-long  the tests marked slow and long, which make test leaves out, with the lines that they run"
+	@echo "make test-long  the tests marked long, which make test leaves out; up to half an hour on two cores"
+	@echo "make coverage   the lines that the long tests run, by package"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make simulate  every experiment in its small form, with pictures in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
@@ -47,18 +48,34 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long" $(PYTEST_ARGS)
-	$(MAKE) test-js
+# Tests start hundreds of interpreters, which read what the first of them compiled.
+test test-long coverage: export PYTHONDONTWRITEBYTECODE :=
+# Idle workers take tests from busy ones, a run of one file at a time, so that modules keep their fixtures.
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
+JS_LOG := build/test-js.log
+TEST_JS := if command -v npm >/dev/null; then cd client_js && npm run test:built; fi
 
-# The lines that the long tests run, by package, in this process and its workers; no threshold.
-test-long: $(VENV)/.dev
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m long --cov --cov-report=json:build/coverage.json $(PYTEST_ARGS)
+# The tests of the TypeScript client, which wait for browsers, run beside those of Python.
+test: lint js-built
+	@mkdir -p build; { $(TEST_JS); } > $(JS_LOG) 2>&1 & js=$$!; \
+	$(PYTEST) -m "not long" $(PYTEST_ARGS); python=$$?; \
+	wait $$js; js=$$?; cat $(JS_LOG); exit $$((python | js))
+
+test-long: $(VENV)/.dev js-built
+	$(PYTEST) -m long $(PYTEST_ARGS)
+	@if command -v npm >/dev/null; then cd client_js && npm run test:long; fi
+
+# In this process and its workers; no threshold.
+coverage: $(VENV)/.dev
+	$(PYTEST) -m long --cov --cov-report=json:build/coverage.json $(PYTEST_ARGS)
 	$(BIN)/python -m tests.coverage_by_package build/coverage.json
 
-test-js:
-	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm test; \
+js-built:
+	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm run build; \
 	else echo "client_js: not tested: Node and npm are not installed"; fi
+
+test-js: js-built
+	@$(TEST_JS)
 
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench --markdown docs/benchmarks.md

@@ -13,11 +13,11 @@ VERSIONS = ["3.11", "3.12", "3.13"]
 def tests(session: nox.Session) -> None:
     """Install with the constraints of CI and run pytest; arguments after `--` go to pytest."""
     session.install("-e", ".[all,dev]", "-c", "constraints.txt")
-    session.run("pytest", "-n", "2", "--dist", "loadfile", *session.posargs)
+    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
 
 
 @nox.session(python=VERSIONS[-1])
 def newest(session: nox.Session) -> None:
     """The same with the newest version of every dependency."""
     session.install("--upgrade", "-e", ".[all,dev]")
-    session.run("pytest", "-n", "2", "--dist", "loadfile", *session.posargs)
+    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs)

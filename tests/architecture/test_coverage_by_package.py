@@ -1,4 +1,4 @@
-"""The table that `make test-long` prints after its tests."""
+"""The table that `make coverage` prints after its tests."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_damage_found_by_a_process_is_named(days: Path) -> None:
         summed(days, executor=LocalProcesses(1))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_worker_that_is_killed_changes_nothing(days: Path) -> None:
     distributed = pytest.importorskip("distributed")
@@ -160,7 +160,7 @@ def test_a_cluster_that_does_not_answer_is_named(
         summed(days, executor=DaskCluster("tcp://127.0.0.1:9"), today=date(2026, 11, 26))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_no_address_of_a_scheduler_is_refused_in_words() -> None:
     """In a process of its own: a thread of another test may be left behind in this one."""
     pytest.importorskip("distributed")

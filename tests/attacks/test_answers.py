@@ -7,6 +7,8 @@ import json
 import re
 import time
 
+import pytest
+
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, Report, make_batch
 from tests.attacks.support import Target, request, target, today
@@ -55,6 +57,7 @@ def _unsent(collector: Target) -> float:
     return float(found[1])
 
 
+@pytest.mark.long
 def test_connections_that_never_read_are_cut_off(sqlite_url: str) -> None:
     """150 of them, each with an answer of half a megabyte to come."""
     wanted = request(

@@ -124,7 +124,10 @@ def delivery_by(way: str, network: SlowNetwork) -> tuple[str, Delivery]:
     return f"{scheme}://{network.address}", HURRIED.replace(tls=trusting)
 
 
-@pytest.mark.parametrize("way", ["http", "proxy", "tunnel", "tls"])
+@pytest.mark.parametrize(
+    "way",
+    ["http", *(pytest.param(way, marks=pytest.mark.long) for way in ("proxy", "tunnel", "tls"))],
+)
 def test_at_random_moments_over_each_way(way: str, metrics: MetricsFile, tmp_path: Path) -> None:
     """In a connection, a proxy's tunnel, a handshake, a head, a body, or between two tries."""
     rng, left_before = random.Random(way), 0

@@ -162,7 +162,7 @@ def test_a_window_that_comes_twice_is_written_once(tmp_path: Path, inputs: Path)
     assert written == found["metric=dark/x"].files["results.csv"] != b"other"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_gives_the_same_files(inputs: Path, one_by_one: dict[str, bytes]) -> None:
     distributed = pytest.importorskip("distributed")

@@ -89,6 +89,7 @@ def test_a_decoding_replaces_its_own_folder_and_no_other(
     assert (other / "notes.txt").read_text() == "kept"
 
 
+@pytest.mark.long
 def test_a_plan_replaces_its_own_folder_and_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,7 @@ def trips(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_every_way_is_judged(
     trips: Path,
     tmp_path: Path,

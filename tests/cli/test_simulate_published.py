@@ -35,7 +35,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulations.experiments.fleet_figures.SYMBOLS", only)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param("processes", marks=pytest.mark.long), *NAMES[1:]])
 @pytest.mark.usefixtures("tiny")
 def test_an_experiment_leaves_a_table_a_picture_and_a_manifest(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

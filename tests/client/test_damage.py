@@ -24,7 +24,7 @@ from rappor_core.metrics.file import MetricsFile, parse_metrics
 from tests.client.process_support import output_of
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
-FLIPS = 1_500
+FLIPS = 300
 ENDLESS = b'{"version": 1, "generation": 1e999, "check": ""}'
 
 

@@ -95,6 +95,7 @@ class Overloaded:
         return (self._status, self._headers, b"{}") if self.tries[-1] < self.until else None
 
 
+@pytest.mark.long
 def test_overload_for_six_seconds(open_client: Any, tmp_path: Path) -> None:
     """503 and 429 with Retry-After, and 500 without: three devices beside each other."""
     answers = [(503, {"Retry-After": "1"}), (429, {"Retry-After": "1"}), (500, {})]

@@ -428,6 +428,7 @@ print(failed, client_sdk is sys.modules["client_sdk"], hasattr(client_sdk, "Clie
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", ["client_sdk", "rappor_core"])
 def test_threads_that_import_at_once_wait_for_each_other(tmp_path: Path, package: str) -> None:
     """Also for a module of a package whose own import has begun in another thread."""

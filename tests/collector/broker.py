@@ -59,6 +59,7 @@ class Broker:
     servers: str
     reader: Consumer
     is_running: bool = True
+    _writer: Producer | None = None
 
     def make_topic(self, topic: str) -> None:
         """The cluster makes a topic when it is asked for."""
@@ -67,10 +68,18 @@ class Broker:
     def producer(self, **more: Any) -> Producer:
         return Producer({"bootstrap.servers": self.servers, **more}, logger=Quiet())
 
+    def writer(self) -> Producer:
+        """One that writes each message once; a new one takes half a second to be let in."""
+        if self._writer is None:
+            self._writer = self.producer(**{"enable.idempotence": True, "linger.ms": 1})
+        return self._writer
+
     def stop(self) -> None:
         """The cluster goes with the client that owns it."""
         if self.is_running:
             self.is_running = False
+            if self._writer is not None:
+                self._writer.close()
             self.reader.close()
             self.owner.close()
 
@@ -116,7 +125,7 @@ class Line:
 
     def put(self, *values: bytes, partition: int | None = None) -> None:
         """Messages, each in a partition drawn at random unless it is named."""
-        producer = self.broker.producer(**{"enable.idempotence": True})
+        producer = self.broker.writer()
         failed: list[object] = []
         for value in values:
             where = self.rng.randrange(PARTITIONS) if partition is None else partition
@@ -127,7 +136,6 @@ class Line:
             producer.poll(0)
         assert producer.flush(20) == 0
         assert not failed
-        producer.close()
 
     def consumer(self) -> Any:
         client = make_consumer(self.settings, make_log("error"))

@@ -95,6 +95,7 @@ def in_thread(act: Callable[[], object]) -> Iterator[list[object]]:
     thread.join()
 
 
+@pytest.mark.long
 def test_months_of_batches_leave_a_few_partitions_and_each_is_counted_once(bench: Bench) -> None:
     """Every day a new batch, and every batch of the days that are open once more."""
     sent: list[tuple[int, Any]] = []

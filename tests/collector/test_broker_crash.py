@@ -31,6 +31,7 @@ from tests.collector.crash import METRIC, ROOT, Tally, crash_test
 from tests.collector.support import Bench, make_bench, set_bits
 
 KILLS = int(os.environ.get("RAPPOR_KILLS", "24"))
+FEW_KILLS = 8  # in the ordinary suite
 
 
 @pytest.fixture
@@ -107,13 +108,14 @@ def check(bench: Bench, reports: int, expected: dict[tuple[int, int], int]) -> N
 
 
 @pytest.mark.slow
-def test_consumers_killed_at_random_points_count_each_report_once(line: Line) -> None:
-    """Two, each of every partition, as if none had heard of the other; 24 kills."""
+@pytest.mark.parametrize("kills", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.long)])
+def test_consumers_killed_at_random_points_count_each_report_once(line: Line, kills: int) -> None:
+    """Two, each of every partition, as if none had heard of the other."""
     expected: Counter[tuple[int, int]] = Counter()
     total, rng = 0, random.Random(17)
     consumers = Consumers(line, 2, every_partition=True)
     try:
-        for kill in range(KILLS):
+        for kill in range(kills):
             total += feed(line, 40, expected)
             if kill % 4 == 3:  # on a busy machine a consumer takes longer than that to start
                 await_more(line)
@@ -123,7 +125,7 @@ def test_consumers_killed_at_random_points_count_each_report_once(line: Line) ->
         consumers.end()
     before = sum(line.stored().values())
     line.count_all()
-    print(f"{KILLS} kills, {total} reports, {before} of {sum(line.stored().values())} messages "
+    print(f"{kills} kills, {total} reports, {before} of {sum(line.stored().values())} messages "
           "counted by who was killed")  # fmt: skip
     assert before > 0
     check(line.bench, total, expected)

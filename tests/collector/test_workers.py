@@ -173,7 +173,7 @@ def test_a_writer_that_finds_every_shard_taken_waits_for_one(
     bench.database.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
     new_postgresql: Callable[[], str],
 ) -> None:

@@ -74,6 +74,7 @@ def test_a_population_is_where_devices_put_it(population: StringPopulation) -> N
         assert [bit.bit_length() - 1 for bit in bits] == population.positions[:20, cohort].tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [8, 12])  # one block of extensions, and several
 def test_scores_of_extensions_are_the_sums_of_their_buckets(more: int) -> None:
     rng = np.random.default_rng(1)

@@ -125,6 +125,7 @@ def test_the_table_is_one_that_metrics_toml_takes(numbers: dict[str, object]) ->
     assert all(row.epsilon_life <= metric.lifetime_epsilon * 1.001 for row in fitting)
 
 
+@pytest.mark.long
 def test_more_of_each_is_better() -> None:
     base = {"devices": 1e5, "epsilon_life": 6.0, "candidates": 1_000.0}
     share = planned(**base).design.share

@@ -101,6 +101,7 @@ def test_columns_come_and_go_until_none_outside_asks_to_be_let_in(problem, monke
         assert fit.largest_violation <= 1e-6
 
 
+@pytest.mark.long
 def test_a_long_list_is_not_full_of_small_shares():
     """100,000 wrong strings: the LASSO takes their noise out of the rest, and fdr-eb must know.
 

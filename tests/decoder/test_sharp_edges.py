@@ -15,6 +15,7 @@ KEYS = ('period = "week"\nnum_cohorts = 48\nmode = "window"\nwindow = 3\nmax_rep
         "epsilon = 6.0\nnum_bits = 32\n")  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_weaker_prior_is_taken_before_the_projection(monkeypatch: pytest.MonkeyPatch) -> None:
     """.07 off; the projection is .2 off. A prior that was given stays."""

@@ -45,6 +45,7 @@ def digests(inputs, method, threads):
 METHODS = ("cavity", pytest.param("lasso", marks=pytest.mark.long))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_files_are_the_same_with_one_thread_and_with_two(inputs, method):
     assert digests(inputs, method, 1) == digests(inputs, method, 2)

@@ -155,6 +155,7 @@ def test_a_heavy_candidate_is_tested_by_a_fit_without_it() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_wrong_weights_do_not_break_the_level_of_a_decoding() -> None:
     """One value of 90 %, 60 others, 150 wrong strings that get the weights of what is held.

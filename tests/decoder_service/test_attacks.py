@@ -39,7 +39,7 @@ def collector(status: int, document: object) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_reason_that_no_database_takes_stops_no_worker(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with (
@@ -56,7 +56,7 @@ def test_a_reason_that_no_database_takes_stops_no_worker(tmp_path: Path) -> None
     assert good["state"] == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_reason_names_no_folder_of_the_machine(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     folder = tmp_path / "aggregates"

@@ -25,6 +25,7 @@ from rappor_server.schema import prepare
 from tests.decoder_service.support import STRINGS
 
 
+@pytest.mark.long
 def test_a_result_that_no_database_takes_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def test_a_job_whose_start_fails_is_queued_again(bench: Bench, stop: Callable[[]
     assert found.attempt == 2
 
 
+@pytest.mark.long
 def test_a_job_whose_start_fails_always_is_abandoned(
     bench: Bench, stop: Callable[[], None]
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_job_whose_start_fails_always_is_abandoned(
     assert "died" in found.reason
 
 
+@pytest.mark.long
 def test_jobs_that_run_when_it_dies_are_queued_again(bench: Bench) -> None:
     job = bench.submit(SLOW)
     kills = [1]

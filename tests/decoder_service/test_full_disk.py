@@ -50,6 +50,7 @@ def upload(client: httpx.Client, name: str, values: bytes) -> httpx.Response:
     return client.post(f"/v1/lists?name={name}", content=values)
 
 
+@pytest.mark.long
 def test_a_full_disk_is_said_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,6 +213,7 @@ def test_a_collector_that_refuses_the_key_blocks_with_the_way_out(
             assert list(service.service.tick().problems) == [made["id"]]
 
 
+@pytest.mark.long
 def test_without_a_key_for_the_collector_the_start_warns(tmp_path: Path) -> None:
     for extra, warned in ((["--collector", "http://127.0.0.1:9"], True), ([], False)):
         url = f"sqlite:///{tmp_path}/{len(extra)}.sqlite"

@@ -121,7 +121,7 @@ def test_what_nobody_holds_and_what_is_superseded_is_deleted(
         assert stored_files(served) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_result_that_does_not_fit_ends_its_job_in_words(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     limits = {"MAX_RESULT_BYTES_OF_ANALYST": MOST}

@@ -8,12 +8,14 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.decoder_service.support import running
 
 MANY = 60  # more than the service has threads
 
 
+@pytest.mark.long
 def test_a_provider_that_hangs_keeps_nobody_else_waiting(tmp_path: Path) -> None:
     """Anyone may begin a sign-in: those who wait for the provider are few at a time."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -117,7 +117,7 @@ def seconds_of(job: dict[str, Any]) -> float:
     return (ended - started).total_seconds()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_workers_lose_and_repeat_nothing(tmp_path: Path) -> None:
     assert kill_workers(f"sqlite:///{tmp_path}/d.sqlite", tmp_path, kills=1, live=3) >= 3
 

@@ -25,6 +25,7 @@ def found(folder: Path) -> dict[str, float]:
         return {row["string"]: float(row["proportion"]) for row in csv.DictReader(stream)}
 
 
+@pytest.mark.long
 def test_words_go_in_and_estimates_come_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

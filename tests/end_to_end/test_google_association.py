@@ -77,6 +77,7 @@ def test_the_table_of_their_files(tmp_path: Path) -> None:
     assert sum(float(row["proportion"]) for row in rows) == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_files_is_said(tmp_path: Path) -> None:
     write_files(tmp_path, repeated=True)
     assert "'name' is a string: give its map.csv" in run(tmp_path).stderr

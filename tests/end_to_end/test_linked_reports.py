@@ -72,6 +72,7 @@ def run(*arguments: str, returns: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.long
 def test_em_over_http_beside_the_intervals_of_the_moments(
     kept: tuple[str, LinkedReports],
 ) -> None:

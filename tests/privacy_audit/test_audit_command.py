@@ -93,6 +93,7 @@ def test_linked_metrics_of_an_honest_client_pass() -> None:
     assert audit(file, options, names=("engine",)).checks == ()
 
 
+@pytest.mark.long
 def test_a_period_of_one_answer_that_depends_on_the_number_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -117,7 +118,7 @@ def test_places_of_many_bits_pass() -> None:
     assert any(check.what.startswith("two places") for check in result.checks)
 
 
-@pytest.mark.parametrize("name", ["homepage", "usual_place"])
+@pytest.mark.parametrize("name", ["homepage", pytest.param("usual_place", marks=pytest.mark.long)])
 def test_an_honest_client_passes_small_audits(name: str) -> None:
     """All in-memory parts but the enumeration."""
     options = AuditOptions(

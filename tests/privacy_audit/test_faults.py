@@ -18,13 +18,10 @@ TRIALS, ALPHA = 4_000, 0.01
 FEW_TRIALS, FEW_INSTALLATIONS, SMALL_ALPHA = 2_000, 2, 1e-7
 QUICK = (
     "permanent-response-of-the-process",
-    "cohort-reused-across-metrics",
     "permanent-response-redrawn",
-    "seeded-randomness",
     "last-digits-of-coins-lost",
     "cap-off-by-one",
     "batch-id-of-the-device",
-    "cut-from-the-value",
     "cohort-of-linked-metrics-not-shared",
     "noise-from-a-seed-of-sixteen-bits",
     "permanent-response-of-the-month",
@@ -57,7 +54,7 @@ def test_a_small_audit_finds_the_fault(name: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_audit_of_the_same_form_passes_an_honest_client(tmp_path: Path) -> None:
     copy_client(tmp_path)
     boxes = ",".join(BOXES)

@@ -172,6 +172,7 @@ def test_filters_and_other_kinds_are_attacked_too() -> None:
     assert not can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
 
 
+@pytest.mark.long
 def test_check_names_what_the_times_of_changes_tell() -> None:
     file = parse_metrics(PLACES + SYMBOLS + "epsilon_one = 1.8\n" + THEME)
     found = list(life_findings(file, 64_000, np.random.default_rng(0)))

@@ -107,8 +107,8 @@ def test_a_decoded_pair_gives_rows_whose_intervals_hold_its_margins() -> None:
         pair_estimates(replace(table, covariance=None))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.slow
 def test_intervals_over_sets_of_decoded_pairs_hold_the_truth() -> None:
     """60 decodings, 9 questions each, 95 %: a question below 83 % in 1 of 1,000 runs (binomial)."""
     rng, reports = np.random.default_rng(0), 5_000

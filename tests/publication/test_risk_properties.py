@@ -117,6 +117,7 @@ def coherent(columns, domain):
     return [not any(rule.items() <= row.items() for rule in domain.incoherent) for row in rows]
 
 
+@pytest.mark.long
 def test_a_search_without_end_is_given_up_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 columns of 8 modalities, half of the values missing: the default takes a minute."""
     columns, domain = large_table(1_000, [8] * 10, 0.5)

@@ -117,6 +117,7 @@ def test_a_study_of_hashed_values_has_every_method() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_command_prints_every_method() -> None:
     command = [sys.executable, "-m", "rappor_cli", "simulate", "association", "--reports", "2000"]
     command += ["--runs", "2", "--tests", "2", "--seed", "1", "--json"]

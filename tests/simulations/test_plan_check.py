@@ -100,6 +100,7 @@ def test_the_width_of_estimates_is_predicted_where_interference_is_greatest() ->
     assert predicted == pytest.approx(np.mean(errors), rel=0.035)
 
 
+@pytest.mark.long
 def test_what_a_fit_leaves_of_a_long_list_is_predicted() -> None:
     """1,000 candidates, 42 of them held. Nine quantiles of each estimate, which held neither the
     tail of the noise nor that the prior is learnt, predicted a third too little."""

@@ -51,6 +51,7 @@ def test_the_ten_are_those_of_the_paper() -> None:
     assert shares[10] < 0.01
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_processes_are_decoded_under_every_belief(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -139,6 +140,7 @@ def test_one_parameter_changes_at_a_time() -> None:
             assert all(getattr(params, one) == getattr(base, one) for one in others)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_what_is_found_is_what_the_planner_predicts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -27,6 +27,7 @@ def series(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_changes_of_series_are_counted(series: ModuleType) -> None:
     """The part asked for names that changes of maps had no more, and no test ran it."""
     found = next(series.changes(Path(), 20_000, 1, 1))

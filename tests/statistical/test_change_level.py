@@ -66,6 +66,7 @@ def test_level_of_the_test_for_change(same_devices):
         assert np.mean(naive) > 0.15
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_level_with_repeats_that_nobody_declared():
     """Other devices in the second window; before, .09: heavier values repeat their sampling too."""

@@ -51,6 +51,8 @@ KINDS = {
     "window": 'mode = "window"\nwindow = 3\nmax_reports = 2\nepsilon = 2.0\n' + FILTER,
     "once": 'mode = "once"\nepsilon = 2.0\n' + FILTER,
 }
+LONG = ("one-hot", "symbols", "pairs")  # `filter` is of their kind
+SOME_LONG = [pytest.param(kind, marks=pytest.mark.long) if kind in LONG else kind for kind in KINDS]
 POWER = {"one-hot": 0.9, "filter": 0.9, "symbols": 0.9, "pairs": 0.9, "window": 0.8, "once": 0.5}
 
 
@@ -94,7 +96,7 @@ def rejections(one: Differences, errors: float = 1.0) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_LONG)
 def test_the_test_for_change_holds_its_level(kind: str) -> None:
     rng, metric = np.random.default_rng(1), metric_of(kind)
     assert metric.location is not None
@@ -105,7 +107,7 @@ def test_the_test_for_change_holds_its_level(kind: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME_LONG)
 def test_the_test_for_change_finds_one_in_ten_who_moved(kind: str) -> None:
     rng, metric = np.random.default_rng(2), metric_of(kind)
     assert metric.location is not None

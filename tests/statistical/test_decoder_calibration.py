@@ -107,7 +107,9 @@ def test_values_found_in_crowded_lists_are_covered():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("method", "runs"), [("lasso", 30), ("cavity", 8)])
+@pytest.mark.parametrize(
+    ("method", "runs"), [("lasso", 30), pytest.param("cavity", 8, marks=pytest.mark.long)]
+)
 def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
     """.95 +- .004 and .008 (one standard error); .91 and .90 by Student's t alone."""
     cells = [
@@ -118,6 +120,7 @@ def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
     assert 0.93 < covered < 0.97
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_of_the_lasso_hold_where_others_take_over_a_share():
     """5,120 candidates of 512 rows, 90 held, 3 lists: errors in units of the stated ones.

@@ -25,6 +25,7 @@ def population() -> StringPopulation:
     return StringPopulation.of(METRIC, NAMES)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_in_small_null_populations_name_a_string_seldom_and_intervals_hold(
     population: StringPopulation,

@@ -29,6 +29,7 @@ def _estimate(rng: np.random.Generator) -> Estimate:
     return Estimate(shares, errors, z, *ends, shrunken, local_fdr, prior, np.zeros((1, 1)), 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_values_found_because_they_were_overestimated_are_covered():
     """Of the small values rightly found: .92 standard errors, estimated as 3 or more.

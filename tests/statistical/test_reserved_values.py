@@ -30,6 +30,7 @@ def drawn() -> tuple[np.ndarray, ...]:
     return tuple(np.array(rows).transpose(1, 0, 2))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_intervals_of_both_hold_the_truth(drawn: tuple[np.ndarray, ...]) -> None:
     truth, _, low, high, _ = drawn
@@ -39,6 +40,7 @@ def test_intervals_of_both_hold_the_truth(drawn: tuple[np.ndarray, ...]) -> None
     assert ((exchanged < low) | (exchanged > high)).sum() > MISSED
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_neither_estimate_is_biased(drawn: tuple[np.ndarray, ...]) -> None:
     truth, estimate = drawn[:2]
@@ -47,6 +49,7 @@ def test_neither_estimate_is_biased(drawn: tuple[np.ndarray, ...]) -> None:
     assert (np.abs((estimate - truth[:, ::-1]).mean(axis=0)) > 4 * error).all()
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_map_lends_neither_to_the_other(drawn: tuple[np.ndarray, ...]) -> None:
     """Cells that hold nobody cannot be below 0 on a map, which takes .25 points from each value."""

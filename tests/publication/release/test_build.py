@@ -403,7 +403,7 @@ def test_reports_are_rounded_down() -> None:
     assert made.tables[0].reports == 1500
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_million_cells() -> None:
     """Seconds, not minutes: no loop over pairs of cells."""
     count = 1_000_000
