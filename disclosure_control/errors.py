@@ -6,7 +6,6 @@ RapporError
     |-- TableError           a table that does not fit its declaration
     |-- BudgetError          a privacy budget that does not suffice for what was asked
     |-- PolicyError          release.toml that cannot be used, or what it does not allow
-    |-- EngineError          a program in another environment that is not there, or failed
     |-- ReleaseError         a release that cannot be made, written or read
     `-- VerificationError    a release that is not what its manifest, or its signature, says
 """
@@ -32,10 +31,6 @@ class BudgetError(PublicationError):
 
 class PolicyError(PublicationError):
     """A release policy that cannot be used, or something that it does not allow."""
-
-
-class EngineError(PublicationError):
-    """A program in another environment that is not there, or failed."""
 
 
 class ReleaseError(PublicationError):

@@ -10,7 +10,7 @@ import typer
 
 from disclosure_control.disclosure_risk import Method, assess_risk, load_domain, read_columns
 from rappor_cli.release_build import audit, build, diff, keygen, verify
-from rappor_cli.release_clusters import anonymise_table, co_cluster_table, setup_khiops
+from rappor_cli.release_clusters import anonymise_table, co_cluster_table
 from rappor_cli.release_measures import measure, merge_places, series
 from rappor_cli.release_rows import app as rows_app
 from rappor_cli.release_rows import ledger
@@ -24,7 +24,6 @@ app.command()(verify)
 app.command()(keygen)
 app.command("co-cluster")(co_cluster_table)
 app.command("anonymise")(anonymise_table)
-app.command("setup-khiops")(setup_khiops)
 app.command()(ledger)
 app.command()(measure)
 app.command()(series)

@@ -1,8 +1,7 @@
-"""`rappor release co-cluster`, `anonymise` and `setup-khiops`: tables that their holder has."""
+"""`rappor release co-cluster` and `anonymise`: tables that their holder has."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,6 @@ from disclosure_control.co_clustering import (
     LearntHierarchies,
     Recoded,
     co_cluster,
-    co_cluster_by_khiops,
     draw_numbers,
     generalise_clusters,
     learn_hierarchies,
@@ -30,7 +28,6 @@ from disclosure_control.co_clustering import (
     synthesise,
 )
 from disclosure_control.co_clustering.files import write_co_clustering, write_table
-from disclosure_control.co_clustering.khiops import default_folder, set_up
 from disclosure_control.disclosure_risk import read_columns
 from disclosure_control.errors import ReleaseError, TableError
 from disclosure_control.k_anonymity import (
@@ -46,13 +43,6 @@ from rappor_cli.release_build import name_and_value, trees_of
 from rappor_core.errors import file_problem
 
 LEARNT = "learnt"
-
-
-class Engine(StrEnum):
-    """Who co-clusters."""
-
-    OURS = "ours"
-    KHIOPS = "khiops"
 
 
 class Publish(StrEnum):
@@ -111,10 +101,6 @@ def co_cluster_table(
     closeness: Annotated[
         float, typer.Option(min=0, max=1, help="Most total variation of a cluster to TABLE.")
     ] = 1.0,
-    engine: Annotated[Engine, typer.Option(help="Who co-clusters.")] = Engine.OURS,
-    khiops: Annotated[
-        Path | None, typer.Option(help="Folder of setup-khiops, if not the usual one.")
-    ] = None,
     seed: SeedOption = 0,
     starts: StartsOption = 1,
 ) -> None:
@@ -133,10 +119,7 @@ def co_cluster_table(
     bounds = dict(map(_range, ranges or []))
     recoded = _recode(table, columns, numbers, intervals, floor or k or 1)
     with spinner(f"co-clustering {recoded.num_rows:,} rows"):
-        if engine is Engine.KHIOPS:
-            model = co_cluster_by_khiops(recoded, khiops or default_folder(os.environ))
-        else:
-            model = co_cluster(recoded, seed=seed, starts=starts)
+        model = co_cluster(recoded, seed=seed, starts=starts)
     with _naming(table):
         grid = model.finest if k is None else merge_small_clusters(model, k)
         if sensitive and k is not None:
@@ -259,23 +242,6 @@ def _warn_of_one_value(name: str, made: Anonymised, values: Sequence[str]) -> No
             f"to say that; --sensitive {name} --distinct 2 asks for more",
             file=sys.stderr,
         )
-
-
-def setup_khiops(
-    folder: Annotated[
-        Path | None, typer.Argument(help="Where; the user's data folder if not given.")
-    ] = None,
-) -> None:
-    """Install Khiops, another engine of co-cluster, in a Python environment of its own.
-
-    It takes about 400 MB, and comes from the package index that pip of this machine uses.
-    """
-    place = folder or default_folder(os.environ)
-    with spinner(f"installing Khiops in {place}"):
-        version = set_up(place)
-    print(f"Khiops {version} is in {place}: rappor release co-cluster --engine khiops")
-    if folder is not None:
-        print(f"give it --khiops {folder}, or set RAPPOR_KHIOPS")
 
 
 def _names(text: str) -> list[str]:

@@ -17,7 +17,6 @@ from disclosure_control.co_clustering.engine import (
 )
 from disclosure_control.co_clustering.grid import CoClustering, GroupGrid
 from disclosure_control.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
-from disclosure_control.co_clustering.khiops import co_cluster_by_khiops
 from disclosure_control.co_clustering.merges import Merge, Partition
 from disclosure_control.co_clustering.recoding import Intervals, Recoded, Values, recode
 from disclosure_control.co_clustering.synthesis import draw_numbers, synthesise, value_shares
@@ -33,7 +32,6 @@ __all__ = [
     "Recoded",
     "Values",
     "co_cluster",
-    "co_cluster_by_khiops",
     "draw_numbers",
     "from_partition",
     "generalise_clusters",

@@ -28,9 +28,6 @@ EXTRAS = {  # of each part; "" is what is always installed
 }
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 WITH = {"fastapi": {"starlette"}, "jinja2": {"markupsafe"}}  # named by us, installed by these
-ELSEWHERE = {
-    "disclosure_control/co_clustering/khiops_program.py"
-}  # runs in an environment of its own
 
 
 def libraries(extra: str, project: dict) -> set[str]:
@@ -63,7 +60,7 @@ def undeclared(root: Path) -> set[tuple[str, str]]:
         (name, library)
         for package in PACKAGES
         for path in (root / package).rglob("*.py")
-        if (name := path.relative_to(root).as_posix()) not in ELSEWHERE
+        for name in [path.relative_to(root).as_posix()]
         for library in named_by(path) - ours - allowed[part_of(name)]
     }
 

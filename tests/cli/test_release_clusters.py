@@ -1,10 +1,9 @@
-"""`rappor release co-cluster`, `anonymise` and `setup-khiops` on Iris."""
+"""`rappor release co-cluster` and `anonymise` on Iris."""
 
 from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -196,34 +195,6 @@ def test_numbers_that_are_none_are_named_with_their_file(
     said = capsys.readouterr().err
     assert "iris.csv: column 'Class': 'setosa' is not a number" in said
     assert main([*words, "--numbers", "Colour"]) == 2
-
-
-def test_khiops_is_asked_where_it_was_installed(
-    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    program = (
-        "import json, sys; from pathlib import Path; folder = Path(sys.argv[3]); "
-        "groups = {'row': [list(range(50)), list(range(50, 150))], 'part': [list(range(15))]}; "
-        "(folder / 'groups.json').write_text(json.dumps(groups))"
-    )
-    (tmp_path / "khiops" / "bin").mkdir(parents=True)
-    python = tmp_path / "khiops" / "bin" / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
-    python.chmod(0o755)
-    words = ["release", "co-cluster", table, *CUT, "--engine", "khiops"]
-    missing = str(tmp_path / "missing")
-    assert main([*words, "--khiops", missing, "-o", str(tmp_path / "none")]) == 1
-    assert "setup-khiops" in capsys.readouterr().err
-    out = str(tmp_path / "out")
-    assert main([*words, "--khiops", str(tmp_path / "khiops"), "-o", out]) == 0
-    assert "2 by 1 clusters" in capsys.readouterr().out
-
-
-def test_setup_khiops_writes_over_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["release", "setup-khiops", str(tmp_path)]) == 1
-    assert "no virtual environment" in capsys.readouterr().err
 
 
 def test_an_anonymous_table_is_written_whole_or_not_at_all(
