@@ -15,15 +15,20 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import MetaData, make_url, text
+from sqlalchemy import Engine, MetaData, make_url, text
 
 from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
 from collector.store.database import MIGRATIONS, CollectorDatabase, back_up, make_engine, restore
 from collector.store.models import metadata, postgresql_metadata
+from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import make_engine as make_service_engine
+from rappor_server import schema
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync, submission
+from tests.migrated import RepeatedUpgrade
 
+pytestmark = pytest.mark.usefixtures("with_alembic")
 METRIC = make_metric(min_reports=1)
 
 
@@ -34,6 +39,31 @@ def test_migrations_and_models_say_the_same(bench: Bench) -> None:
     partitions = [one[1].name for one in found if one[0] == "remove_table"]
     assert partitions == (["batches_0"] if bench.database.is_postgresql else [])
     assert len(found) == len(partitions)
+
+
+@pytest.mark.parametrize(
+    ("make", "engine"),
+    [(CollectorDatabase, make_engine), (ServiceDatabase, make_service_engine)],
+    ids=["collector", "service"],
+)
+def test_other_tests_get_the_tables_of_alembic(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[Engine], CollectorDatabase | ServiceDatabase],
+    engine: Callable[[str], Engine],
+) -> None:
+    """They repeat the statements of the first database of their process."""
+    monkeypatch.setattr(schema, "_upgrade", RepeatedUpgrade(schema._upgrade))
+    made = []
+    for name in ("first", "repeated"):
+        database = make(engine(f"sqlite:///{tmp_path}/{name}.sqlite"))
+        prepare(database)
+        database.close()
+        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as connection:
+            rows = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name")
+            made.append((rows.fetchall(), list(connection.iterdump())))
+    assert made[0] == made[1]
+    assert len(made[0][0]) > 20
 
 
 def _tables_of(database: CollectorDatabase) -> MetaData:

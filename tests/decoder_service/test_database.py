@@ -23,6 +23,8 @@ from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import set_fsync
 
+pytestmark = pytest.mark.usefixtures("with_alembic")
+
 
 def add_key(service: DecoderService, name: str) -> None:
     service.access.create_key(COMMAND_LINE, name, Role.VIEWER)
