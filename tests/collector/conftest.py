@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from collector.broker import consumer
 from rappor_core.metrics.metric import Metric
 from tests.collector.broker import Broker, Line, make_line, running_broker
 from tests.collector.support import (
@@ -190,8 +191,9 @@ def server(serving: ServerMaker) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker of this module's tests."""
-    with running_broker() as running:
+    """A broker of this module's tests; consumers wait for a message for a tenth of the time."""
+    with pytest.MonkeyPatch.context() as patch, running_broker() as running:
+        patch.setattr(consumer, "_WAIT_SECONDS", consumer._WAIT_SECONDS / 10)
         yield running
 
 
