@@ -1,5 +1,5 @@
-"""Settings of all tests: property tests draw the same examples at each run, and a process makes
-the tables of a database by Alembic once.
+"""Settings of all tests: property tests draw the same examples at each run, and databases
+cost little (`fast_databases`).
 
 `RAPPOR_FUZZ=1 pytest` draws fresh ones, to look for what the fixed ones missed. Libraries take one
 thread each: several test processes share the cores, and threads that wait for one another spin.
@@ -20,18 +20,17 @@ settings.load_profile("fuzz" if os.environ.get("RAPPOR_FUZZ") else "repeatable")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _repeated_upgrade() -> None:
+def _fast_databases() -> None:
     """Where tests that were collected make databases, they make them fast."""
-    if schema := sys.modules.get("rappor_server.schema"):
-        from tests.migrated import RepeatedUpgrade
+    if "rappor_server.schema" in sys.modules:
+        from tests.fast_databases import make_fast
 
-        schema._upgrade = RepeatedUpgrade(schema._upgrade)  # type: ignore[attr-defined]
+        make_fast()
 
 
 @pytest.fixture
-def with_alembic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every database that this test makes is made by Alembic."""
-    from rappor_server import schema
+def databases_as_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test makes databases as the programs do."""
+    from tests.fast_databases import make_as_served
 
-    if own := getattr(schema._upgrade, "upgrade", None):
-        monkeypatch.setattr(schema, "_upgrade", own)
+    make_as_served(monkeypatch)

@@ -8,18 +8,21 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from collector import app
 from collector.broker import consumer
 from rappor_core.metrics.metric import Metric
 from tests.collector.broker import Broker, Line, make_line, running_broker
 from tests.collector.support import (
     Bench,
     Clock,
+    Seconds,
     Sender,
     Server,
     ServerMaker,
@@ -156,6 +159,15 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    """What collectors of this test measure the age of keys and of their readiness by."""
+    passing = Seconds()
+    for kind in (app.KeyKeeper, app.Readiness):
+        monkeypatch.setattr(app, kind.__name__, partial(kind, seconds=passing))
+    return passing
 
 
 @pytest.fixture

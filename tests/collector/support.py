@@ -48,6 +48,16 @@ class Clock:
         self.now += timedelta(days=days)
 
 
+@dataclass
+class Seconds:
+    """The seconds of this machine, and more that a test lets pass at once."""
+
+    passed: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.passed
+
+
 def make_metric(name: str = "homepage", **changes: Any) -> Metric:
     """A small string metric; `num_bits` and `num_cohorts` go to its parameters."""
     shape = {"num_bits": 16, "num_hashes": 2, "num_cohorts": 4, "prob_f": 0.5, "prob_q": 0.75}

@@ -26,9 +26,9 @@ from decoder_service.shell.database import make_engine as make_service_engine
 from rappor_server import schema
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync, submission
-from tests.migrated import RepeatedUpgrade
+from tests.fast_databases import OWN_UPGRADE, RepeatedUpgrade
 
-pytestmark = pytest.mark.usefixtures("with_alembic")
+pytestmark = pytest.mark.usefixtures("databases_as_served")
 METRIC = make_metric(min_reports=1)
 
 
@@ -53,7 +53,7 @@ def test_other_tests_get_the_tables_of_alembic(
     engine: Callable[[str], Engine],
 ) -> None:
     """They repeat the statements of the first database of their process."""
-    monkeypatch.setattr(schema, "_upgrade", RepeatedUpgrade(schema._upgrade))
+    monkeypatch.setattr(schema, "_upgrade", RepeatedUpgrade(OWN_UPGRADE))
     made = []
     for name in ("first", "repeated"):
         database = make(engine(f"sqlite:///{tmp_path}/{name}.sqlite"))
@@ -144,6 +144,15 @@ def test_batches_known_before_the_migration_are_known_after_it_and_hidden(bench:
             with closing(sqlite3.connect(path)) as again_open:
                 again_open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             assert batch_id not in path.read_bytes()  # nor in a page that was freed
+
+
+def test_commits_of_sqlite_wait_for_the_disk(sqlite_url: str) -> None:
+    database = CollectorDatabase(make_engine(sqlite_url))
+    with database.change() as connection:
+        full = 2
+        assert connection.execute(text("PRAGMA synchronous")).scalar_one() == full
+        assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+    database.close()
 
 
 def test_commits_wait_for_the_disk_whatever_the_server_says(

@@ -23,7 +23,7 @@ from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import set_fsync
 
-pytestmark = pytest.mark.usefixtures("with_alembic")
+pytestmark = pytest.mark.usefixtures("databases_as_served")
 
 
 def add_key(service: DecoderService, name: str) -> None:

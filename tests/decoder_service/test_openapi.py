@@ -14,7 +14,7 @@ from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import metadata
 from decoder_service.shell.settings import ServiceSettings
 
-pytestmark = pytest.mark.usefixtures("with_alembic")
+pytestmark = pytest.mark.usefixtures("databases_as_served")
 WRITTEN = Path(__file__).parents[2] / "docs" / "openapi-decoder.json"
 
 
