@@ -28,8 +28,9 @@ from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, make_line
-from tests.collector.support import make_bench, make_metric, until
+from tests.collector.support import make_bench, make_metric
 from tests.collector.test_broker_front import FakeProducer, front_of, submit
+from tests.waiting import until
 
 METRIC = make_metric(min_reports=1)
 

@@ -25,6 +25,7 @@ from tests.decoder_service.support import (
     submit,
 )
 from tests.decoder_service.worker_nursery import Nursery
+from tests.waiting import until
 
 KILLS = int(os.environ.get("RAPPOR_TEST_KILLS", "50"))  # on each of the two databases
 LEASE = 2.0
@@ -78,10 +79,7 @@ def kill(worker: psutil.Process) -> None:
     """kill -9. The jobs of a dead worker die with it."""
     family = [worker, *worker.children(recursive=True)]
     worker.kill()
-    deadline = time.monotonic() + 10
-    while left := [one for one in family if _runs(one)]:
-        assert time.monotonic() < deadline, f"outlived their worker: {left}"
-        time.sleep(0.02)
+    until(lambda: not any(map(_runs, family)), 60, every=0.02, shown=lambda: family)
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -99,10 +97,11 @@ def _nothing_is_left(served: Running, folder: Path, nursery: Nursery, done: int)
         held = select(func.count()).where(jobs.c.token.is_not(None))
         assert (stored, connection.execute(held).scalar_one()) == (done, 0)
     nursery.start()
-    deadline = time.monotonic() + 60
-    while left := list(folder.glob("rappor-job-*")):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+
+    def left() -> list[Path]:
+        return list(folder.glob("rappor-job-*"))
+
+    until(lambda: not left(), 120, every=0.1, shown=left)
 
 
 def live_jobs(client: Any) -> list[str]:
