@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, select
 
 from collector.broker import consumer, serving
-from collector.broker.client import make_consumer, make_producer
+from collector.broker.client import make_consumer, make_producer, partitions_of
 from collector.broker.intake import KnownRegistry
 from collector.broker.message import UnreadableError, decode_message
 from collector.broker.serving import make_one
@@ -204,7 +204,7 @@ def test_a_consumer_that_cannot_start_marks_no_database(
 ) -> None:
     """A wrong address or topic must not keep days open for ever."""
     bench = make_bench(sqlite_url, clock)
-    monkeypatch.setattr("collector.broker.client.LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(partitions_of, "__defaults__", (0.3,))
     settings = load_settings(database=sqlite_url, broker="127.0.0.1:1", log_level="error")
     with pytest.raises(StorageError, match="does not answer"):
         serving.consume(settings)
