@@ -6,6 +6,8 @@ at once; one that is behind is left alone until an operator says so.
 
 from __future__ import annotations
 
+from functools import cache
+
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -140,10 +142,14 @@ def _config(program: Program) -> Config:
 
 
 def _known(program: Program) -> set[str]:
-    script = ScriptDirectory.from_config(_config(program))
-    return {revision.revision for revision in script.walk_revisions()}
+    return {revision.revision for revision in _scripts(program).walk_revisions()}
 
 
 def _head(program: Program) -> str:
-    head = ScriptDirectory.from_config(_config(program)).get_current_head()
-    return str(head)
+    return str(_scripts(program).get_current_head())
+
+
+@cache
+def _scripts(program: Program) -> ScriptDirectory:
+    """The program's revisions, read once a process."""
+    return ScriptDirectory.from_config(_config(program))

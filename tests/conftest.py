@@ -1,11 +1,14 @@
-"""Settings of all tests: property tests draw the same examples at each run.
+"""Settings of all tests: property tests draw the same examples at each run, and databases
+cost little (`fast_databases`).
 
 `RAPPOR_FUZZ=1 pytest` draws fresh ones, to look for what the fixed ones missed. Libraries take one
 thread each: several test processes share the cores, and threads that wait for one another spin.
 """
 
 import os
+import sys
 
+import pytest
 from hypothesis import settings
 
 for library in ("OMP", "OPENBLAS", "NUMBA"):
@@ -14,3 +17,20 @@ for library in ("OMP", "OPENBLAS", "NUMBA"):
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=1000)
 settings.load_profile("fuzz" if os.environ.get("RAPPOR_FUZZ") else "repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fast_databases() -> None:
+    """Where tests that were collected make databases, they make them fast."""
+    if "rappor_server.schema" in sys.modules:
+        from tests.fast_databases import make_fast
+
+        make_fast()
+
+
+@pytest.fixture
+def databases_as_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test makes databases as the programs do."""
+    from tests.fast_databases import make_as_served
+
+    make_as_served(monkeypatch)

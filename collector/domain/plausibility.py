@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rappor_core.params import RapporParams
 
@@ -31,6 +32,7 @@ class WeightRange:
     certain: bool = False
 
 
+@lru_cache(maxsize=1024)  # a registry asks it of every version each time it is read
 def weight_range(params: RapporParams) -> WeightRange:
     """The widest range over all numbers of bits that a value may set."""
     if params.scheme.symbols:  # one symbol of k is reported, always exactly one

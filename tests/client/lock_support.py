@@ -1,13 +1,13 @@
 """A state whose write lock another process has, and waiting until nothing waits for it."""
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from client_sdk import Client, Delivery
+from tests.waiting import until
 
 QUIET = Delivery(mean_delay=86_400.0)
 NOISE = 0.25  # seconds that a busy machine may add to one call
@@ -25,10 +25,5 @@ def held(folder: Path) -> Iterator[sqlite3.Connection]:
 
 
 def until_nothing_is_held(client: Client) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
-    while True:
-        account = client.inspect()
-        if account["held"] == 0:
-            return account
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: client.inspect()["held"] == 0)
+    return client.inspect()

@@ -16,6 +16,7 @@ from client_sdk.inspection import render
 from client_sdk.testing import MemoryCollector
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
+from tests.waiting import until
 
 YEAR = 365 * 86_400.0
 
@@ -222,9 +223,7 @@ def test_a_stored_time_of_sending_far_ahead_is_drawn_again(
         time.sleep(0.01)
     clock.now -= 10 * YEAR
     with open_client(delivery=Delivery(mean_delay=0.05)):
-        deadline = time.monotonic() + 30
-        while not collector.counted() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(collector.counted)
     assert collector.counted() == {"homepage": 1}
 
 
@@ -265,15 +264,16 @@ def test_after_close_nothing_is_recorded_and_closing_again_does_nothing(open_cli
 def test_recording_does_not_wait_for_a_hanging_collector(
     open_client: Any, collector: MemoryCollector
 ) -> None:
-    release = threading.Event()
+    asked, release = threading.Event(), threading.Event()
 
     def hang(_: object) -> None:
+        asked.set()
         release.wait(10)
 
     collector.answer = hang
     client = open_client(delivery=Delivery(mean_delay=0, timeout=10))
     client.record("homepage", "a")
-    time.sleep(0.2)
+    assert asked.wait(10)
     start = time.perf_counter()
     for _ in range(100):
         client.record("homepage", "a")

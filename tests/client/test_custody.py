@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import stat
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from client_sdk.storage.interface import Identity
 from client_sdk.storage.schema import MIGRATIONS, SCHEMA_VERSION, connect, version_of
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import MemoryCollector
+from tests.waiting import until
 
 QUIET = Delivery()  # nothing is sent during a test
 
@@ -47,9 +47,7 @@ def used(open_client: Any, value: str = "a") -> bytes:
 
 def until_due(client: Any) -> None:
     """Wait until the thread has drawn a time of sending, which a later start would draw."""
-    end = time.monotonic() + 10
-    while client._life.session.state.get("send_at") is None and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: client._life.session.state.get("send_at") is not None)
 
 
 def test_the_secret_is_made_once(open_client: Any) -> None:

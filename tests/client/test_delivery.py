@@ -30,6 +30,7 @@ from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.wire.report import Batch
+from tests.waiting import until
 
 REPORTS = 300
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=10)
@@ -206,9 +207,7 @@ def test_a_delay_is_kept_over_a_restart(
     slow = Delivery(mean_delay=3600)
     with open_client(delivery=slow) as client:
         record(client, 2)
-        deadline = time.monotonic() + 30
-        while client._life.session.state.get("send_at") is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until_due(client, lambda due: due is not None)
         send_at = client._life.session.state.get("send_at")
         assert 0 < send_at - clock.now <= 3600 * LONGEST_DELAY
     with open_client(delivery=slow) as client:
@@ -236,10 +235,7 @@ def test_what_became_due_while_closed_waits_anew(
 
 
 def until_due(client: Any, fits: Callable[[Any], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not fits(client._life.session.state.get("send_at")):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: fits(client._life.session.state.get("send_at")))
 
 
 def test_sizes_tell_the_number_of_reports_in_eight_classes(metrics: MetricsFile) -> None:
@@ -285,10 +281,12 @@ def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None
     for _ in range(3):
         record(client, 1_000)
         clock.now += 86_400
-    deadline = time.monotonic() + 30
-    while client.inspect()["queued"]["homepage"] > 250 and time.monotonic() < deadline:
+
+    def is_bounded() -> bool:
         client._life.session.worker.keep_house()
-        time.sleep(0.05)
+        return bool(client.inspect()["queued"]["homepage"] <= 250)
+
+    until(is_bounded)
     account = client.inspect()
     assert account["queued"]["homepage"] == 250
     assert account["counters"]["dropped:queue_full"] == 2_750
@@ -303,10 +301,7 @@ def test_composed_batches_are_bounded_too(open_client: Any) -> None:
     record(client, 100)
     assert not client.flush(0.3)
     client._life.session.worker.keep_house()
-    deadline = time.monotonic() + 30
-    while "dropped:queue_full" not in client.inspect()["counters"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: "dropped:queue_full" in client.inspect()["counters"])
     account = client.inspect()
     waiting = account["in_batches"] + account["queued"].get("homepage", 0)
     assert waiting <= 150

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import Batch, GroupedBatch
 from tests.association_support import linked_file
 from tests.client.conftest import AT_ONCE, Clock
+from tests.waiting import until
 
 DAY = 86_400
 
@@ -99,11 +99,7 @@ def test_the_thread_sleeps_while_reports_wait(tmp_path: Path, clock: Clock) -> N
         assert client.record("homepage", "a")
         session = client._life.session
         assert session is not None
-        for _ in range(200):
-            if session.worker.idle:
-                break
-            time.sleep(0.01)
-        assert session.worker.idle
+        until(lambda: session.worker.idle)
 
 
 def test_reports_of_two_days_are_not_linked(tmp_path: Path, clock: Clock) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -34,6 +33,7 @@ from tests.client.location_support import (
     values,
     visits_of,
 )
+from tests.waiting import until
 
 
 def test_nothing_of_a_fix_outlives_its_period() -> None:
@@ -280,10 +280,7 @@ def test_files_hold_no_trace_of_a_period_that_is_over(tmp_path: Path) -> None:
         assert b'["night",' in bytes_of(tmp_path)
         now[0] += 86_400 + 10 * 3600
         client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1, hours=12))
-        deadline = time.monotonic() + 10
-        while b'["night",' in bytes_of(tmp_path) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert b'["night",' not in bytes_of(tmp_path)
+        until(lambda: b'["night",' not in bytes_of(tmp_path))
 
 
 def bytes_of(folder: Path) -> bytes:

@@ -16,6 +16,7 @@ from client_sdk import Client, Delivery
 from client_sdk.__main__ import main
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.state_file import FIRST_REST, PATIENCE
+from tests.waiting import until
 
 QUIET = Delivery(mean_delay=86_400.0)
 NOISE = 0.25  # seconds that a busy machine may add to one call
@@ -133,13 +134,6 @@ def test_opening_does_not_wait(open_client: Any, used: Client, holder: Any) -> N
 
 def secret_in_files(folder: Path, secret: bytes) -> bool:
     return any(secret in path.read_bytes() for path in folder.iterdir())
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_withdrawal_is_tried_again_until_it_is_done(

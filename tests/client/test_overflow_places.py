@@ -19,6 +19,7 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import DECLARED
 from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
+from tests.waiting import until
 
 DAILY = (
     'mode = "memo"\nnum_bits = 16\nnum_cohorts = 4\nmechanism = "l-osue"\n'
@@ -129,10 +130,7 @@ def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None
         fixes_held = phone._life.session._fixes
         phone.set_consent(False)
         assert len(fixes_held) == 0
-    deadline = time.monotonic() + 20
-    while "yet" in phone.status.sentence:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: "yet" not in phone.status.sentence)
     phone.set_consent(True)
     assert phone.inspect()["queued"] == {}
     note = phone._life.session.state.note(VISITS + "density")  # the thread may have begun anew

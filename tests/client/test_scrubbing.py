@@ -6,8 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +24,7 @@ from client_sdk.storage.traces import leave_trace, scrub_traces
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import START, declared
+from tests.waiting import until
 
 DAY = 86_400.0
 NIGHT, NOON = START + timedelta(hours=2), START + timedelta(hours=12)
@@ -75,14 +75,6 @@ def device(tmp_path: Path) -> Device:
     return Device(tmp_path)
 
 
-def until(holds: Callable[[], bool], seconds: float = 20) -> bool:
-    """Look again and again; the thread that is looked at says nothing when it is done."""
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return holds()
-
-
 def test_a_fix_that_closes_a_period_scrubs_while_reports_wait(device: Device) -> None:
     """The sending thread would sleep for a delay of days before it looked again."""
     with device.open() as client:
@@ -91,7 +83,7 @@ def test_a_fix_that_closes_a_period_scrubs_while_reports_wait(device: Device) ->
             device.now += DAY
             at = NOON + timedelta(days=day)
             assert client.record_location("density", 1.5, 1.5, at=at)
-            assert until(lambda: PLACE not in device.bytes)
+            until(lambda: PLACE not in device.bytes)
         assert client.inspect()["queued"]
 
 
@@ -105,7 +97,7 @@ def test_a_number_that_closes_a_period_scrubs(tmp_path: Path) -> None:
         assert before in device.bytes
         device.now += DAY
         assert client.record("length", 0)
-        assert until(lambda: before not in device.bytes)
+        until(lambda: before not in device.bytes)
 
 
 def test_a_period_that_no_fix_closes_is_looked_at_beside_what_waits(
@@ -115,9 +107,9 @@ def test_a_period_that_no_fix_closes_is_looked_at_beside_what_waits(
     with device.open() as client:
         device.spend_a_night(client)
         device.now += DAY
-        assert until(lambda: PLACE not in device.bytes)
+        until(lambda: PLACE not in device.bytes)
         device.now += DAY
-        assert until(lambda: len(client.inspect()["queued"]) > 0)
+        until(lambda: len(client.inspect()["queued"]) > 0)
 
 
 def test_a_look_is_due_when_a_day_begins_in_every_zone(device: Device) -> None:
@@ -145,10 +137,10 @@ def test_a_scrub_that_a_reader_hinders_is_tried_again(
             reader.execute("SELECT * FROM notes").fetchall()
             device.now += DAY
             assert client.record_location("density", 1.5, 1.5, at=NOON + timedelta(days=1))
-            assert until(lambda: False in tried)
+            until(lambda: False in tried)
             assert PLACE in device.bytes
             reader.execute("ROLLBACK")
-            assert until(lambda: PLACE not in device.bytes)
+            until(lambda: PLACE not in device.bytes)
 
 
 KILLED = """
@@ -174,7 +166,7 @@ def test_a_process_that_ended_before_the_scrub_leaves_it_to_the_next(device: Dev
     assert PLACE in device.bytes
     device.now += DAY + 60
     with device.open():
-        assert until(lambda: PLACE not in device.bytes)
+        until(lambda: PLACE not in device.bytes)
 
 
 def test_a_clock_that_goes_back_leaves_no_trace_either(device: Device) -> None:
@@ -184,7 +176,7 @@ def test_a_clock_that_goes_back_leaves_no_trace_either(device: Device) -> None:
         assert session is not None
         device.now -= 3 * DAY
         session.worker.keep_house()
-        assert until(lambda: PLACE not in device.bytes)
+        until(lambda: PLACE not in device.bytes)
 
 
 @pytest.fixture

@@ -8,17 +8,21 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from collector import app
+from collector.broker import consumer
 from rappor_core.metrics.metric import Metric
 from tests.collector.broker import Broker, Line, make_line, running_broker
 from tests.collector.support import (
     Bench,
     Clock,
+    Seconds,
     Sender,
     Server,
     ServerMaker,
@@ -158,6 +162,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    """What collectors of this test measure the age of keys and of their readiness by."""
+    passing = Seconds()
+    for kind in (app.KeyKeeper, app.Readiness):
+        monkeypatch.setattr(app, kind.__name__, partial(kind, seconds=passing))
+    return passing
+
+
+@pytest.fixture
 def sender() -> Sender:
     return Sender()
 
@@ -190,8 +203,9 @@ def server(serving: ServerMaker) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker of this module's tests."""
-    with running_broker() as running:
+    """A broker of this module's tests; consumers wait for a message for a tenth of the time."""
+    with pytest.MonkeyPatch.context() as patch, running_broker() as running:
+        patch.setattr(consumer, "_WAIT_SECONDS", consumer._WAIT_SECONDS / 10)
         yield running
 
 

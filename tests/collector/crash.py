@@ -24,6 +24,7 @@ from pathlib import Path
 import httpx
 
 from tests.collector.support import Bench, Sender, make_metric, set_bits
+from tests.waiting import until
 
 METRIC = make_metric("crash", min_reports=1, num_bits=64, num_cohorts=8)
 ROOT = Path(__file__).parent.parent.parent
@@ -109,13 +110,13 @@ def start(database: str, listener: socket.socket, *, workers: int = 1) -> subpro
 
 def await_ready(port: int, seconds: float = 150) -> None:
     """Long enough for four workers to load their code on a machine with much other work."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+
+    def is_ready() -> bool:
         with suppress(httpx.HTTPError):
-            if httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).status_code == 200:
-                return
-        time.sleep(0.02)
-    raise AssertionError("the collector did not become ready")
+            return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).status_code == 200
+        return False
+
+    until(is_ready, seconds, every=0.02)
 
 
 def send_until(port: int, seed: int, stop: threading.Event, tally: Tally) -> None:

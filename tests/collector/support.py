@@ -30,6 +30,7 @@ from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import Report, make_batch
 from rappor_server.database import Database as AnyDatabase
 from rappor_server.schema import prepare
+from tests.waiting import until
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOON.date()
@@ -46,6 +47,16 @@ class Clock:
 
     def pass_days(self, days: int) -> None:
         self.now += timedelta(days=days)
+
+
+@dataclass
+class Seconds:
+    """The seconds of this machine, and more that a test lets pass at once."""
+
+    passed: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.passed
 
 
 def make_metric(name: str = "homepage", **changes: Any) -> Metric:
@@ -183,17 +194,9 @@ def set_fsync(database: AnyDatabase, server: psycopg.Connection[Any], value: str
     """Change it for the whole server, and wait until the sessions of a database know."""
     server.execute(f"ALTER SYSTEM SET fsync = {value}")  # type: ignore[arg-type]
     server.execute("SELECT pg_reload_conf()")
-    for _ in range(200):
+
+    def is_known() -> bool:
         with database.read() as connection:
-            if connection.execute(text("SHOW fsync")).scalar_one() == value:
-                return
-        time.sleep(0.02)
-    raise AssertionError(f"fsync did not become {value}")
+            return bool(connection.execute(text("SHOW fsync")).scalar_one() == value)
 
-
-def until(is_so: Callable[[], object], seconds: float = 10) -> None:
-    """Wait until something holds; fail after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(is_known)

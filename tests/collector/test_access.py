@@ -13,10 +13,19 @@ from sqlalchemy import Connection
 
 from collector.domain import access
 from collector.domain.access import Scope
+from collector.domain.key_cache import MAX_AGE, MAX_AGE_OF_UNKNOWN
 from collector.errors import MetricChangeError, SettingsError
 from collector.server import running_collector
 from collector.settings import load_settings
-from tests.collector.support import TODAY, Bench, Server, ServerMaker, make_bench, make_metric
+from tests.collector.support import (
+    TODAY,
+    Bench,
+    Seconds,
+    Server,
+    ServerMaker,
+    make_bench,
+    make_metric,
+)
 
 METRIC = make_metric(min_reports=1)
 TOML = """
@@ -31,7 +40,7 @@ prob_q = 0.75
 """
 
 
-def keys_for(server: Server) -> dict[str, dict[str, str]]:
+def keys_for(server: Server, seconds: Seconds) -> dict[str, dict[str, str]]:
     """A header with a key of each scope, made on the database itself."""
     bench = make_bench(server.settings.database, server.clock)
     headers = {}
@@ -39,12 +48,12 @@ def keys_for(server: Server) -> dict[str, dict[str, str]]:
         text = bench.collector.create_key(scope, f"for {scope.value}", "test").text
         headers[scope.value] = {"authorization": f"Bearer {text}"}
     bench.database.close()
-    time.sleep(1.1)  # keys that are not known are looked for once a second
+    seconds.passed += MAX_AGE_OF_UNKNOWN
     return headers
 
 
 @pytest.fixture
-def locked(serving: ServerMaker):  # type: ignore[no-untyped-def]
+def locked(serving: ServerMaker, seconds: Seconds):  # type: ignore[no-untyped-def]
     with serving([METRIC], require_keys=True, protect_metrics=True) as server:
         yield server
 
@@ -67,8 +76,8 @@ WHO_MAY = [
 ]
 
 
-def test_each_route_takes_its_scopes_and_no_other(locked: Server) -> None:
-    headers = keys_for(locked) | {"nobody": {}}
+def test_each_route_takes_its_scopes_and_no_other(locked: Server, seconds: Seconds) -> None:
+    headers = keys_for(locked, seconds) | {"nobody": {}}
     for method, path, may in WHO_MAY:
         for scope, header in headers.items():
             answer = locked.http.request(method, path, headers=header)
@@ -97,14 +106,14 @@ def test_a_key_that_is_not_one_is_refused(locked: Server, header: str) -> None:
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_a_wrong_secret_with_a_right_id_is_refused(locked: Server) -> None:
-    key = keys_for(locked)["admin"]["authorization"]
+def test_a_wrong_secret_with_a_right_id_is_refused(locked: Server, seconds: Seconds) -> None:
+    key = keys_for(locked, seconds)["admin"]["authorization"]
     wrong = {"authorization": key[:-1] + ("A" if key[-1] != "A" else "B")}
     assert locked.http.get("/v1/keys", headers=wrong).status_code == 401
 
 
-def test_a_new_key_works_at_once_and_a_revoked_one_stops(locked: Server) -> None:
-    admin = keys_for(locked)["admin"]
+def test_a_new_key_works_at_once_and_a_revoked_one_stops(locked: Server, seconds: Seconds) -> None:
+    admin = keys_for(locked, seconds)["admin"]
     made = locked.http.post("/v1/keys", headers=admin, json={"scope": "report", "label": "app 1.0"})
     assert made.status_code == 201
     report_key = {"authorization": f"Bearer {made.json()['key']}"}
@@ -114,9 +123,11 @@ def test_a_new_key_works_at_once_and_a_revoked_one_stops(locked: Server) -> None
         body = locked.sender.body(locked.sender.reports(METRIC, 1))
         return locked.post_body(body, **report_key)
 
-    _wait_until(lambda: send().status_code == 200)
+    seconds.passed += MAX_AGE_OF_UNKNOWN
+    assert send().status_code == 200
     assert locked.http.post(f"/v1/keys/{key_id}/revoke", headers=admin).status_code == 200
-    _wait_until(lambda: send().status_code == 401)
+    seconds.passed += MAX_AGE
+    assert send().status_code == 401
     again = locked.http.post(f"/v1/keys/{key_id}/revoke", headers=admin)
     assert again.status_code == 404
     listed = {
@@ -124,13 +135,6 @@ def test_a_new_key_works_at_once_and_a_revoked_one_stops(locked: Server) -> None
     }
     assert listed[key_id]["revoked"] == str(TODAY)
     assert "secret" not in json.dumps(listed)
-
-
-def _wait_until(holds) -> None:  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + 20  # a key is remembered for 5 seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def test_metrics_are_pushed_and_retired_over_http(server: Server) -> None:
@@ -329,11 +333,11 @@ def test_an_inherited_socket_beyond_loopback_needs_keys(sqlite_url: str) -> None
 
 
 def test_who_has_no_key_costs_the_database_nothing(
-    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
+    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, seconds: Seconds
 ) -> None:
     """Keys are read afresh only for a key of the route's scope; a report key is in every app."""
     with serving([METRIC], require_keys=True) as server:
-        headers = keys_for(server)
+        headers = keys_for(server, seconds)
         assert server.http.get("/v1/audit", headers=headers["admin"]).status_code == 200
         reads: list[None] = []
         load = access.load_ring

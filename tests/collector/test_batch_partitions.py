@@ -27,6 +27,7 @@ from rappor_core.calendar import day_of
 from rappor_server.schema import migrate
 from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric, submission
 
+pytestmark = pytest.mark.usefixtures("databases_as_served")
 METRIC = make_metric(min_reports=1)
 WEEK = partitions.PARTITION_DAYS
 

@@ -29,6 +29,7 @@ from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, Static, make_line
 from tests.collector.crash import METRIC, ROOT, Tally, crash_test
 from tests.collector.support import Bench, make_bench, set_bits
+from tests.waiting import until
 
 KILLS = int(os.environ.get("RAPPOR_KILLS", "24"))
 FEW_KILLS = 8  # in the ordinary suite
@@ -163,17 +164,12 @@ def test_a_group_hands_partitions_over_and_counts_each_report_once(
 
 def await_more(line: Line, seconds: float = 60) -> None:
     """Until someone has counted more than there was, so that a kill meets one that works."""
-    before, deadline = sum(line.stored().values()), time.monotonic() + seconds
-    while sum(line.stored().values()) <= before:
-        assert time.monotonic() < deadline, line.stored()
-        time.sleep(0.02)
+    before = sum(line.stored().values())
+    until(lambda: sum(line.stored().values()) > before, seconds, every=0.02, shown=line.stored)
 
 
 def await_counted(line: Line, seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not line.is_counted():
-        assert time.monotonic() < deadline, line.stored()
-        time.sleep(0.2)
+    until(line.is_counted, seconds, every=0.2, shown=line.stored)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, select
 
 from collector.broker import consumer, serving
-from collector.broker.client import make_consumer, make_producer
+from collector.broker.client import make_consumer, make_producer, partitions_of
 from collector.broker.intake import KnownRegistry
 from collector.broker.message import UnreadableError, decode_message
 from collector.broker.serving import make_one
@@ -28,8 +28,9 @@ from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, make_line
-from tests.collector.support import make_bench, make_metric, until
+from tests.collector.support import make_bench, make_metric
 from tests.collector.test_broker_front import FakeProducer, front_of, submit
+from tests.waiting import until
 
 METRIC = make_metric(min_reports=1)
 
@@ -203,7 +204,7 @@ def test_a_consumer_that_cannot_start_marks_no_database(
 ) -> None:
     """A wrong address or topic must not keep days open for ever."""
     bench = make_bench(sqlite_url, clock)
-    monkeypatch.setattr("collector.broker.client.LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(partitions_of, "__defaults__", (0.3,))
     settings = load_settings(database=sqlite_url, broker="127.0.0.1:1", log_level="error")
     with pytest.raises(StorageError, match="does not answer"):
         serving.consume(settings)

@@ -7,7 +7,6 @@ difference of two answers can be counted in reports.
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event
 
 from collector.domain.aggregates import read_aggregate
 from collector.domain.batch_writer import Receipt
@@ -126,16 +124,10 @@ class World:
                 assert min(in_cohorts.values()) >= self.cohort_floor
 
 
-def _without_sync(connection: sqlite3.Connection, _record: object) -> None:
-    connection.execute("PRAGMA synchronous=OFF")  # what is tested here does not outlive the test
-
-
 @contextmanager
 def new_world(metrics: tuple[Metric, ...] = VERSIONS, cohort_floor: int = 1) -> Iterator[World]:
     with tempfile.TemporaryDirectory() as folder:
         bench = make_bench(f"sqlite:///{Path(folder)}/c.sqlite", Clock(NOON))
-        event.listen(bench.database.engine, "connect", _without_sync)
-        bench.database.engine.dispose()
         for metric in metrics:
             bench.collector.push_metrics([metric], "test", weaken=True)
         yield World(bench, metrics, cohort_floor)

@@ -10,11 +10,10 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from rappor_core.metrics.loading import load_metrics
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 from tests.free_ports import free_port
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -222,16 +222,15 @@ def nginx(folder: Path, upstream: int, service_port: int | None = None) -> Itera
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+
+    def answers() -> bool:
         assert process.poll() is None, process.communicate()[1]
-        try:
+        with suppress(OSError):
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("nginx did not start")
+            return True
+        return False
+
+    until(answers)
 
 
 @pytest.fixture

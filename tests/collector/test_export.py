@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from rappor_core.calendar import day_of
 from rappor_core.wire.json import decode_json, encode_json
 from rappor_core.wire.report import Report, make_batch
 from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
+from tests.waiting import until
 
 KEPT = make_metric("kept", keep_raw_days=30, accept_days=2, num_bits=20, min_reports=1)
 YESTERDAY = TODAY - timedelta(days=1)
@@ -186,10 +186,9 @@ def test_a_collector_that_runs_warns_of_raw_reports_that_expire(
     with serving([metric], housekeeping_seconds=1.0, log_level="warning") as server:
         server.post(server.sender.reports(metric, 9, YESTERDAY))
         server.http.post(f"/v1/days/{YESTERDAY}/close").raise_for_status()
-        deadline = time.monotonic() + 20
-        while "rappor_raw_days_expiring 1.0" not in server.http.get("/metrics").text:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(
+            lambda: "rappor_raw_days_expiring 1.0" in server.http.get("/metrics").text, every=0.05
+        )
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     told = [one for one in lines if one["event"] == "raw_reports_expire"]
     assert [(one["metric"], one["day"]) for one in told] == [("kept", str(YESTERDAY))]

@@ -7,7 +7,6 @@ import json
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -20,7 +19,7 @@ from collector.errors import DamagedBlocksError, StorageError
 from collector.problems import Refuser
 from rappor_server.logs import make_log
 from rappor_server.readiness import MAX_AGE, Readiness
-from tests.collector.support import Server, ServerMaker, make_metric
+from tests.collector.support import Seconds, Server, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=1)
 
@@ -31,7 +30,7 @@ def total(server: Server) -> int:
 
 
 def test_a_full_disk_is_a_503_until_there_is_room(
-    serving: ServerMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, seconds: Seconds
 ) -> None:
     """SQLite's own limit on pages gives the very error that a full disk gives."""
     wide = make_metric(num_bits=4096, min_reports=1)
@@ -57,13 +56,13 @@ def test_a_full_disk_is_a_503_until_there_is_room(
         assert full[0].json()["type"].endswith("storage-unavailable")
         assert "retry-after" in full[0].headers
         assert server.http.get("/healthz").status_code == 200
-        time.sleep(MAX_AGE)
+        seconds.passed += MAX_AGE
         for _ in range(3):  # found by a trial write, and not forgotten
             assert server.http.get("/readyz").status_code == 503
-            time.sleep(MAX_AGE)
+            seconds.passed += MAX_AGE
         for connection in connections_now:
             _limit(connection, 1 << 30)
-        time.sleep(MAX_AGE)
+        seconds.passed += MAX_AGE
         assert server.http.get("/readyz").status_code == 200
         again = [server.post_body(body) for body in bodies]
         assert {answer.status_code for answer in again} == {200}
@@ -82,6 +81,7 @@ def test_a_database_that_goes_away_and_comes_back(
     serving: ServerMaker,
     postgresql: str,
     capfd: pytest.CaptureFixture[str],
+    seconds: Seconds,
 ) -> None:
     """Every session is ended and no new one let in; then it is let in again."""
     import psycopg
@@ -98,14 +98,14 @@ def test_a_database_that_goes_away_and_comes_back(
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
         )
-        time.sleep(MAX_AGE)
+        seconds.passed += MAX_AGE
         gone = [server.post_body(body) for body in bodies[1:3]]
         assert {answer.status_code for answer in gone} == {503}
         assert server.http.get("/readyz").status_code == 503
         assert server.http.get("/healthz").status_code == 200
         admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
         assert {server.post_body(body).status_code for body in bodies} == {200}
-        time.sleep(MAX_AGE)
+        seconds.passed += MAX_AGE
         assert server.http.get("/readyz").status_code == 200
         assert total(server) == 50
     logged = [json.loads(line) for line in capfd.readouterr().err.splitlines()]  # no plain lines

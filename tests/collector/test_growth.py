@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from datetime import timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from collector.domain.growth import find_growth, highest_usual
 from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import NOON, TODAY, Bench, ServerMaker, make_metric
+from tests.waiting import until
 
 METRIC = make_metric(min_reports=10, accept_days=6)
 
@@ -123,10 +123,7 @@ def test_a_collector_that_runs_tells_once(
     with serving([METRIC], housekeeping_seconds=2.0, log_level="warning") as server:
         for days, reports in ((3, 100), (2, 100), (1, 100), (0, 1_000)):
             server.post(server.sender.reports(METRIC, reports, TODAY - timedelta(days)))
-        deadline = time.monotonic() + 20
-        while "rappor_days_growing 1.0" not in server.http.get("/metrics").text:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: "rappor_days_growing 1.0" in server.http.get("/metrics").text)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     told = [line for line in lines if line["event"] == "reports_grow"]
     assert [(one["metric"], one["reports"], one["usual"]) for one in told] == [

@@ -28,6 +28,7 @@ from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of
 from tests.collector.support import Bench, make_bench
 from tests.collector.test_shared_limits import Process
 from tests.free_ports import free_port
+from tests.waiting import until
 
 POOLED = "?pooler=transaction"
 POOL_SIZE = 3  # sessions for all clients together: far fewer than the workers hold connections
@@ -62,15 +63,16 @@ def pooled(new_postgresql: Callable[[], str], tmp_path: Path) -> Iterator[tuple[
 
 
 def await_pooler(process: subprocess.Popen[str], port: int, database: str) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+    where: dict[str, Any] = {"host": "127.0.0.1", "port": port, "dbname": database}
+
+    def answers() -> bool:
         assert process.poll() is None, process.communicate()[1]
         with suppress(psycopg.OperationalError):
-            where: dict[str, Any] = {"host": "127.0.0.1", "port": port, "dbname": database}
             psycopg.connect(user="postgres", **where).close()
-            return
-        time.sleep(0.05)
-    raise AssertionError("PgBouncer did not answer")
+            return True
+        return False
+
+    until(answers, every=0.05)
 
 
 def test_each_transaction_brings_its_settings_and_leaves_none(pooled: tuple[str, str]) -> None:

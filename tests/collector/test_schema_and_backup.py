@@ -15,15 +15,20 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import MetaData, make_url, text
+from sqlalchemy import Engine, MetaData, make_url, text
 
 from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
 from collector.store.database import MIGRATIONS, CollectorDatabase, back_up, make_engine, restore
 from collector.store.models import metadata, postgresql_metadata
+from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import make_engine as make_service_engine
+from rappor_server import schema
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync, submission
+from tests.fast_databases import OWN_UPGRADE, RepeatedUpgrade
 
+pytestmark = pytest.mark.usefixtures("databases_as_served")
 METRIC = make_metric(min_reports=1)
 
 
@@ -34,6 +39,31 @@ def test_migrations_and_models_say_the_same(bench: Bench) -> None:
     partitions = [one[1].name for one in found if one[0] == "remove_table"]
     assert partitions == (["batches_0"] if bench.database.is_postgresql else [])
     assert len(found) == len(partitions)
+
+
+@pytest.mark.parametrize(
+    ("make", "engine"),
+    [(CollectorDatabase, make_engine), (ServiceDatabase, make_service_engine)],
+    ids=["collector", "service"],
+)
+def test_other_tests_get_the_tables_of_alembic(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[Engine], CollectorDatabase | ServiceDatabase],
+    engine: Callable[[str], Engine],
+) -> None:
+    """They repeat the statements of the first database of their process."""
+    monkeypatch.setattr(schema, "_upgrade", RepeatedUpgrade(OWN_UPGRADE))
+    made = []
+    for name in ("first", "repeated"):
+        database = make(engine(f"sqlite:///{tmp_path}/{name}.sqlite"))
+        prepare(database)
+        database.close()
+        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as connection:
+            rows = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name")
+            made.append((rows.fetchall(), list(connection.iterdump())))
+    assert made[0] == made[1]
+    assert len(made[0][0]) > 20
 
 
 def _tables_of(database: CollectorDatabase) -> MetaData:
@@ -114,6 +144,15 @@ def test_batches_known_before_the_migration_are_known_after_it_and_hidden(bench:
             with closing(sqlite3.connect(path)) as again_open:
                 again_open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             assert batch_id not in path.read_bytes()  # nor in a page that was freed
+
+
+def test_commits_of_sqlite_wait_for_the_disk(sqlite_url: str) -> None:
+    database = CollectorDatabase(make_engine(sqlite_url))
+    with database.change() as connection:
+        full = 2
+        assert connection.execute(text("PRAGMA synchronous")).scalar_one() == full
+        assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+    database.close()
 
 
 def test_commits_wait_for_the_disk_whatever_the_server_says(

@@ -36,6 +36,7 @@ from tests.collector.crash import (
     start,
 )
 from tests.collector.support import make_bench
+from tests.waiting import until
 
 
 def test_four_workers_count_together(new_postgresql: Callable[[], str]) -> None:
@@ -101,10 +102,7 @@ def test_workers_end_with_a_supervisor_that_was_killed(new_postgresql: Callable[
             assert len(workers) >= 2
             os.kill(process.pid, signal.SIGKILL)
             process.wait(10)
-            deadline = time.monotonic() + 30
-            while any(map(is_running, workers)) and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert not list(filter(is_running, workers))
+            until(lambda: not any(map(is_running, workers)), 30)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from decoder_service.people.permissions import Person, Role
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import ServiceSettings, load_settings
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -122,25 +122,30 @@ def await_state(
     client: httpx.Client, job: str, *wanted: str, seconds: float = 120
 ) -> dict[str, Any]:
     """The job when it is in one of these states, or over if none is named."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
-        if found["state"] in wanted or (not wanted and found["state"] not in LIVE):
-            return found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+    found: dict[str, Any] = {}
+
+    def is_there() -> bool:
+        found.update(client.get(f"/v1/jobs/{job}").json())
+        return found["state"] in wanted if wanted else found["state"] not in LIVE
+
+    until(is_there, seconds, every=0.05, shown=lambda: found)
+    return found
 
 
 def await_busy(alive: list[psutil.Process]) -> psutil.Process:
     """Wait until a worker has the process of a job, beside those that start such processes."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+    busy: list[psutil.Process] = []
+
+    def is_busy() -> bool:
         for worker in alive:
             assert worker.is_running(), "a worker ended by itself"
             if len(worker.children(recursive=True)) > 2:  # a tracker, the forking server, a job
-                return worker
-        time.sleep(0.1)  # it reads the list of all processes
-    raise AssertionError("no worker takes a job")
+                busy.append(worker)
+                return True
+        return False
+
+    until(is_busy, 120, every=0.1)  # each look reads the list of all processes
+    return busy[0]
 
 
 def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +21,9 @@ from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import set_fsync
+from tests.waiting import until
+
+pytestmark = pytest.mark.usefixtures("databases_as_served")
 
 
 def add_key(service: DecoderService, name: str) -> None:
@@ -89,12 +91,9 @@ def test_closing_waits_for_the_chore_that_is_in_a_transaction(
     thread.join()
     mine = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
     with psycopg.connect(postgresql, autocommit=True) as server:
-        for _ in range(100):  # the server notes the end of a session a moment later
-            (held,) = server.execute(mine, [make_url(url).database]).fetchone() or (1,)
-            if not held:
-                return
-            time.sleep(0.02)
-    raise AssertionError(f"{held} sessions are left")
+        until(  # the server notes the end of a session a moment later
+            lambda: server.execute(mine, [make_url(url).database]).fetchone() == (0,)
+        )
 
 
 def test_a_connection_that_the_server_ended_is_not_used_again(

@@ -6,7 +6,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rappor_server.fair_lock import FairLock
+from tests.waiting import until
 
 HOLD = (
     "import sys, time; from pathlib import Path; from rappor_server.fair_lock import FairLock\n"
@@ -53,8 +53,7 @@ def test_who_asks_first_is_served_first(tmp_path: Path) -> None:
         for number in range(5):
             threads.append(threading.Thread(target=ask, args=(f"t{number}",)))
             threads[-1].start()
-            while drawn(path) < number + 2:
-                time.sleep(0.001)
+            until(lambda: drawn(path) >= len(threads) + 1)
     ask("again")
     for thread in threads:
         thread.join()

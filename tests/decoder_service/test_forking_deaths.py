@@ -29,6 +29,7 @@ from decoder_service.worker.worker import Worker
 from rappor_server.logs import make_log
 from rappor_server.schema import prepare
 from tests.decoder_service.support import SLOW, STRINGS
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads states of processes")
 
@@ -195,9 +196,7 @@ def test_no_job_is_taken_before_its_process_can_be_forked(bench: Bench) -> None:
     seen: list[JobRow] = []
 
     def look_then_go_on() -> None:
-        deadline = time.monotonic() + 60
-        while not bench.workers() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(bench.workers, 60)
         time.sleep(1)  # it would have taken the job in that time
         seen.append(bench.get(job))
         forking.resume()

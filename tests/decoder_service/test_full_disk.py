@@ -13,6 +13,7 @@ import pytest
 from rappor_server import database as engine
 from rappor_server.readiness import MAX_AGE
 from tests.decoder_service.support import running
+from tests.waiting import until
 
 ROOM = 1 << 30  # pages
 SECONDS = 2.0  # within which /readyz knows of a refused write
@@ -64,10 +65,7 @@ def test_a_full_disk_is_said_until_there_is_room(
             values += b"\n-"
         assert refused.status_code == 503
         assert "disk of the service's database is full" in refused.json()["detail"]
-        deadline = time.monotonic() + SECONDS
-        while not is_storage(ana.get("/readyz")):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: is_storage(ana.get("/readyz")), SECONDS, every=0.1)
         assert ana.get("/v1/results").status_code == 200
         assert ana.get("/results").status_code == 200
         assert is_storage(ana.get("/readyz"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
@@ -13,6 +14,7 @@ from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import metadata
 from decoder_service.shell.settings import ServiceSettings
 
+pytestmark = pytest.mark.usefixtures("databases_as_served")
 WRITTEN = Path(__file__).parents[2] / "docs" / "openapi-decoder.json"
 
 

@@ -17,6 +17,7 @@ from decoder_service.worker.uploads import MOST_WAITING, SMALL_BYTES, Reader
 from rappor_core.errors import RapporError
 from tests.decoder_service.reading_functions import await_go, endless, many_lists, process_of
 from tests.decoder_service.support import Running, running
+from tests.waiting import until
 
 LARGE = SMALL_BYTES + 1
 ANALYSTS = 10
@@ -65,9 +66,7 @@ def test_large_files_take_turns_and_give_way(tmp_path: Path) -> None:
     ]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("nice-*"))) < once and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(list(tmp_path.glob("nice-*"))) >= once, 120)
     read_until(*given, MOST_WAITING, ends)
     assert ends == [f"{MOST_WAITING} large files are read or wait to be read; send it again in a "
                     "minute"]  # fmt: skip

@@ -29,6 +29,7 @@ from tests.decoder_service.support import (
     upload,
     workers,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.long  # minutes in all
 
@@ -144,10 +145,8 @@ def test_cancel_frees_the_processor_within_a_second(url: str, tmp_path: Path) ->
         served.client("ana") as ana,
     ):
         job = submit(ana, decode_spec(ana, candidates=SLOW))
-        deadline = time.monotonic() + 60
-        while ana.get(f"/v1/jobs/{job}").json()["stage"] in ("", "starting", "reading counts"):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        early = ("", "starting", "reading counts")
+        until(lambda: ana.get(f"/v1/jobs/{job}").json()["stage"] not in early, 60, every=0.05)
         busy = [one for one in processes_of(started[0]) if one.memory_info().rss > 50 << 20]
         before = time.monotonic()
         assert ana.post(f"/v1/jobs/{job}/cancel").json()["state"] == "cancelling"

@@ -12,6 +12,7 @@ import pytest
 from client_sdk import Client, Delivery
 from collector.server import running_collector
 from collector.settings import Settings
+from tests.waiting import until
 
 METRICS = """
 [metrics.homepage]
@@ -64,9 +65,7 @@ def counted(url: str) -> int:
 
 def wait_for_failure(client: Client) -> None:
     """Until a try to send has failed."""
-    deadline = time.monotonic() + 10
-    while not client.last_error and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: client.last_error)
 
 
 @pytest.mark.parametrize("json", [False, True])

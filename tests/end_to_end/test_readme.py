@@ -5,9 +5,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic, sleep
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -17,6 +17,7 @@ from client_sdk import Encoder, Transport, load_metrics, new_secret
 from client_sdk.testing import FixedRandomness
 from rappor_core.wire.report import make_batch
 from tests.free_ports import free_port
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -74,16 +75,13 @@ def shell(tmp_path: Path, doc_files: None) -> Iterator[Shell]:
 
 
 def await_collector(url: str) -> None:
-    deadline = monotonic() + START_SECONDS
-    while True:
-        try:
-            with urlopen(f"{url}/healthz", timeout=5) as answer:
-                assert answer.status == 200
-                return
-        except (URLError, ConnectionError):
-            if monotonic() > deadline:
-                raise
-            sleep(0.2)
+
+    def answers() -> bool:
+        with suppress(URLError, ConnectionError), urlopen(f"{url}/healthz", timeout=5) as answer:
+            return bool(answer.status == 200)
+        return False
+
+    until(answers, START_SECONDS, every=0.1)
 
 
 def send_reports(url: str, key: str, folder: Path) -> None:
