@@ -19,7 +19,7 @@ from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.rules import shown_schedule
-from decoder_service.schedules.status import ScheduleStatus, shown_standing
+from decoder_service.schedules.status import ScheduleStatus, shown_status
 from decoder_service.schedules.window_rows import WindowRow
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
@@ -67,7 +67,7 @@ class NewAlarm(StrictModel):
 def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
     """Decode every sealed day, week or month of a metric.
 
-    `standing` says whether anything is in its way, such as a collector that cannot be reached.
+    `status` says whether anything is in its way, such as a collector that cannot be reached.
     """
     row = service_of(request).schedules.create(
         person,
@@ -85,21 +85,21 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
 
 @router.get("", operation_id="listSchedules")
 def list_schedules(request: Request, person: Me) -> dict[str, Any]:
-    """Your schedules, all of them for an admin, with why each stands if it does: `standing`."""
+    """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
     rows = service_of(request).schedules.all(person)
-    standings = service_of(request).standings.of_rows(rows)
-    pairs = zip(rows, standings, strict=True)
-    return {"schedules": [shown_schedule(row) | _told(one) for row, one in pairs]}
+    statuses = service_of(request).statuses.of_rows(rows)
+    pairs = zip(rows, statuses, strict=True)
+    return {"schedules": [shown_schedule(row) | _status_json(one) for row, one in pairs]}
 
 
 @router.get("/{schedule_id}", operation_id="getSchedule")
 def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
-    """A schedule, its windows, and why it stands if it does: `standing`."""
+    """A schedule, its windows, its state and the reason for it: `status`."""
     schedules = service_of(request).schedules
     row = schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
-    told = _told(service_of(request).standings.of_row(row))
-    return shown_schedule(row) | told | {"windows": windows}
+    shown = _status_json(service_of(request).statuses.of_row(row))
+    return shown_schedule(row) | shown | {"windows": windows}
 
 
 @router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
@@ -182,11 +182,11 @@ def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) 
 
 def _checked(request: Request, row: ScheduleRow) -> dict[str, Any]:
     """A schedule that was made or changed, which is checked at once."""
-    return shown_schedule(row) | _told(service_of(request).standings.check(row))
+    return shown_schedule(row) | _status_json(service_of(request).statuses.check(row))
 
 
-def _told(standing: ScheduleStatus) -> dict[str, Any]:
-    return {"standing": shown_standing(standing)}
+def _status_json(status: ScheduleStatus) -> dict[str, Any]:
+    return {"status": shown_status(status)}
 
 
 def shown_window(row: WindowRow) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from decoder_service.schedules.periods import DAY, Every, period_end, period_sta
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
 from decoder_service.schedules.status_rows import (
-    StandingRow,
-    load_standing,
-    load_standings,
-    save_standing,
+    StatusRow,
+    load_status,
+    load_statuses,
+    save_status,
 )
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock, text_of
@@ -87,17 +87,17 @@ class ScheduleStatuses:
     def of_row(self, row: ScheduleRow) -> ScheduleStatus:
         """The state of a schedule: as stored, but for what the database itself says now."""
         with self.database.read() as connection:
-            stored = load_standing(connection, row.id)
-            return self._told(connection, row, stored)
+            stored = load_status(connection, row.id)
+            return self._current(connection, row, stored)
 
     def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
         """The states of several schedules, in their order."""
         with self.database.read() as connection:
-            stored = load_standings(connection)
-            return [self._told(connection, row, stored.get(row.id)) for row in rows]
+            stored = load_statuses(connection)
+            return [self._current(connection, row, stored.get(row.id)) for row in rows]
 
-    def _told(
-        self, connection: Connection, row: ScheduleRow, stored: StandingRow | None
+    def _current(
+        self, connection: Connection, row: ScheduleRow, stored: StatusRow | None
     ) -> ScheduleStatus:
         since, checked = (stored.since, stored.checked) if stored else (None, None)
         if not row.enabled:
@@ -154,7 +154,7 @@ class ScheduleStatuses:
                 known = load_schedules(connection, true())
                 for row, one in found:
                     if row in known:
-                        save_standing(connection, row.id, one.state, one.reason, at)
+                        save_status(connection, row.id, one.state, one.reason, at)
         except ConflictError:  # another process stored them just now, or deleted one
             return
 
@@ -209,11 +209,11 @@ def _waits(
     )
 
 
-def shown_standing(standing: ScheduleStatus) -> dict[str, str | None]:
+def shown_status(status: ScheduleStatus) -> dict[str, str | None]:
     """A schedule's state as API and command line show it."""
-    times = {"since": standing.since, "checked": standing.checked}
-    told = {name: None if at is None else text_of(at) for name, at in times.items()}
-    return {"state": standing.state.value, "reason": standing.reason, **told}
+    times = {"since": status.since, "checked": status.checked}
+    moments = {name: None if at is None else text_of(at) for name, at in times.items()}
+    return {"state": status.state.value, "reason": status.reason, **moments}
 
 
 def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[date, date]:

@@ -70,7 +70,7 @@ class ScheduleRunner:
     jobs: Jobs
     causes: WindowEvents
     collector: AskCollector | None
-    standings: ScheduleStatuses
+    statuses: ScheduleStatuses
 
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
@@ -81,14 +81,14 @@ class ScheduleRunner:
             try:
                 listed = self._listed() if listed is None else listed
                 self._queue(schedule, listed, ticked)
-                found.append((schedule, self.standings.by_list(schedule, listed)))
+                found.append((schedule, self.statuses.by_list(schedule, listed)))
             except (RemoteError, ServiceError) as error:
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
                     raise
                 ticked.problems[schedule.id] = str(error)
-                found.append((schedule, self.standings.failed(error)))
+                found.append((schedule, self.statuses.failed(error)))
             ticked.settled += self._settle(schedule)
-        self.standings.store(found)
+        self.statuses.store(found)
         self._look_at_refusals(ticked)
         return ticked
 

@@ -64,7 +64,7 @@ class DecoderService:
     aggregates: Aggregates
     metrics: Metrics
     schedules: Schedules
-    standings: ScheduleStatuses
+    statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
     usage: Usage
@@ -174,8 +174,8 @@ def make_service(
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
     causes = WindowEvents(database, clock, random_bytes, schedules)
     has = collector is not None, settings.collector_key is not None
-    standings = ScheduleStatuses(database, clock, schedules, metrics, *has)
-    ticker = ScheduleRunner(database, clock, schedules, jobs, causes, collector, standings)
+    statuses = ScheduleStatuses(database, clock, schedules, metrics, *has)
+    ticker = ScheduleRunner(database, clock, schedules, jobs, causes, collector, statuses)
     sending = _sending(settings)
     return DecoderService(
         settings=settings,
@@ -197,7 +197,7 @@ def make_service(
         aggregates=Aggregates(database, clock, access, most, reader),
         metrics=metrics,
         schedules=schedules,
-        standings=standings,
+        statuses=statuses,
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
         ticker=ticker,
         usage=Usage(database, of_person),

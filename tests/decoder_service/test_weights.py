@@ -35,7 +35,7 @@ from tests.decoder_service.support import (
     upload,
 )
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, post
+from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 VALUES = WORDS.decode().splitlines()
 HEAVY = f"value,weight\n{VALUES[0]},30\n,1\n"
