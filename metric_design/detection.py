@@ -124,7 +124,7 @@ def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) ->
 
 
 def _all_take_part(setting: PlanSetting) -> bool:
-    """Whether the decoder's fit takes all candidates (`Question.full` in its estimation)."""
+    """Whether the decoder's fit takes all candidates (`FitProblem.full` of its estimation)."""
     params = setting.params
     shape = params.num_cohorts, params.num_bits
     return all_may_take_part(setting.candidates, shape, params.num_hashes)

@@ -71,7 +71,7 @@ class Facts:
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """All warnings that apply to a decoding, most important first."""
     first = (
-        _settled,
+        _not_converged,
         _impossible,
         _alike,
         _sum,
@@ -360,7 +360,7 @@ def _undeclared(used: float) -> str:
     )
 
 
-def _settled(facts: Facts) -> str | None:
+def _not_converged(facts: Facts) -> str | None:
     if facts.diagnostics.converged:
         return None
     return (
