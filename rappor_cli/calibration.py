@@ -27,7 +27,7 @@ FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
 HEADINGS = (
     "setting (runs)",
     "R",
-    "told / bound",
+    "oracle / bound",
     *(f"{rule}: recall / false" for rule in RULES),
     "family-wise error",
     "ranking",

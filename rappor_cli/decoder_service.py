@@ -154,10 +154,10 @@ def _status_text(status: dict[str, str | None]) -> str:
 
 @schedules.command()
 def tick(database: Where = None, collector: CollectorUrl = None) -> None:
-    """Queue what is sealed, settle what is decoded, send alarms: once, as serve does by itself."""
+    """Queue sealed windows, end decoded ones, send alarms: once, as serve does by itself."""
     with _opened(_settings(database=database, collector=collector)) as service:
         ticked = service.tick()
-    print(f"{ticked.queued} windows queued, {ticked.settled} settled")
+    print(f"{ticked.queued} windows queued, {ticked.ended} ended")
     for schedule, problem in ticked.problems.items():
         print(f"schedule {schedule}: {problem}", file=sys.stderr)
     if ticked.problems:

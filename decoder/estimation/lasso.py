@@ -34,12 +34,12 @@ from decoder.typing import Floats, Indices
 STAGE = "rounds of the LASSO"
 LEFT_OUT_STAGE = "selections without a candidate"
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
-_SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
+_MISSING_TOLERANCE = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
 _DEPENDENT = 1e-8  # of a column's squares: what is left of one that others make up
 _LARGEST_P = 0.15  # of a candidate that is worth a fit without it
 _MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
 _SHARE_STEPS = 3
-_SHARE_SETTLED = 0.1  # of a standard error
+_SHARE_TOLERANCE = 0.1  # of a standard error
 _PROBED = 2.0  # standard errors, by which a share is moved to see how far its score follows
 _MOST_WIDENED = 8.0  # times an error, where others take over nearly all of a share
 _PROBES = 16  # candidates, at most, that show how far the score of one that is not selected follows
@@ -80,7 +80,7 @@ def select(problem: FitProblem, alpha: float, progress: Progress = silent) -> Se
         refit_noise = problem.noise_of(shares)
         fitted = refit(refit_noise, problem.centred, columns, random)
         last, missing = missing, min(missing, fitted.balance.missing)
-        if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
+        if last - missing <= _MISSING_TOLERANCE * float(1 / weights.max()) / random.variance:
             break
         progress(STAGE, done, _SELECTIONS)
     progress(STAGE, done, done)
@@ -195,7 +195,7 @@ class _Without:
             rest = solution.residual - step * direction.reshape(shape)
             variance = float(null_variance(rest, self.problem.random))
             error = float(np.sqrt(max(variance / information, 1.0) / information))
-            if abs(step) < _SHARE_SETTLED * error:
+            if abs(step) < _SHARE_TOLERANCE * error:
                 break
         return share, error * self._widening(share, error)
 

@@ -1,7 +1,7 @@
 """Find the causes for which alarms send a message when a window is complete; each cause is
 stored once.
 
-The event of a cause is inserted in the transaction that settles its window, under a key that is
+The event of a cause is inserted in the transaction that ends its window, under a key that is
 unique for the alarm.
 """
 
@@ -28,8 +28,8 @@ from decoder_service.schedules.window_rows import (
     WindowRow,
     WindowState,
     add_values,
+    end_window,
     first_reading,
-    settle_window,
 )
 from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase
@@ -77,7 +77,7 @@ class WindowEvents:
     random_bytes: Callable[[int], bytes]
     schedules: Schedules
 
-    def settle_done(
+    def complete(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
     ) -> WindowRow:
         """Complete a window whose result exists, unless another process was first; store its
@@ -93,7 +93,7 @@ class WindowEvents:
         rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
         try:
             with self.database.change() as connection:
-                if not settle_window(connection, window, WindowState.DONE, result_id):
+                if not end_window(connection, window, WindowState.DONE, result_id):
                     return now
                 found = list(_of_reports(done, now, rules))
                 if now in tests:
@@ -103,7 +103,7 @@ class WindowEvents:
                     if before is not None:
                         found += _of_changes(now, before, tests[now], options.alpha, rules)
                 self._store(connection, schedule, alarms, found, now)
-        except ConflictError:  # it is settled by a later tick
+        except ConflictError:  # a later tick ends it
             return now
         return now
 

@@ -137,7 +137,7 @@ class Provider:
         with self._place():
             token = self._token(answer["code"], pending.verifier)
             claims = self._claims(token, pending.nonce)
-            if not self._roles.are_told(claims):
+            if not self._roles.has_groups(claims):
                 claims = self._userinfo(token, claims)
         return self._roles.claimed(claims)
 

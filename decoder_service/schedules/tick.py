@@ -1,7 +1,7 @@
-"""A tick of the schedules: queue what is sealed, and settle what is decoded.
+"""A tick of the schedules: queue sealed windows, and end those whose jobs are over.
 
 Any number of processes may tick at once. A window is inserted with its job in one transaction,
-and its key is unique; a window is settled by one guarded UPDATE, with the events of its alarms.
+and its key is unique; a window is ended by one guarded UPDATE, with the events of its alarms.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from decoder_service.schedules.status import (
 from decoder_service.schedules.window_rows import (
     WindowRow,
     WindowState,
+    end_window,
     load_windows,
     save_window,
-    settle_window,
     try_again,
 )
 from decoder_service.shell.clock import Clock
@@ -55,7 +55,7 @@ class TickResult:
     values."""
 
     queued: int = 0
-    settled: int = 0
+    ended: int = 0
     problems: dict[str, str] = field(default_factory=dict)
 
 
@@ -68,7 +68,7 @@ class ScheduleRunner:
     clock: Clock
     schedules: Schedules
     jobs: Jobs
-    causes: WindowEvents
+    window_events: WindowEvents
     collector: AskCollector | None
     statuses: ScheduleStatuses
 
@@ -87,7 +87,7 @@ class ScheduleRunner:
                     raise
                 ticked.problems[schedule.id] = str(error)
                 found.append((schedule, self.statuses.failed(error)))
-            ticked.settled += self._settle(schedule)
+            ticked.ended += self._end_windows(schedule)
         self.statuses.store(found)
         self._look_at_refusals(ticked)
         return ticked
@@ -163,47 +163,48 @@ class ScheduleRunner:
             return 0
         return 0 if aggregate is None else 1
 
-    def _settle(self, schedule: ScheduleRow) -> int:
-        """Settle the windows whose jobs are over, the oldest first; how many."""
+    def _end_windows(self, schedule: ScheduleRow) -> int:
+        """End the windows whose jobs are over, the oldest first; return how many."""
         with self.database.read() as connection:
             groups = groups_of(load_windows(connection, schedule.id))
-        return sum(self._settle_group(schedule, windows) for windows in groups)
+        return sum(self._end_group(schedule, windows) for windows in groups)
 
-    def _settle_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
-        """Settle the windows of one question; those after one that is decoded are compared later.
+    def _end_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
+        """End windows of one specification, oldest first; return how many.
 
-        One whose job failed and is tried again after a pause does not hold up those after it.
+        One whose job still waits or runs holds up those after it, which are compared with it; one
+        whose job failed and is tried again after a pause does not.
         """
         before: list[WindowRow] = []
-        settled, waits = 0, False
+        ended, waits = 0, False
         for window in windows:
             if window.state == WindowState.WAITING:
                 job = self._job(window)
                 if job is not None and job.state in LIVE:
                     waits = True
                 elif not waits and not (job is not None and self._again(schedule, window, job)):
-                    window = self._settle_one(schedule, before, window, job)
-                    settled += 1
+                    window = self._end_one(schedule, before, window, job)
+                    ended += 1
             before.append(window)
-        return settled
+        return ended
 
     def _job(self, window: WindowRow) -> JobRow | None:
         with self.database.read() as connection:
             found = load_jobs(connection, job_table.c.id == (window.job_id or ""), 1)
         return found[0] if found else None
 
-    def _settle_one(
+    def _end_one(
         self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
     ) -> WindowRow:
-        """Settle a window whose job is over; the window as it is then."""
+        """End a window whose job is over; return the window as it is then."""
         if job is not None and job.state == JobState.DONE and job.result_id is not None:
-            return self.causes.settle_done(schedule, before, window, job.result_id)
+            return self.window_events.complete(schedule, before, window, job.result_id)
         state = WindowState.FAILED
         if job is not None and job.state == JobState.CANCELLED:
             state = WindowState.CANCELLED
         with self.database.change() as connection:
-            if settle_window(connection, window, state):
-                self.causes.tell_failed(connection, schedule, window, state)
+            if end_window(connection, window, state):
+                self.window_events.tell_failed(connection, schedule, window, state)
         return replace(window, state=state)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
@@ -229,14 +230,14 @@ class ScheduleRunner:
         return True
 
     def _look_at_refusals(self, ticked: TickResult) -> None:
-        if self.collector is None or not self.causes.wants_refusals():
+        if self.collector is None or not self.window_events.wants_refusals():
             return
         try:
             accepted, refused = self.collector.counters()
         except RemoteError as error:
             ticked.problems["refusals"] = str(error)
             return
-        self.causes.tell_refusals(accepted, refused)
+        self.window_events.tell_refusals(accepted, refused)
 
 
 def _series(window: WindowRow) -> tuple[str, str]:

@@ -35,7 +35,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Told:
+class JobProgress:
     """The message about progress."""
 
     stage: str
