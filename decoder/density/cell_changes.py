@@ -94,7 +94,7 @@ class SeriesContrasts:
         sizes, errors = (np.stack(part) for part in zip(*found, strict=True))
         tests = tried if self.windows > 2 else tried[1:]  # two windows have one contrast
         used = slice(len(tried) - len(tests), None)
-        told = _told(tests, sizes[used], errors[used])
+        told = _significant(tests, sizes[used], errors[used])
         own = slice(0, self.windows)
         told = (told != 0) & (told * sizes[own] > OWN * errors[own])
         return sizes[own], errors[own], told
@@ -125,15 +125,15 @@ def _contrast(pattern: Floats) -> Floats:
     return np.asarray(pattern / pattern.sum() - (1 - pattern) / (1 - pattern).sum())
 
 
-def _told(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
-    """Signs of the changes told of each window and cell, (T, n), 0 for none.
+def _significant(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
+    """Signs of the significant changes of each window and cell, (T, n), 0 for none.
 
     tried: patterns (K, T).  sizes, errors: of their contrasts, (K, n). In each cell the pattern
     furthest beyond the limit is taken out of the others, until none is beyond it.
     """
     limit = -float(ndtri(_ALPHA / 2 / sizes.size))
     share = np.array([_contrast(one) for one in tried]) @ tried.T  # of pattern j in contrast i
-    told = np.zeros((tried.shape[1], sizes.shape[1]))
+    signs = np.zeros((tried.shape[1], sizes.shape[1]))
     for cell in np.flatnonzero((np.abs(sizes / errors) > limit).any(axis=0)):
         left = sizes[:, cell].copy()
         for _ in range(len(tried)):
@@ -141,6 +141,6 @@ def _told(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
             size = left[best]
             if abs(size) <= limit * errors[best, cell]:
                 break
-            told[tried[best] > 0, cell] = np.sign(size)
+            signs[tried[best] > 0, cell] = np.sign(size)
             left -= size * share[:, best]
-    return told
+    return signs

@@ -13,12 +13,12 @@ from sqlalchemy import Connection, true
 from decoder.errors import RemoteError
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.known_counts import days_held
-from decoder_service.jobs.list_versions import pinned_lists
+from decoder_service.jobs.list_versions import resolve_lists
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.permissions import Person
 from decoder_service.schedules.periods import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
-from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
+from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.status_rows import (
     StatusRow,
     load_status,
@@ -176,13 +176,13 @@ class ScheduleStatuses:
             return ScheduleStatus(ScheduleState.BLOCKED, NO_OWNER)
         try:
             spec = spec_of_schedule(row)
-            return question_of(pinned_lists(connection, owner, spec))
+            return spec_digest_of(resolve_lists(connection, owner, spec))
         except ServiceError as error:
             return ScheduleStatus(ScheduleState.BLOCKED, f"{error}; change the schedule")
 
 
 def _waits(
-    row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], question: str
+    row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], spec_digest: str
 ) -> ScheduleStatus:
     """Whether the next window of the version that reports are taken of is closed."""
     version = next((one for one in versions if one["state"] == "current"), None)
@@ -197,7 +197,7 @@ def _waits(
             ScheduleState.WAITING,
             f"the collector serves no day of it yet{days_held(version, None)}",
         )
-    key = (question, version["params_id"])
+    key = (spec_digest, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
     first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
     if last.isoformat() <= str(served["last_day"]):

@@ -20,7 +20,7 @@ from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec
 from decoder_service.people.permissions import Person
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
-from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
+from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows
 from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import (
@@ -110,9 +110,9 @@ class ScheduleRunner:
         spec = spec_of_schedule(schedule)
         with self.database.read() as connection:
             person = self._owner(connection, schedule)
-            pinned = self.jobs.pinned(connection, person, spec)
+            resolved = self.jobs.resolve(connection, person, spec)
             known = load_windows(connection, schedule.id)
-        question, room = question_of(pinned), MOST_WINDOWS
+        spec_digest, room = spec_digest_of(resolved), MOST_WINDOWS
         names = {str(row["name"]) for row in listed}
         if schedule.metric not in names:
             raise RequestError(unknown_metric(schedule.metric, sorted(names)))
@@ -122,10 +122,12 @@ class ScheduleRunner:
             done = {
                 one.first_day: one
                 for one in known
-                if (one.digest, one.params_id) == (question, row["params_id"])
+                if (one.digest, one.params_id) == (spec_digest, row["params_id"])
             }
-            for window, aggregate in sealed_windows(self.collector, schedule, row, question, done):
-                ticked.queued += self._insert(schedule, person, pinned.spec, window, aggregate)
+            for window, aggregate in sealed_windows(
+                self.collector, schedule, row, spec_digest, done
+            ):
+                ticked.queued += self._insert(schedule, person, resolved.spec, window, aggregate)
                 room -= 1
                 if not room:
                     return
@@ -154,8 +156,8 @@ class ScheduleRunner:
                     row, text = described(aggregate.to_json(), self.clock().timestamp())
                     save_aggregate(connection, row, text, person.id)
                     source = {"source": CountSource(aggregates=[row.sha256])}
-                    pinned = spec.model_copy(update=source)
-                    job = self.jobs.submit_in(connection, person, pinned).id
+                    with_counts = spec.model_copy(update=source)
+                    job = self.jobs.submit_in(connection, person, with_counts).id
                 names = window.__slots__
                 values = {name: getattr(window, name) for name in names} | {"job_id": job}
                 save_window(connection, WindowRow(**values))

@@ -1,4 +1,4 @@
-"""Database rows of schedules' windows; each is stored once for a question."""
+"""Database rows of schedules' windows; each is stored once for a specification."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     if not all(groups):
         raise DecodeError("the source holds no counts")
     shas = _keep_aggregates(task, groups)
-    question = digest(meaning(spec), shas, *_digests(task).values())
-    key = digest(question, task.version)
-    if not proceed(Keyed(key, question, inputs.metric)):
+    input_digest = digest(meaning(spec), shas, *_digests(task).values())
+    key = digest(input_digest, task.version)
+    if not proceed(Keyed(key, input_digest, inputs.metric)):
         return None
     summary = kind.run(inputs, progress)
     manifest = {

@@ -49,7 +49,7 @@ class Keyed:
     `True` to go on."""
 
     key: str
-    question: str
+    input_digest: str
     metric: str
 
 
