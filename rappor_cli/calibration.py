@@ -84,13 +84,13 @@ def decoder_calibration(
     }
     rows = summarise(_run(list(cells(sizes, seed)), method, prior))
     if as_json:
-        told = {
+        shown = {
             "seed": seed,
             "method": method.value,
             "prior": prior.value,
             "rows": list(map(asdict, rows)),
         }
-        print(json.dumps(_without_nan(told)))
+        print(json.dumps(_without_nan(shown)))
         return
     title = f"decoder-calibration, {method.value}, seed {seed}: means over the distributions"
     title += f", weights: {prior.value}" * (prior is not PriorName.NONE)

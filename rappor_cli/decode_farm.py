@@ -141,8 +141,8 @@ def _print(totals: dict[str, Any], output: Path, as_json: bool) -> None:
         return
     rate = totals["windows"] / totals["seconds"]
     print(
-        f"{output}: {totals['windows']} windows decoded, {totals['refused']} refused (see {SUMMARY}); "
-        f"{totals['seconds']:.1f} s, {rate:.1f} a second",
+        f"{output}: {totals['windows']} windows decoded, {totals['refused']} refused "
+        f"(see {SUMMARY}); {totals['seconds']:.1f} s, {rate:.1f} a second",
         file=sys.stderr,
     )
     for name, did in totals["workers"].items():
