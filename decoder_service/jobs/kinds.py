@@ -145,9 +145,10 @@ class JobKind:
         return f"a job of kind {self.name} decodes no other"
 
     def check(self, spec: JobSpec, counts: Sequence[Sequence[KnownCounts] | None]) -> None:
-        """That its sources go together, as far as that is known before they are read.
+        """Check that the aggregates of each source can be summed, before they are read.
 
-        counts: what is known of each source, None where that is nothing. Raises RequestError.
+        counts: of each source what is known of its aggregates; None where nothing is. Raises
+        RequestError where two do not go together.
         """
         del spec
         for known in counts:

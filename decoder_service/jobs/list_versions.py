@@ -37,7 +37,7 @@ class ResolvedSpec:
 
 
 def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> ResolvedSpec:
-    """A specification together with the versions that its lists have now.
+    """A specification with the number of each list's version: the one named, or else the latest.
 
     Raises NotFoundError for a list that is not there for this person, RequestError for one of
     another kind.

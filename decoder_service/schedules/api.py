@@ -165,7 +165,7 @@ def create_alarm(request: Request, person: Me, schedule_id: str, body: NewAlarm)
 def list_alarms(
     request: Request, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
-    """The alarms of a schedule, and what they told, newest first."""
+    """The alarms of a schedule, and their events, newest first."""
     alarms = service_of(request).alarms
     return {
         "alarms": [shown_alarm(row) for row in alarms.all(person, schedule_id)],
@@ -175,7 +175,7 @@ def list_alarms(
 
 @router.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
 def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
-    """Delete an alarm and what it told."""
+    """Delete an alarm and its events."""
     service_of(request).alarms.delete(person, schedule_id, alarm_id)
     return {"deleted": alarm_id}
 
