@@ -55,7 +55,7 @@ def decode(
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
-    progress: told of each stage as it moves.  warm_starts: one for many windows of the same
+    progress: called with (stage, done, total).  warm_starts: one for many windows of the same
     candidates: each fit starts from that of a similar window before it, if there is one, which is
     quicker, and moves most scores by less than a tenth of their standard errors.
 

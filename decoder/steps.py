@@ -84,7 +84,7 @@ class Step:
         return problem, estimate
 
     def after_intervals(self, answer: StepResults) -> StepResults:
-        """Add to the answer."""
+        """Return the answer, amended."""
         return answer
 
 
@@ -92,7 +92,7 @@ class Repeats(Step):
     """How often devices report: as declared, then as the data show."""
 
     def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
-        """Take what was told, or the most that the definition allows."""
+        """Take the repetition that the options declare, or the most that the definition allows."""
         rho = repetition(problem.aggregate, problem.options.repeats)
         return replace(problem, observed=problem.observed.repeated(rho))
 

@@ -294,7 +294,7 @@ def _assemble(
 
 
 def _changes(made: WindowMap, options: DensityOptions, reserved: int) -> Differences | None:
-    """Changes from the other windows, each told as the series told it."""
+    """Changes from the other windows, with the cells that the series found changed."""
     if made.changes is None:
         return None
     unknown = np.full(reserved, np.nan)

@@ -110,7 +110,7 @@ def _check_cohorts(spec: JobSpec, known: KnownCounts) -> None:
 
 
 def _check_values(spec: JobSpec, known: KnownCounts) -> None:
-    """That there are values to look for."""
+    """Check that there are values to look for. Raises RequestError."""
     given = spec.candidates != CandidateSpec()
     if decoder_kind(known.kind) is not None:  # in a series
         if given or spec.weights is not None:

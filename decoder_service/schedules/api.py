@@ -30,7 +30,7 @@ Name = Annotated[str, StringConstraints(max_length=200)]
 
 
 class ScheduleChoices(StrictModel):
-    """What may be changed of a schedule."""
+    """The properties of a schedule that may be changed later."""
 
     name: Name
     candidates: CandidateSpec = CandidateSpec()
@@ -41,7 +41,7 @@ class ScheduleChoices(StrictModel):
 
 
 class NewSchedule(ScheduleChoices):
-    """What is decoded in every sealed window."""
+    """The request for a schedule: a metric, decoded in every sealed window."""
 
     metric: MetricName
     every: Every
@@ -54,7 +54,7 @@ class Enabled(StrictModel):
 
 
 class NewAlarm(StrictModel):
-    """What is told of the windows of a schedule, and where."""
+    """The request for an alarm on a schedule: its rules, and where its messages go."""
 
     name: Name
     channel: Channel
@@ -104,7 +104,7 @@ def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
 
 @router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
 def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
-    """What was found over the windows, by the level of the schedule, which is told in words."""
+    """The values found over the windows of a schedule, at its level, which is also put in words."""
     found = service_of(request).schedules.series(person, schedule_id)
     shown = [
         {

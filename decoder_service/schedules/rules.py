@@ -167,7 +167,7 @@ class Schedules:
     def _check(
         self, connection: Connection, person: Person, row: ScheduleRow, counts: Known | None
     ) -> None:
-        """That its jobs can succeed, its list is there, and its name is no other's of the owner."""
+        """Check that its jobs can succeed, its list is there, and its name is new to the owner."""
         spec = spec_of_schedule(row)
         check_spec(spec)
         check_job(spec, [counts], scheduled=True)

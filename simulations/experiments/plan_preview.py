@@ -43,7 +43,7 @@ def preview(
         plan: whose metric, devices, periods and candidates are taken.
         shares: expected, largest first, (n,).
         rng: of the draw.
-        progress: told (stage, done, total) of the decoding.
+        progress: called with (stage, done, total) of the decoding.
     """
     setting, params = plan.design.setting, plan.metric.params
     number = min(setting.candidates, MOST_CANDIDATES)
