@@ -299,8 +299,8 @@ def _changes(made: WindowMap, options: DensityOptions, reserved: int) -> Differe
         return None
     unknown = np.full(reserved, np.nan)
     difference, error = (np.append(part, unknown) for part in made.changes.from_others)
-    told = np.append(made.changes.told, np.zeros(reserved, dtype=bool))
-    return replace(differences(difference, error, level=options.level), detected=told)
+    detected = np.append(made.changes.detected, np.zeros(reserved, dtype=bool))
+    return replace(differences(difference, error, level=options.level), detected=detected)
 
 
 def _since(first: Density, last: Density, made: WindowMap) -> Differences:

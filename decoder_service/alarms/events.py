@@ -160,12 +160,12 @@ class WindowEvents:
         schedule: ScheduleRow,
         window: WindowRow,
         tests: WindowTests,
-        told: bool,
+        has_earlier: bool,
     ) -> list[AlarmEvent]:
         """New values; those of the first window are what is compared with."""
         held = [tests.values[i] for i in np.flatnonzero(tests.detected)]
         new = add_values(connection, schedule.id, window.params_id, held)
-        if not new or not told:
+        if not new or not has_earlier:
             return []
         found = "1 value was" if len(new) == 1 else f"{len(new)} values were"
         text = f"{found} found that no earlier window showed"
@@ -280,8 +280,8 @@ def changed_values(
         (before.estimate[first], before.std_error[first]),
         (after.estimate[second], after.std_error[second]),
     )
-    told = corrected(more_than(bound, difference, error), "bonferroni", alpha).detected
-    return [after.values[j] for j in second[told]]
+    detected = corrected(more_than(bound, difference, error), "bonferroni", alpha).detected
+    return [after.values[j] for j in second[detected]]
 
 
 def _name(window: WindowRow) -> str:

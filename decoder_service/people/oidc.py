@@ -280,5 +280,5 @@ def _speaking(name: str) -> Iterator[None]:
 
 def _named(error: BaseException) -> str:
     """An error without what a stranger wrote."""
-    told = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
-    return ascii(str(told)[:60])
+    code = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
+    return ascii(str(code)[:60])

@@ -170,7 +170,7 @@ def delete_alarm(
 ) -> Response:
     """Delete an alarm with its messages, once that was confirmed."""
     if not form.text("sure"):
-        raise RequestError("tick the box beside Delete: what the alarm told goes with it")
+        raise RequestError("tick the box beside Delete: the events of the alarm go with it")
     service_of(request).alarms.delete(person, schedule_id, alarm_id)
     return redirect(f"/schedules/{schedule_id}")
 

@@ -282,7 +282,7 @@ alarms = Table(
     Column("created", Double, nullable=False),
 )
 
-# A cause is told once: it is unique, and inserted with the change that it comes from.
+# An event is stored once: its key is unique, and inserted with the change that it comes from.
 alarm_events = Table(
     "alarm_events",
     metadata,
