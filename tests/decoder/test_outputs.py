@@ -157,11 +157,11 @@ def test_an_interrupted_write_leaves_the_last_whole_file(decoding, tmp_path, mon
     write_outputs(decoding, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def half(_, path):
+    def half(_content, path):
         path.write_text("{")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decoder.output.decoding_files._write_json", half)
+    monkeypatch.setattr("decoder.output.decoding_files.write_json", half)
     with pytest.raises(OutputError, match=r"results\.json' cannot be written: no space left"):
         write_outputs(decoding, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
