@@ -124,7 +124,10 @@ def digest_of(reports_per_cohort: Counts, bit_counts: Counts) -> str:
 
 
 def commit(store: Store, entry: ArchivedPart, key: ArchiveKey) -> None:
-    """Make a part count. Raises FileExistsError where a part of this block is there already."""
+    """Write the sealed entry of a part, from when on readers sum the part.
+
+    Raises FileExistsError where this block has an entry already.
+    """
     store.create(entry.name, _sealed(entry, key))
 
 

@@ -17,8 +17,8 @@ _ORPHAN_SECONDS = 86_400  # younger ones may belong to an export that runs
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What was deleted. parts, reports: past their retention date. orphans: files that no entry
-    named."""
+    """Numbers of what was deleted. parts, reports: past their retention date. orphans: files that
+    no entry named."""
 
     parts: int
     reports: int

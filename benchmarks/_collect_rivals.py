@@ -99,13 +99,13 @@ def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
     Collector(database).push_metrics(metrics, "bench")
     judge = ReportJudge(refuse_implausible=False)
     writer = ReportWriter(database, judge, utc_now, timedelta())
-    intake = CommitQueue(
+    queue = CommitQueue(
         writer.write,
         Bounds(64 << 20, 50_000),
         on_commit=lambda _seconds, _failed: None,
         on_crash=lambda error: print(error, file=sys.stderr),
     )
-    intake.start()
+    queue.start()
 
     async def app(
         scope: Message,
@@ -121,7 +121,7 @@ def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
                     break
             batch = decode_groups(body, BINARY_CONTENT_TYPE)
             digest = blake2b(body, digest_size=16).digest()
-            body = answer(await intake.submit(Submission(batch, digest, len(body))))
+            body = answer(await queue.submit(Submission(batch, digest, len(body))))
         else:
             body = json.dumps({"status": "ok"}).encode()
         headers = [(b"content-length", str(len(body)).encode())]

@@ -1,4 +1,4 @@
-"""How long intake stalls while a day of many series is closed on PostgreSQL, in one process each.
+"""How long commits stall while a day of many series is closed on PostgreSQL, in one process each.
 
 Writers count batches all the time, one commit after the other, on their own connections. Then a
 day with reports of every series, in every cohort and from several shards, is closed. What is

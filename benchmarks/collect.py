@@ -64,10 +64,10 @@ def compare(kind: str, seconds: float, rounds: int) -> Iterator[Comparison]:
                 for server in servers:
                     name, form, workers = server
                     found[server].append(serve(name, make(), Load(form, reports), seconds, workers))
-            yield from told(f"{kind}, {reports} a request", reports, found)
+            yield from comparisons_of(f"{kind}, {reports} a request", reports, found)
 
 
-def told(where: str, reports: int, found: Rounds) -> Iterator[Comparison]:
+def comparisons_of(where: str, reports: int, found: Rounds) -> Iterator[Comparison]:
     """Ours against plain in requests and in processor time; the distance to bare; two workers."""
     one, plain, bare = ("ours", "binary", 1), ("plain", "json", 1), ("bare", "binary", 1)
     target = 5.0 if reports == 100 else 3.0

@@ -121,7 +121,7 @@ def drift(path: Path, people: int, null: int, first: int) -> Iterator[Comparison
             values[rng.random(values.shape) < np.linspace(0.2, 0.95, 10)] = len(shares)
             maps = map_windows(draw_windows(metric, places, values, rng), places, None, None)
             told = {int(c) for one in maps if one.changes
-                    for c in np.flatnonzero(one.changes.told)}  # fmt: skip
+                    for c in np.flatnonzero(one.changes.detected)}  # fmt: skip
             flags.append(len(told))
         yield Comparison(
             "", f"10 maps, {way}, epsilon 4, `other` from .2 to .95, {people:,} devices: cells "
@@ -149,7 +149,7 @@ def changes(
             maps = map_windows(draw_windows(metric, places, values, rng), places, None, None)
             true = true_shares(values, len(shares) + 1)
             told = {(t, c) for t, one in enumerate(maps) if one.changes
-                    for c in np.flatnonzero(one.changes.told)}  # fmt: skip
+                    for c in np.flatnonzero(one.changes.detected)}  # fmt: skip
             if seed >= null:
                 found += (6, empty) in told
                 shown.append(maps[6].shares[empty] / true[6, empty])
@@ -162,7 +162,7 @@ def changes(
                 shown_change, error = one.changes.from_others
                 away = np.abs(shown_change - actual) / error
                 if seed >= null:  # the new crowd comes from all other cells, which are truly less
-                    elsewhere = one.changes.told & (np.arange(len(actual)) != empty)
+                    elsewhere = one.changes.detected & (np.arange(len(actual)) != empty)
                     others += int(elsewhere.sum())
                     wrong += int((elsewhere & (np.sign(shown_change) != np.sign(actual))).sum())
                 held.append(away < 1.645)

@@ -132,7 +132,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
         "epsilon_worst_case": _number(promise.lifetime_epsilon),
         "sentence": (
             f"{line.name}: {reports} reports were made, about {values} of at most "
-            f"{promise.max_memoized_values:.0f} answers. {_told(so_far)}, and at most "
+            f"{promise.max_memoized_values:.0f} answers. {_risk(so_far)}, and at most "
             f"{_bound(promise.lifetime_epsilon)} after all that your device ever sends about it."
         ),
     }
@@ -173,7 +173,7 @@ def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]
         "epsilon_spent": _number(so_far),
         "epsilon_committed": _number(ever),
         "budget": None if budget is None else _number(budget),
-        "sentence": f"This device, all metrics together: {_told(so_far)} ({bound}).",
+        "sentence": f"This device, all metrics together: {_risk(so_far)} ({bound}).",
     }
 
 
@@ -181,7 +181,7 @@ def _total(lines: list[dict[str, Any]], name: str) -> float:
     return sum(math.inf if line[name] is None else line[name] for line in lines)
 
 
-def _told(epsilon: float) -> str:
+def _risk(epsilon: float) -> str:
     """What all reports so far mean for a person."""
     return f"{THOUGHT} at most {_bound(epsilon)} after what was sent so far"
 

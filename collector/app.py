@@ -101,11 +101,11 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     shards = settings.counter_shards
     writer = ReportWriter(writing, judge, clock, settings.clock_skew, shards)
     telemetry = Telemetry()
-    intake, readiness = _make_intake(settings, collector, writer, judge, telemetry, log)
+    queue, readiness = _make_queue(settings, collector, writer, judge, telemetry, log)
     return AppComponents(
         settings=settings,
         collector=collector,
-        intake=intake,
+        queue=queue,
         keys=KeyKeeper(collector.key_ring),
         telemetry=telemetry,
         buffers=Buffers(settings.max_buffered_bytes),
@@ -119,7 +119,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     )
 
 
-def _make_intake(
+def _make_queue(
     settings: Settings,
     collector: Collector,
     writer: ReportWriter,
@@ -131,7 +131,7 @@ def _make_intake(
     if settings.broker is not None:
         front = make_front(settings, collector, judge, telemetry.on_commit, log)
         return front, Readiness(front.check, front.check, lambda: front.is_failing)
-    intake = CommitQueue(
+    queue = CommitQueue(
         writer.write,
         Bounds(settings.max_queued_bytes, settings.max_group_reports),
         on_commit=telemetry.on_commit,
@@ -139,7 +139,7 @@ def _make_intake(
     )
     read, write = (partial(act, collector.database) for act in (try_to_read, try_to_write))
     database = collector.database
-    return intake, Readiness(read, write, lambda: intake.is_failing or database.is_failing)
+    return queue, Readiness(read, write, lambda: queue.is_failing or database.is_failing)
 
 
 def _database(settings: Settings, connections: int) -> CollectorDatabase:
@@ -179,7 +179,7 @@ def _start(parts: AppComponents) -> None:
     prepare_database(parts.settings, parts.collector.clock)
     parts.keys.refresh()
     do_chores(parts)
-    parts.intake.start()
+    parts.queue.start()
 
 
 def _lifespan(
@@ -196,7 +196,7 @@ def _lifespan(
         finally:
             chores.cancel()
             sharing.cancel()
-            await run_in_threadpool(parts.intake.stop)
+            await run_in_threadpool(parts.queue.stop)
             parts.collector.database.close()
             parts.writing.close()
             forget_process()

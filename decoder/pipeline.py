@@ -25,9 +25,9 @@ from decoder.steps import (
     AlikeCandidates,
     CandidateWeights,
     CrowdedSamples,
+    DecodingProblem,
     Fit,
     Forgeries,
-    Question,
     Repeats,
     ReservedValues,
     Step,
@@ -55,7 +55,7 @@ def decode(
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
-    progress: told of each stage as it moves.  warm_starts: one for many windows of the same
+    progress: called with (stage, done, total).  warm_starts: one for many windows of the same
     candidates: each fit starts from that of a similar window before it, if there is one, which is
     quicker, and moves most scores by less than a tenth of their standard errors.
 
@@ -72,8 +72,8 @@ def decode(
         positions = candidates.positions(whole.params, progress)
 
         def decode_cohorts(rest: Aggregate) -> Decoding:
-            question = _question(rest, candidates, positions, options, direct=direct)
-            return _answer(question, _estimator(question, progress, warm_starts))
+            problem = _question(rest, candidates, positions, options, direct=direct)
+            return _answer(problem, _estimator(problem, progress, warm_starts))
 
         return without_odd_cohorts(whole, decode_cohorts)
 
@@ -85,38 +85,38 @@ def _question(
     options: DecodeOptions,
     *,
     direct: bool,
-) -> Question:
+) -> DecodingProblem:
     """Unbiased shares of set bits, and what is asked of them."""
     observed = observe(aggregate, positions)
-    question = Question.of(aggregate, candidates, options, observed, direct=direct)
+    problem = DecodingProblem.of(aggregate, candidates, options, observed, direct=direct)
     for step in BESIDES:
-        question = step.before_fit(question)
-    return question
+        problem = step.before_fit(problem)
+    return problem
 
 
-def _answer(question: Question, fit: Fit) -> Decoding:
+def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
     """Fit, test each candidate, correct for their number, and give intervals."""
-    estimate = fit(question.observed)
+    estimate = fit(problem.observed)
     for step in BESIDES:
-        question, estimate = step.after_fit(question, estimate, fit)
-    p, observed, options = estimate.p_values, question.observed, question.options
+        problem, estimate = step.after_fit(problem, estimate, fit)
+    p, observed, options = estimate.p_values, problem.observed, problem.options
     decision = decide_apart(
-        question.reserved,
+        problem.reserved,
         p,
         estimate.local_fdr,
         options.correction,
         options.alpha,
         options.largest_p,
-        question.weights,
+        problem.weights,
         null_p=estimate.null_p_values if options.correction == "fdr" else None,
     )
-    seed = question.seed if decision.detected.any() else None
+    seed = problem.seed if decision.detected.any() else None
     samples = crowded_samples(observed, estimate, seed)
     intervals = found_intervals(estimate, decision, options, samples)
     answer = StepResults(observed, estimate, p, decision, intervals)
     for step in BESIDES:
         answer = step.after_intervals(answer)
-    return assemble(question.aggregate, question.candidates, options, answer, question.grouping)
+    return assemble(problem.aggregate, problem.candidates, options, answer, problem.grouping)
 
 
 @contextmanager
@@ -132,12 +132,12 @@ def _arithmetic() -> Iterator[None]:
         ) from error
 
 
-def _estimator(question: Question, progress: Progress, warm_starts: WarmStarts | None) -> Fit:
+def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmStarts | None) -> Fit:
     """The estimator that fits the encoding, the list and the choice of method."""
-    options, level, weights = question.options, question.options.level, question.weights
-    if question.aggregate.params.scheme.single_bit:
+    options, level, weights = problem.options, problem.options.level, problem.weights
+    if problem.aggregate.params.scheme.single_bit:
         return partial(by_boolean, level=level)
-    if question.direct:
+    if problem.direct:
         return partial(by_bit, level=level)
     if options.method == "lasso":
         return partial(

@@ -1,6 +1,6 @@
 """What `decode` does besides the method of the paper: one class for each concern.
 
-A concern amends the question before the fit, the estimate after it, or the answer before it is
+A concern amends the problem before the fit, the estimate after it, or the answer before it is
 put in words. `decoder.pipeline.BESIDES` lists them in their order; without any of them, each
 device reports once, each candidate has bits of its own and the same weight, nothing is sampled and
 no cohort is left out.
@@ -32,8 +32,8 @@ Fit = Callable[[Observed], Estimate]
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of the counts of a window.
+class DecodingProblem:
+    """The inputs of one decoding: counts, candidates, options, and what the steps amend.
 
     observed: bit shares of the cohorts, with the positions of the candidates that are told apart.
     grouping: of all candidates, (M,).  direct: each value has a bit of its own.  reserved: of
@@ -60,8 +60,8 @@ class Question:
         observed: Observed,
         *,
         direct: bool,
-    ) -> Question:
-        """The question without what steps amend: all candidates apart, and of one list."""
+    ) -> DecodingProblem:
+        """The problem before any step: each candidate its own group, none reserved."""
         num = len(candidates)
         apart, none = Grouping(np.arange(num)), np.zeros(num, dtype=bool)
         return cls(aggregate, candidates, options, observed, direct, apart, none)
@@ -70,56 +70,56 @@ class Question:
 class Step:
     """A concern besides the method: by default it leaves all as it is."""
 
-    def before_fit(self, question: Question) -> Question:
-        """Amend the question."""
-        return question
+    def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
+        """Return the problem to fit, amended."""
+        return problem
 
     def after_fit(
         self,
-        question: Question,
+        problem: DecodingProblem,
         estimate: Estimate,
         fit: Fit,  # noqa: ARG002
-    ) -> tuple[Question, Estimate]:
-        """Amend the question by what a first fit shows, and fit again."""
-        return question, estimate
+    ) -> tuple[DecodingProblem, Estimate]:
+        """Amend the problem by what a first fit shows, and fit again."""
+        return problem, estimate
 
     def after_intervals(self, answer: StepResults) -> StepResults:
-        """Add to the answer."""
+        """Return the answer, amended."""
         return answer
 
 
 class Repeats(Step):
     """How often devices report: as declared, then as the data show."""
 
-    def before_fit(self, question: Question) -> Question:
-        """Take what was told, or the most that the definition allows."""
-        rho = repetition(question.aggregate, question.options.repeats)
-        return replace(question, observed=question.observed.repeated(rho))
+    def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
+        """Take the repetition that the options declare, or the most that the definition allows."""
+        rho = repetition(problem.aggregate, problem.options.repeats)
+        return replace(problem, observed=problem.observed.repeated(rho))
 
     def after_fit(
-        self, question: Question, estimate: Estimate, fit: Fit
-    ) -> tuple[Question, Estimate]:
+        self, problem: DecodingProblem, estimate: Estimate, fit: Fit
+    ) -> tuple[DecodingProblem, Estimate]:
         """Fit once more where the data show another repetition of the reports.
 
         One that is only bounded is lowered to what the noise in the data shows, plus two standard
         errors. One that nobody declared is raised to what the noise shows, where the sizes of the
         cohorts show it too; not where few cohorts alone are noisy, which are then left out.
         """
-        observed, told = question.observed, question.options.repeats
-        if told is not None:
-            return question, estimate
+        observed, declared = problem.observed, problem.options.repeats
+        if declared is not None:
+            return problem, estimate
         if observed.noise.repetition == 1:
             shown = _undeclared(observed, estimate)
-            settled = shown > 1
+            differs = shown > 1
         else:
             left = (observed.centred.size - len(observed.centred)) * estimate.unfitted
             ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
-            settled = ratio < 1
-            shown = observed.noise.shown_repetition(ratio) if settled else 1.0
-        if not settled:
-            return question, estimate
+            differs = ratio < 1
+            shown = observed.noise.shown_repetition(ratio) if differs else 1.0
+        if not differs:
+            return problem, estimate
         observed = observed.repeated(shown)
-        return replace(question, observed=observed), fit(observed)
+        return replace(problem, observed=observed), fit(observed)
 
 
 def _undeclared(observed: Observed, estimate: Estimate) -> float:
@@ -134,46 +134,46 @@ def _undeclared(observed: Observed, estimate: Estimate) -> float:
 class AlikeCandidates(Step):
     """Candidates that set the same bits in every cohort are one."""
 
-    def before_fit(self, question: Question) -> Question:
+    def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
         """Keep the first of each group."""
-        observed, num_bits = question.observed, question.aggregate.params.num_bits
+        observed, num_bits = problem.observed, problem.aggregate.params.num_bits
         grouping = Grouping(same_positions(observed.positions, num_bits))
         first = grouping.first
         if not first.all():
             observed = replace(observed, positions=observed.positions[first])
-        reserved = question.reserved[first]
-        return replace(question, observed=observed, grouping=grouping, reserved=reserved)
+        reserved = problem.reserved[first]
+        return replace(problem, observed=observed, grouping=grouping, reserved=reserved)
 
 
 class ReservedValues(Step):
     """Values at the end of a list that are no candidates like the others, as `other` of a map."""
 
-    def before_fit(self, question: Question) -> Question:
+    def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
         """Set them apart: each is tested by itself."""
-        candidates, grouping = question.candidates, question.grouping
+        candidates, grouping = problem.candidates, problem.grouping
         reserved = np.arange(len(candidates)) >= len(candidates) - candidates.reserved
-        return replace(question, reserved=reserved[grouping.first])
+        return replace(problem, reserved=reserved[grouping.first])
 
 
 class CandidateWeights(Step):
     """A prior of the analyst, by which the level of a rule is divided."""
 
-    def before_fit(self, question: Question) -> Question:
+    def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
         """Give each group its weight."""
-        declared = question.options.weights
+        declared = problem.options.weights
         if declared is None:
-            return question
-        weights = declared.among(question.candidates.values, question.grouping.group)
-        return replace(question, weights=weights)
+            return problem
+        weights = declared.among(problem.candidates.values, problem.grouping.group)
+        return replace(problem, weights=weights)
 
 
 class CrowdedSamples(Step):
     """Intervals of a crowded list are sampled; the cells of a map are sampled later, together."""
 
-    def before_fit(self, question: Question) -> Question:
+    def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
         """Let the counts determine the samples."""
-        seed = None if question.candidates.complete else seed_of(question.aggregate)
-        return replace(question, seed=seed)
+        seed = None if problem.candidates.complete else seed_of(problem.aggregate)
+        return replace(problem, seed=seed)
 
 
 class Forgeries(Step):

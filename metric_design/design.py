@@ -67,7 +67,7 @@ def solve(
     Args:
         request: with at most one number missing of those that decide.
         population: from a number of candidates to the shares that are expected, largest first.
-        progress: told how many designs were looked at.
+        progress: called with how many designs were looked at.
 
     Returns:
         The request with every number, the design, and which number was solved for.

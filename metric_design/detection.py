@@ -25,7 +25,7 @@ from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.typing import Floats
 from metric_design.few_cohorts import floor_sentence, least_score, unmistaken
-from metric_design.interference import settled_sum
+from metric_design.interference import fixed_point_sum
 from metric_design.request import PlanRequest
 from rappor_core.params import RapporParams
 
@@ -117,14 +117,14 @@ def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) ->
     """
     if setting.params.scheme.own_bits or not (shares > 0).any():
         return unlisted
-    return settled_sum(
+    return fixed_point_sum(
         lambda left: 1 / information(setting, left), shares, setting.candidates, unlisted,
         full=_all_take_part(setting),
     )  # fmt: skip
 
 
 def _all_take_part(setting: PlanSetting) -> bool:
-    """Whether the decoder's fit takes all candidates (`Question.full` in its estimation)."""
+    """Whether the decoder's fit takes all candidates (`FitProblem.full` of its estimation)."""
     params = setting.params
     shape = params.num_cohorts, params.num_bits
     return all_may_take_part(setting.candidates, shape, params.num_hashes)

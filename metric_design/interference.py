@@ -25,7 +25,7 @@ _LISTS = 64  # that are drawn, always the same
 _CELL = 0.2  # width of a cell of estimates that are handled as one, in standard errors
 _FARTHEST = 9.0  # of an estimate of 0: beyond it the normal law has 1e-19
 _ROUNDS = 25
-_SETTLED = 0.002  # of the sum
+_TOLERANCE = 0.002  # of the sum
 _EM_STEPS = 20  # of the prior in a round, as in the decoder
 _PROBABLE = 0.2  # local false discovery rate up to which a value takes part, if not all do
 
@@ -49,7 +49,7 @@ class _Cells(NamedTuple):
     squares: Floats
 
 
-def settled_sum(
+def fixed_point_sum(
     variance_of: Callable[[float], float],
     shares: Floats,
     candidates: int,
@@ -75,7 +75,7 @@ def settled_sum(
         cells = _cells(held, noise, error)
         prior, sums = _fitted(prior, cells, error, full=full)
         now = unlisted + float(sums.mean())
-        if abs(now - left) <= _SETTLED * max(now, left):
+        if abs(now - left) <= _TOLERANCE * max(now, left):
             return now
         left = now if now < left else (left + now) / 2
     return left

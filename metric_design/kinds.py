@@ -31,7 +31,7 @@ _LOADED: dict[str, KindDesign] = {}
 
 
 class KindDesign:
-    """What is to be known of the metrics of one kind before they ship.
+    """The review and the TypeScript code of the metrics of one kind, before they ship.
 
     name: as in `metrics.toml`.  part: the module of the TypeScript client with the kind, which
     exports a function of the same name; "" where its core has the kind.

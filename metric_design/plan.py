@@ -163,7 +163,7 @@ def make_plan(
         trust: conditions of the claim against readers of published counts.
         existing: metrics that the device has already.
         budget: of a device for all metrics; None: that of `existing`, if it has one.
-        progress: told (stage, done, total) now and then.
+        progress: called with (stage, done, total) now and then.
 
     Raises:
         PlanError: where nothing will do, with what bounds it; a budget that is none.

@@ -161,7 +161,7 @@ def audit(
 ) -> AuditResult:
     """Audit this project's SDK, or the client behind `command`.
 
-    names: declared metrics to audit; none: all.  progress: told (stage, done, total) now and then.
+    names: declared metrics to audit; none: all.  progress: called with (stage, done, total).
     Raises AuditError where nothing can be audited or the program fails, and MetricsFileError for an
     unknown name.
     """

@@ -49,8 +49,8 @@ def life_text(metric: Metric) -> str:
     """
     if metric.location is None or sequence_risk(metric).bounded or not can_be_watched(metric):
         return ""
-    told = _told(metric, _attack(metric, CROWD, 1, FEW, np.random.default_rng(0)))
-    return f" {told[0].upper()}{told[1:]}."
+    words = _in_words(metric, _attack(metric, CROWD, 1, FEW, np.random.default_rng(0)))
+    return f" {words[0].upper()}{words[1:]}."
 
 
 def _attack(
@@ -63,7 +63,7 @@ def _attack(
     return found
 
 
-def _told(metric: Metric, found: FoundByLife) -> str:
+def _in_words(metric: Metric, found: FoundByLife) -> str:
     """How often a device is found, by what."""
     what = "value" if metric.location is None else "last known cell"
     parts = [
@@ -86,4 +86,4 @@ def _message(metric: Metric, found: FoundByLife) -> str:
         else "one fresh answer or few have a bound for the sequence: max_reports without a "
         "permanent response (mode = 'once' of numbers), under a new name"
     )
-    return f"{_told(metric, found)}; {use}"
+    return f"{_in_words(metric, found)}; {use}"

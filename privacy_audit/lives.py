@@ -71,9 +71,11 @@ def draw_lives(
     rng: np.random.Generator,
     cells: int = CELLS,
 ) -> Lives:
-    """Draw independent lives of people.
+    """Draw the lives of independent people: a cell, or `NONE`, of each slot and period.
 
-    cells: that people are in (of other metrics: values), 1 or more.
+    world: "dense", people with a usual cell, data in most periods, and one move at most; else
+    "sparse", data in some 29 % of the periods, half of them away from the usual cell.
+    cells: number of cells (of other metrics: values), 1 or more.
     """
     shares = np.arange(1.0, cells + 1) ** -_TAIL
     shares /= shares.sum()

@@ -74,7 +74,7 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
     ]
     return (
         f"What these parameters do not hide from an observer who can link a device's reports over "
-        f"some {metric.period}s, among {size:,} devices of a cohort{_told_apart(metric)}: "
+        f"some {metric.period}s, among {size:,} devices of a cohort{_groups_in_words(metric)}: "
         f"{'; '.join(parts)} "
         f"(.50 and {1 / size:.1%} are guesses).{_when(metric)} docs/location.md says what follows."
     )
@@ -90,7 +90,7 @@ def _when(metric: Metric) -> str:
     )
 
 
-def _told_apart(metric: Metric) -> str:
+def _groups_in_words(metric: Metric) -> str:
     groups = place_groups(metric)
     return f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
 

@@ -27,7 +27,7 @@ FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
 HEADINGS = (
     "setting (runs)",
     "R",
-    "told / bound",
+    "oracle / bound",
     *(f"{rule}: recall / false" for rule in RULES),
     "family-wise error",
     "ranking",
@@ -84,13 +84,13 @@ def decoder_calibration(
     }
     rows = summarise(_run(list(cells(sizes, seed)), method, prior))
     if as_json:
-        told = {
+        shown = {
             "seed": seed,
             "method": method.value,
             "prior": prior.value,
             "rows": list(map(asdict, rows)),
         }
-        print(json.dumps(_without_nan(told)))
+        print(json.dumps(_without_nan(shown)))
         return
     title = f"decoder-calibration, {method.value}, seed {seed}: means over the distributions"
     title += f", weights: {prior.value}" * (prior is not PriorName.NONE)
@@ -111,13 +111,13 @@ def _run(wanted: Sequence[CalibrationRun], method: MethodName, prior: PriorName)
     return [job.result() for job in jobs]
 
 
-def _without_nan(told: Any) -> Any:
+def _without_nan(value: Any) -> Any:
     """The same with null where a figure is not defined: JSON has no NaN."""
-    if isinstance(told, dict):
-        return {key: _without_nan(value) for key, value in told.items()}
-    if isinstance(told, list):
-        return [_without_nan(value) for value in told]
-    return None if isinstance(told, float) and math.isnan(told) else told
+    if isinstance(value, dict):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _cells(row: Row) -> list[str]:
@@ -126,7 +126,7 @@ def _cells(row: Row) -> list[str]:
     return [
         _name(row),
         "-" if reference is None else " / ".join(map(_short, reference)),
-        f"{_figure(row.told)} / {_figure(row.bound)}",
+        f"{_figure(row.oracle)} / {_figure(row.bound)}",
         *(f"{_figure(row.recall[r])} / {_figure(row.false_proportion[r])}" for r in RULES),
         _figure(row.family_wise["bonferroni"]),
         _figure(row.recall_at_reference),
@@ -144,8 +144,8 @@ def _of_found(row: Row, rule: str) -> tuple[MeanOfRuns, MeanOfRuns, MeanOfRuns]:
 
 def _name(row: Row) -> str:
     """Setting and runs, with those that gave no answer."""
-    told = (row.unsettled, "not converged"), (row.refused, "refused")
-    notes = [str(row.runs), *(f"{count} {what}" for count, what in told if count)]
+    failures = (row.not_converged, "not converged"), (row.refused, "refused")
+    notes = [str(row.runs), *(f"{count} {what}" for count, what in failures if count)]
     return f"{row.size} {row.configuration} ({', '.join(notes)})"
 
 

@@ -84,9 +84,9 @@ def decode_all(farm: Farm, as_json: bool) -> None:
     with progress_bar("windows", len(tasks)) as advance:
         results = collect(tasks, run, output, advance)
     _write_summary(tasks, results, output)
-    told = _told(results, perf_counter() - began)
-    _print(told, output, as_json)
-    if told["refused"]:
+    totals = _totals(results, perf_counter() - began)
+    _print(totals, output, as_json)
+    if totals["refused"]:
         raise typer.Exit(1)
 
 
@@ -119,7 +119,7 @@ def _write_summary(tasks: list[WindowTask], results: dict[str, WindowResult], ou
             )  # fmt: skip
 
 
-def _told(results: dict[str, WindowResult], seconds: float) -> dict[str, Any]:
+def _totals(results: dict[str, WindowResult], seconds: float) -> dict[str, Any]:
     """For machines: counts, and of each worker its windows and processor seconds."""
     workers: dict[str, list[float]] = defaultdict(list)
     for result in results.values():
@@ -135,17 +135,17 @@ def _told(results: dict[str, WindowResult], seconds: float) -> dict[str, Any]:
     }
 
 
-def _print(told: dict[str, Any], output: Path, as_json: bool) -> None:
+def _print(totals: dict[str, Any], output: Path, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(told))
+        print(json.dumps(totals))
         return
-    rate = told["windows"] / told["seconds"]
+    rate = totals["windows"] / totals["seconds"]
     print(
-        f"{output}: {told['windows']} windows decoded, {told['refused']} refused (see {SUMMARY}); "
-        f"{told['seconds']:.1f} s, {rate:.1f} a second",
+        f"{output}: {totals['windows']} windows decoded, {totals['refused']} refused "
+        f"(see {SUMMARY}); {totals['seconds']:.1f} s, {rate:.1f} a second",
         file=sys.stderr,
     )
-    for name, did in told["workers"].items():
+    for name, did in totals["workers"].items():
         each = did["cpu_seconds"] / did["windows"]
         print(f"  {name}: {did['windows']} windows, {each:.2f} processor seconds each",
               file=sys.stderr)  # fmt: skip

@@ -15,7 +15,7 @@ import typer
 from decoder_service.people.access import COMMAND_LINE, shown_key
 from decoder_service.people.permissions import Role
 from decoder_service.schedules.rules import shown_schedule
-from decoder_service.schedules.status import shown_standing
+from decoder_service.schedules.status import shown_status
 from decoder_service.shell.database import ServiceDatabase, back_up, check_is_there, make_engine
 from decoder_service.shell.database import restore as put_back
 from decoder_service.shell.server import serve as run_service
@@ -121,43 +121,43 @@ def revoke(
 
 @schedules.command("list")
 def list_schedules(database: Where = None, as_json: JsonOption = False) -> None:
-    """List schedules: why each stands, if it does, and how many windows are done, wait, failed."""
+    """List schedules: state, its reason, and how many windows are done, wait or failed."""
     with _opened(_settings(database=database)) as service:
         known = service.schedules.all(COMMAND_LINE)
-        standings = map(shown_standing, service.standings.of_rows(known))
+        statuses = map(shown_status, service.statuses.of_rows(known))
         rows = [
             shown_schedule(row)
-            | {"standing": standing}
+            | {"status": status}
             | {"windows": Counter(w.state for w in service.schedules.windows(COMMAND_LINE, row.id))}
-            for row, standing in zip(known, standings, strict=True)
+            for row, status in zip(known, statuses, strict=True)
         ]
     if as_json:
         print(json.dumps(rows))
         return
     states = ("done", "waiting", "failed")
     shown = [
-        [row["id"], row["every"], row["standing"]["state"]]
+        [row["id"], row["every"], row["status"]["state"]]
         + [str(row["windows"][state]) for state in states]
         + [row["metric"], row["name"]]
         for row in rows
     ]
-    print_columns(["id", "every", "standing", *states, "metric", "name"], shown)
+    print_columns(["id", "every", "status", *states, "metric", "name"], shown)
     for row in rows:
-        print(f"{row['id']}: {_standing_text(row['standing'])}")
+        print(f"{row['id']}: {_status_text(row['status'])}")
 
 
-def _standing_text(standing: dict[str, str | None]) -> str:
-    times = [f"{name} {standing[name]}" for name in ("since", "checked") if standing[name]]
-    told = f" ({', '.join(times)})" if times else ""
-    return f"{standing['state']}{told}: {standing['reason']}"
+def _status_text(status: dict[str, str | None]) -> str:
+    times = [f"{name} {status[name]}" for name in ("since", "checked") if status[name]]
+    since = f" ({', '.join(times)})" if times else ""
+    return f"{status['state']}{since}: {status['reason']}"
 
 
 @schedules.command()
 def tick(database: Where = None, collector: CollectorUrl = None) -> None:
-    """Queue what is sealed, settle what is decoded, send alarms: once, as serve does by itself."""
+    """Queue sealed windows, end decoded ones, send alarms: once, as serve does by itself."""
     with _opened(_settings(database=database, collector=collector)) as service:
         ticked = service.tick()
-    print(f"{ticked.queued} windows queued, {ticked.settled} settled")
+    print(f"{ticked.queued} windows queued, {ticked.ended} ended")
     for schedule, problem in ticked.problems.items():
         print(f"schedule {schedule}: {problem}", file=sys.stderr)
     if ticked.problems:

@@ -46,7 +46,7 @@ LEARNT = "learnt"
 
 
 class Publish(StrEnum):
-    """What is made of the clusters."""
+    """The kinds of tables that may be made of a co-clustering."""
 
     NOTHING = "nothing"
     SYNTH = "synth"

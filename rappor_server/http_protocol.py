@@ -28,7 +28,7 @@ _REFUSAL = "HTTP/1.1 431 Request Header Fields Too Large", "content-length: 0", 
 _TOO_LARGE = "\r\n".join((*_REFUSAL, "", "")).encode("ascii")
 
 
-BODY_ARRIVED = "rappor.body_arrived"  # extension in the scope: the body is here already
+BODY_RECEIVED = "rappor.body_received"  # extension in the scope: the body is here already
 
 
 def connection_state(unread: Unsent, held: Connections) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request's body has arrived whole, which may be before the request is handled."""
-        self.scope["extensions"] = {BODY_ARRIVED: {}}
+        self.scope["extensions"] = {BODY_RECEIVED: {}}
         self._head_bytes = 0
         if not self.cycle.response_complete:
             self._connections.work(self.transport)

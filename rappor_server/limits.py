@@ -169,9 +169,11 @@ class SharedRateLimit(RateLimit):
         with self._lock:
             self._owed, self._owed_at = own, self._seconds()
 
-    def settle(self, waits: Mapping[bytes, float]) -> None:
-        """Take over, from the database, after how many seconds each bucket of all processes
-        together will be full."""
+    def set_levels(self, waits: Mapping[bytes, float]) -> None:
+        """Set each bucket to the level that all processes together have left in it.
+
+        waits: of each bucket, the seconds after which it is full, as the database has them.
+        """
         if not self.is_on:
             return
         now = self._seconds()

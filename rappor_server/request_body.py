@@ -16,7 +16,7 @@ from rappor_server.errors import (
     OverloadedError,
     RequestError,
 )
-from rappor_server.http_protocol import BODY_ARRIVED
+from rappor_server.http_protocol import BODY_RECEIVED
 from rappor_server.limits import network_of
 
 _ENDED_EARLY = "the body ended early"
@@ -36,8 +36,8 @@ class BodyBounds:
             text = f"the body has {stated[:20].decode()} bytes; {self.max_bytes} are taken"
             raise BodyTooLargeError(text)
 
-    def check_arrived(self, size: int) -> None:
-        """Raises BodyTooLargeError where more bytes have arrived."""
+    def check_received(self, size: int) -> None:
+        """Raises BodyTooLargeError where more bytes were received."""
         if size > self.max_bytes:
             raise BodyTooLargeError(f"the body has more than {self.max_bytes} bytes")
 
@@ -78,7 +78,7 @@ class BoundedReceive:
             raise RequestError(_ENDED_EARLY)
         self._size += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
-        self._bounds.check_arrived(self._size)
+        self._bounds.check_received(self._size)
         return message
 
 
@@ -96,7 +96,7 @@ async def receive_body(
     early.
     """
     bounds.check_stated(scope)
-    if BODY_ARRIVED in scope.get("extensions", ()):  # nothing to wait for, nothing to hold
+    if BODY_RECEIVED in scope.get("extensions", ()):  # nothing to wait for, nothing to hold
         return await _join(receive, bounds, lambda _: None)
     arriving: Arriving | None = None
     try:
@@ -119,7 +119,7 @@ async def _join(receive: Receive, bounds: BodyBounds, take: Callable[[int], None
             raise RequestError(_ENDED_EARLY)
         chunk, more = message.get("body", b""), message.get("more_body", False)
         size += len(chunk)
-        bounds.check_arrived(size)
+        bounds.check_received(size)
         take(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)

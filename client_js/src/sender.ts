@@ -4,7 +4,7 @@ import { readResponse, type Response } from "./core/answers.js";
 import type { Randomness } from "./core/device.js";
 import { say } from "./core/errors.js";
 import type { Link } from "./core/kinds.js";
-import { bodyOf, compose, outstanding, settle, shuffled, split, type Delivery } from "./core/outbox.js";
+import { bodyOf, compose, outstanding, removeBatch, shuffled, split, type Delivery } from "./core/outbox.js";
 import { BATCH, DEVICE, QUEUE, type DeviceState, type Failing, type StoredBatch } from "./core/state.js";
 import { within, type Storage } from "./ports/storage.js";
 import type { Transport } from "./ports/transport.js";
@@ -180,7 +180,7 @@ export class Sender {
         return (this.lastError = verdict.kind === "never" ? `dropped:${verdict.reason}` : `refused:${metric}:${reason}`);
       };
       const isSplit = verdict.kind === "never" && verdict.reason === "http_413" && split(store, id, delivery, randomness);
-      if (!isSplit) settle(store, id, outcome);
+      if (!isSplit) removeBatch(store, id, outcome);
       const device = store.get<DeviceState>(DEVICE);
       if (device?.failing) store.put(DEVICE, { ...device, failing: undefined });
     });
@@ -222,7 +222,7 @@ export class Sender {
       store.put(DEVICE, { ...device, failing: this.failing });
       if (lastDay >= clock() / 86_400 - delivery.maxAgeDays) return;
       this.lost += 1;
-      settle(store, id, () => "dropped:too_old");
+      removeBatch(store, id, () => "dropped:too_old");
     });
     return false;
   }

@@ -237,7 +237,7 @@ const answer = (fields, extra = {}) => ({ status: 200, contentType: "application
 const problem = (status, extra = {}) =>
   answer({ type: "urn:rappor-telemetry:problem:x", status }, { status, contentType: "application/problem+json", ...extra });
 
-test("answers: what is settled, tried again, and given up", () => {
+test("answers: what is final, tried again, and given up", () => {
   const id = "0".repeat(32);
   const good = { version: 1, batch_id: id, duplicate: true, results: [{ status: "accepted" }, { status: "refused", reason: "day_closed" }] };
   const read = (response) => readResponse(response, id, 2, 0);

@@ -76,7 +76,7 @@ class ReportQueue:
         )
         return max(1, int(self._state.rows(query)[0][0]))
 
-    def settle(self, batch: StoredBatch, answer: Answer) -> None:
+    def ack(self, batch: StoredBatch, answer: Answer) -> None:
         """Delete a batch that was answered, and count accepted and refused reports, by metric."""
         groups = read_body(batch.body, json=batch.json).groups
         metrics = [group.metric for group in groups for _ in group.rows]
@@ -195,7 +195,7 @@ class ReportQueue:
             self.last_loss = outcome
 
     def _forget(self, batch: StoredBatch, outcomes: Counter[str]) -> None:
-        """Delete a batch and count its outcomes; nothing, if it was wiped or settled meanwhile."""
+        """Delete a batch and count its outcomes; nothing, if it was wiped or answered meanwhile."""
         with self._state.transaction() as database:
             gone = database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount
             for name, number in outcomes.items() if gone else ():

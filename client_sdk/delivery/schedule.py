@@ -197,7 +197,7 @@ class Sender:
     def round(self, *, only_one: bool = False) -> bool:
         """Send all waiting batches, or one. Return False if another process is sending.
 
-        Raises TransportError for the failure that ended the round; what was answered is settled.
+        Raises TransportError for the failure that ended the round; what was answered stays done.
         """
         if not self._lock.try_acquire():
             return False
@@ -233,7 +233,7 @@ class Sender:
         finally:
             if self._isolate:
                 self._transport.close()
-        self._outbox.settle(batch, answer)
+        self._outbox.ack(batch, answer)
 
 
 def _is_whole(batch: StoredBatch) -> bool:

@@ -69,7 +69,7 @@ class SenderThread:
         self._transport: Transport | None = None
         self._cancellation = Cancellation()
         self._changed = threading.Condition()
-        self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, settled
+        self._wanted = self._seen = self._done = 0  # tickets of flush: given out, seen, done
         self._stopping = False
         self._news = self._housework = False
         self._clean = True  # the files hold nothing that was deleted

@@ -70,7 +70,7 @@ class SqliteState(StateFile):
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """Queue one report and count it against its limits: the one write of `record`, one
-        statement in one commit."""
+        statement in one commit. With `alone_in` a transaction looks for another report first."""
         if limits.alone_in is None:
             return self._add(draft, limits)
         first, last = limits.alone_in

@@ -14,7 +14,7 @@ from typing import Any
 
 from collector.broker.client import ends_of, load_library
 from collector.broker.counting import GONE, BrokerMessage, CountedMessages, MessageCounter
-from collector.broker.settling import Settling
+from collector.broker.watermark import Watermark
 from collector.errors import PositionError, SettingsError, StorageError
 from collector.store.broker import (
     Move,
@@ -51,14 +51,14 @@ class Consumer:
         client: Any,
         topic: str,
         counter: MessageCounter,
-        settling: Settling,
+        watermark: Watermark,
         database: CollectorDatabase,
         log: Log,
         bounds: GroupBounds | None = None,
     ) -> None:
         """client: the library's consumer, or one like it."""
         self._client, self._topic = client, topic
-        self._counter, self._settling, self._database = counter, settling, database
+        self._counter, self._watermark, self._database = counter, watermark, database
         self._log, self._bounds = log, bounds or GroupBounds()
         self._library = load_library()
         self._partitions: list[int] = []
@@ -101,7 +101,7 @@ class Consumer:
             group = self._gather()
             if group:
                 self.counted.add(self._counter.count(group, self._positions))
-            self._settling.look(self._client)
+            self._watermark.advance(self._client)
             return bool(group)
         except PositionError as error:
             self._log.info("positions_moved", reason=str(error))
@@ -146,9 +146,9 @@ class Consumer:
     def _look_last(self) -> None:
         """At the end, without waiting for the second between two looks."""
         try:
-            self._settling.look(self._client, last=True)
+            self._watermark.advance(self._client, last=True)
         except StorageError as error:  # all is counted; whoever counts next looks again
-            self._log.warning("settling_failed", reason=str(error))
+            self._log.warning("watermark_failed", reason=str(error))
 
     def _assign(self, _client: Any, partitions: Sequence[Any]) -> None:
         """The broker gives partitions: where to read, the database says, in the next turn."""

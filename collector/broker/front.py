@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from collector.broker.broker_queue import BrokerQueue, KnownRegistry
 from collector.broker.client import make_producer
-from collector.broker.intake import BrokerIntake, KnownRegistry
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
 from collector.settings import Settings
@@ -20,7 +20,7 @@ def make_front(
     judge: ReportJudge,
     on_commit: Callable[[float, bool], None],
     log: Log,
-) -> BrokerIntake:
+) -> BrokerQueue:
     """Build the front that hands batches to a broker; no connection is made yet.
 
     From its start on, days are closed only when all that the broker holds of them is counted.
@@ -30,7 +30,7 @@ def make_front(
         with collector.database.change() as connection:
             begin(connection, collector.today)
 
-    return BrokerIntake(
+    return BrokerQueue(
         partial(make_producer, settings, log),
         settings.broker_topic,
         judge,

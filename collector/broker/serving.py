@@ -11,7 +11,7 @@ from typing import Any
 from collector.broker.client import make_consumer, partitions_of
 from collector.broker.consumer import Consumer, GroupBounds
 from collector.broker.counting import CountedMessages, MessageCounter
-from collector.broker.settling import Settling, ends_of_all
+from collector.broker.watermark import Watermark, ends_of_all
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, today, utc_now
 from collector.domain.report_validation import ReportJudge
@@ -76,7 +76,9 @@ def make_one(
     topic = settings.broker_topic
     most = settings.max_batch_reports
     counter = MessageCounter(writer, database, clock, topic, most, log)
-    return Consumer(client, topic, counter, Settling(database, clock, topic), database, log, bounds)
+    return Consumer(
+        client, topic, counter, Watermark(database, clock, topic), database, log, bounds
+    )
 
 
 @contextmanager

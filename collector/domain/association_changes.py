@@ -100,7 +100,7 @@ def retire_association(connection: Connection, name: str, params_id: str | None)
 
 
 def _longer(one: Association, old: dict[str, Any]) -> list[str]:
-    """That linked reports of one version are kept longer than they were."""
+    """The finding that linked reports of one version are kept longer than they were."""
     before = old.get("keep_raw_days", 0)
     same = old["params_ids"] == [metric.params_id for metric in one.metrics]
     if not same or one.keep_raw_days <= before:

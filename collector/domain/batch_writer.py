@@ -35,8 +35,9 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is answered. duplicate: the batch was counted before; this is its old result.
+    """The outcome of a batch, as it is answered to its sender.
 
+    duplicate: the batch was counted before, and these are its results of then.
     accepted: how many of the results are None.  implausible: see Verdict.
     """
 
@@ -52,7 +53,7 @@ Beside = Callable[[Connection, Sequence[Outcome]], None]
 
 
 def nothing_beside(_connection: Connection, _outcomes: Sequence[Outcome]) -> None:
-    """What goes into the transaction of batches that came by HTTP, beside themselves."""
+    """Write nothing: the `Beside` of batches that came by HTTP, whose transaction holds no more."""
 
 
 class ReportWriter:
@@ -145,7 +146,7 @@ def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> Bat
 
 
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
-    """What is answered to a batch that was not counted before."""
+    """The receipt of a batch that was not counted before, by the verdict on its reports."""
     return Receipt(
         batch_id=batch.batch_id,
         duplicate=False,

@@ -33,7 +33,7 @@ class Bounds:
 
 class BatchQueue(Protocol):
     """The interface to which the route submits batches: `CommitQueue` or
-    `broker.intake.BrokerIntake`."""
+    `broker.broker_queue.BrokerQueue`."""
 
     @property
     def keeps_bodies(self) -> bool:

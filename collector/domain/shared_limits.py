@@ -41,7 +41,7 @@ class SharedLimits:
                 limit.put_back(taken)
             raise
         for limit in self._limits:
-            limit.settle(waits)
+            limit.set_levels(waits)
 
     def _exchange(self, taken: Taken) -> Taken:
         with self._database.add() as connection:

@@ -98,7 +98,7 @@ class AppComponents:
 
     settings: Settings
     collector: Collector
-    intake: BatchQueue
+    queue: BatchQueue
     keys: KeyKeeper
     telemetry: Telemetry
     buffers: Buffers

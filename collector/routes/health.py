@@ -25,6 +25,6 @@ def get_prometheus(request: Request) -> Response:
     parts = parts_of(request)
     if parts.settings.protect_metrics:
         actor(request, Scope.ADMIN)
-    parts.telemetry.queued.set(parts.intake.queued_reports)
+    parts.telemetry.queued.set(parts.queue.queued_reports)
     parts.telemetry.unsent.set(parts.unsent.num_bytes)
     return Response(parts.telemetry.render(), media_type=parts.telemetry.content_type)

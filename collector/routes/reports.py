@@ -88,7 +88,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
     else:
         submission = _submission(body, kind, parts)
     limit_reports(scope, parts, key, submission.batch.num_reports)
-    return await parts.intake.submit(submission)
+    return await parts.queue.submit(submission)
 
 
 async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
@@ -107,7 +107,7 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
 
 
 def _submission(body: bytes, kind: str, parts: AppComponents) -> Submission:
-    limit, keep = parts.settings.max_batch_reports, parts.intake.keeps_bodies
+    limit, keep = parts.settings.max_batch_reports, parts.queue.keeps_bodies
     return read_submission(Content(body, kind), limit, keep=keep)
 
 

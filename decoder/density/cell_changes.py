@@ -21,18 +21,18 @@ from decoder.density.space_time_modes import Deviations, modes_of
 from decoder.typing import Flags, Floats
 
 _ALPHA = 0.05  # family-wise, over all cells and patterns of a series
-OWN = 2.0  # standard errors by which a window itself must differ for a change to be told of it
+OWN = 2.0  # standard errors by which a window itself must differ for its change to be detected
 
 
 class WindowChanges(NamedTuple):
     """Changes of the cells of one window, (n,) each, with standard errors.
 
-    from_others: less the mean of the other windows; told: a change beyond the Bonferroni limit of
-    all cells and windows.  since_first: less the first window; None of the first itself.
+    from_others: less the mean of the other windows; detected: a change beyond the Bonferroni
+    limit of all cells and windows.  since_first: less the first window; None of the first itself.
     """
 
     from_others: tuple[Floats, Floats]
-    told: Flags
+    detected: Flags
     since_first: tuple[Floats, Floats] | None
 
 
@@ -42,9 +42,9 @@ def series_changes(
     """Changes of each of two or more windows against the others. Arguments as in
     `SeriesContrasts.of`."""
     series = SeriesContrasts.of(deviations, laplacian, repeated)
-    sizes, errors, told = series.from_others()
+    sizes, errors, detected = series.from_others()
     return [
-        WindowChanges((sizes[t], errors[t]), told[t], series.between(0, t) if t else None)
+        WindowChanges((sizes[t], errors[t]), detected[t], series.between(0, t) if t else None)
         for t in range(series.windows)
     ]
 
@@ -85,19 +85,19 @@ class SeriesContrasts:
         """Differences of each window from the mean of the others: differences, errors and
         changes, (T, n) each.
 
-        A change is told where one window, or all from one on, differ beyond the Bonferroni limit
-        of all cells and patterns, and the window itself by OWN standard errors with the same sign:
-        in a steady change a window in the middle is near the mean of the others.
+        A change is detected where one window, or all from one on, differ beyond the Bonferroni
+        limit of all cells and patterns, and the window itself by OWN standard errors with the same
+        sign: in a steady change a window in the middle is near the mean of the others.
         """
         tried = patterns(self.windows)
         found = [self.contrast(one) for one in tried]
         sizes, errors = (np.stack(part) for part in zip(*found, strict=True))
         tests = tried if self.windows > 2 else tried[1:]  # two windows have one contrast
         used = slice(len(tried) - len(tests), None)
-        told = _told(tests, sizes[used], errors[used])
+        signs = _significant(tests, sizes[used], errors[used])
         own = slice(0, self.windows)
-        told = (told != 0) & (told * sizes[own] > OWN * errors[own])
-        return sizes[own], errors[own], told
+        detected = (signs != 0) & (signs * sizes[own] > OWN * errors[own])
+        return sizes[own], errors[own], detected
 
 
 def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
@@ -125,15 +125,15 @@ def _contrast(pattern: Floats) -> Floats:
     return np.asarray(pattern / pattern.sum() - (1 - pattern) / (1 - pattern).sum())
 
 
-def _told(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
-    """Signs of the changes told of each window and cell, (T, n), 0 for none.
+def _significant(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
+    """Signs of the significant changes of each window and cell, (T, n), 0 for none.
 
     tried: patterns (K, T).  sizes, errors: of their contrasts, (K, n). In each cell the pattern
     furthest beyond the limit is taken out of the others, until none is beyond it.
     """
     limit = -float(ndtri(_ALPHA / 2 / sizes.size))
     share = np.array([_contrast(one) for one in tried]) @ tried.T  # of pattern j in contrast i
-    told = np.zeros((tried.shape[1], sizes.shape[1]))
+    signs = np.zeros((tried.shape[1], sizes.shape[1]))
     for cell in np.flatnonzero((np.abs(sizes / errors) > limit).any(axis=0)):
         left = sizes[:, cell].copy()
         for _ in range(len(tried)):
@@ -141,6 +141,6 @@ def _told(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
             size = left[best]
             if abs(size) <= limit * errors[best, cell]:
                 break
-            told[tried[best] > 0, cell] = np.sign(size)
+            signs[tried[best] > 0, cell] = np.sign(size)
             left -= size * share[:, best]
-    return told
+    return signs

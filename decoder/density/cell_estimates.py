@@ -23,7 +23,7 @@ from decoder.estimation.sampled_intervals import (
     sample_shares,
     sampled_intervals,
     seed_of,
-    unsettled,
+    unconverged,
 )
 from decoder.model.counts import observe
 from decoder.numerics.threads import one_thread
@@ -70,7 +70,7 @@ def cell_estimates(
             samples = _samples(aggregate, candidates, decoding)
             estimate, error = samples.flat_estimates
             low, high = sampled_intervals(samples, estimate, table.detected, decoding.options.level)
-        warnings += _crowded(len(estimate), excess, _unsettled(samples, table.detected))
+        warnings += _crowded(len(estimate), excess, _unconverged(samples, table.detected))
     elif excess > 0:
         warnings += _not_sampled(len(estimate), len(estimate) - excess)
     if _addresses_too_short(aggregate, candidates):
@@ -126,11 +126,11 @@ def _samples(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -
     return sample_shares(observed, noise, seed_of(aggregate))
 
 
-def _crowded(cells: int, excess: int, unsettled: str) -> tuple[str, ...]:
-    """A warning that the map is one of several, and whether samples of them have settled."""
+def _crowded(cells: int, excess: int, unconverged: str) -> tuple[str, ...]:
+    """A warning that the map is one of several, and whether samples of them have converged."""
     return (
         f"{cells:,} cells are read from {cells - excess:,} numbers: different maps explain them "
-        f"about equally well, and the intervals of single cells allow for it.{unsettled} Use a "
+        f"about equally well, and the intervals of single cells allow for it.{unconverged} Use a "
         "coarser level, or more cohorts, bits or symbols.",
     )
 
@@ -146,9 +146,9 @@ def _not_located(params: RapporParams, cells: int) -> tuple[str, ...]:
     )
 
 
-def _unsettled(samples: Samples, detected: Flags) -> str:
+def _unconverged(samples: Samples, detected: Flags) -> str:
     """A sentence where two halves of the samples tell different stories of detected cells."""
-    apart = unsettled(samples, detected)
+    apart = unconverged(samples, detected)
     if not apart:
         return ""
     return (

@@ -33,7 +33,7 @@ from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
-_SETTLED = 1e-4  # nats that a further step would gain
+_TOLERANCE = 1e-4  # nats that a further step would gain
 _MIDDLE = STRENGTHS.index(0.1)
 _ENOUGH = 2  # strengths in a row that are worse
 _NEGLIGIBLE = 4.0  # nats: e^4 times less probable
@@ -264,7 +264,7 @@ def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
             return value + 0.5 * float((x - even) @ pull), slope + pull
 
         metric = factor(precision + sparse.diags_array(information)).solve
-        shares, _, _ = descend(objective, shares, metric, _SETTLED, _STEPS)
+        shares, _, _ = descend(objective, shares, metric, _TOLERANCE, _STEPS)
         value = misfit.at(shares)[0]
         strength *= _LOOSER
     return np.asarray(np.log(np.maximum(shares, _LEAST * even[0])))
@@ -291,7 +291,7 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
     objective = negative_log_posterior(misfit.at, prior, precision)
     for _ in range(_ROUNDS):
         metric = factor(precision + sparse.diags_array(softmax(start) ** 2 * information)).solve
-        start, loss, steps = descend(objective, start, metric, _SETTLED, _STEPS)
+        start, loss, steps = descend(objective, start, metric, _TOLERANCE, _STEPS)
         if steps < _STEPS:
             break
     check_finite(loss)

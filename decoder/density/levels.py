@@ -5,7 +5,7 @@ First upwards: what a level says of a parent is its own estimate and the sum of 
 weighed by their variances (Hay, Rastogi, Miklau, Suciu 2010, "Boosting the accuracy of
 differentially private histograms through consistency"). Then downwards: a family divides the share
 of its parent. How unevenly families do is learnt for each level, as a prior of a child's share
-over an even part, by empirical Bayes (`mixture`); where a parent is small against the noise its
+over an even part, by empirical Bayes (`_unevenness`); where a parent is small against the noise its
 children share nearly alike, where it is large they get what was estimated.
 """
 

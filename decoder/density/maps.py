@@ -294,13 +294,13 @@ def _assemble(
 
 
 def _changes(made: WindowMap, options: DensityOptions, reserved: int) -> Differences | None:
-    """Changes from the other windows, each told as the series told it."""
+    """Changes from the other windows, with the cells that the series found changed."""
     if made.changes is None:
         return None
     unknown = np.full(reserved, np.nan)
     difference, error = (np.append(part, unknown) for part in made.changes.from_others)
-    told = np.append(made.changes.told, np.zeros(reserved, dtype=bool))
-    return replace(differences(difference, error, level=options.level), detected=told)
+    detected = np.append(made.changes.detected, np.zeros(reserved, dtype=bool))
+    return replace(differences(difference, error, level=options.level), detected=detected)
 
 
 def _since(first: Density, last: Density, made: WindowMap) -> Differences:

@@ -117,14 +117,14 @@ def _once_plans(budget: float, periods: int, cohorts: int, no_data: bool) -> Ite
 def _filter(cap: int, places: int, budget: float, cohorts: int) -> Mode:
     keys = f'{_MEMO}mechanism = "l-osue"\nmax_memoized_values = {cap}\n{_bits(cohorts)}'
     mechanism = TwoRoundMechanism.optimised(*_dials(budget / cap))
-    return Mode(f"memo, filter, cap {cap}", keys + _told(budget / cap),
+    return Mode(f"memo, filter, cap {cap}", keys + _epsilon_keys(budget / cap),
                 RapporParams(BITS, 1, cohorts, mechanism), places=places)  # fmt: skip
 
 
 def _symbols(number: int, budget: float, cohorts: int) -> Mode:
     keys = f'{_MEMO}encoding = "symbol"\nnum_symbols = {number}\nnum_cohorts = {cohorts}\n'
     mechanism = TwoRoundMechanism.symbols(number, *_dials(budget / number))
-    return Mode(f"memo, {number} symbols", keys + _told(budget / number),
+    return Mode(f"memo, {number} symbols", keys + _epsilon_keys(budget / number),
                 RapporParams(number, 1, cohorts, mechanism, "symbol"))  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def _dials(epsilon: float) -> tuple[float, float]:
     return epsilon, SECOND_DIAL * epsilon
 
 
-def _told(epsilon: float) -> str:
+def _epsilon_keys(epsilon: float) -> str:
     return f"epsilon_infinity = {epsilon}\nepsilon_one = {SECOND_DIAL * epsilon}\n"
 
 

@@ -124,7 +124,7 @@ def discover(
     Args:
         aggregate: with its definition, which holds the code.
         options: alpha, level, crowd.
-        progress: told of each level of the search.
+        progress: called for each level of the search.
 
     Raises:
         DecodeError: no metric of this kind, or a group of cohorts without reports.

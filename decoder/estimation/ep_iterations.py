@@ -47,7 +47,7 @@ REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
 MOST_LAGGING = 5  # rounds in a row with the covariance of an earlier one
 LAST_LAGGING = 10  # the last such round: where heavy sites still move, they swing
 MOST_UNLIKE = 2.0  # factor between two windows of which one starts where the other ended
-ARRIVAL_STEPS = 200  # of expectation maximisation there: the scores are nearly those of the end
+WARM_START_STEPS = 200  # of expectation maximisation there: the scores are nearly those of the end
 MOST_SURE = 10.0  # precision of a site there, relative to its cavity's
 NEAR = 4  # the round that comes next
 FREEZE_ACTIVE_AFTER = 14
@@ -131,73 +131,70 @@ class EpIteration:
     prior: SharePrior
 
 
-class Settled(NamedTuple):
-    """The last round, how many were run, and whether no z-score moved any more."""
+class EpResult(NamedTuple):
+    """The last iteration, how many were run, and whether the z-scores converged."""
 
     last: EpIteration
-    rounds: int
+    iterations: int
     converged: bool
 
 
-def settle(
-    question: FitProblem,
+def run_ep(
+    problem: FitProblem,
     progress: Progress = silent,
     tolerance: float = TOLERANCE,
     near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
-) -> Settled:
+) -> EpResult:
     """Iterate until no z-score moves by `tolerance`, at most `most` times.
 
-    near: from `arrived`; then most rounds keep the covariance of an earlier one, which is what
-    costs; the last never does.
+    near: from `warm_start`; then most iterations reuse the covariance of an earlier one, which is
+    the costly part; the last never does.
     """
-    start, now = (NEAR, near) if near else (2, _first(question))
+    start, now = (NEAR, near) if near else (2, _first(problem))
     refresh_noise = frozenset({MIN_ITERATIONS}) if near else REFRESH_NOISE
     lagging, converged = 0, False
     for iteration in range(start, most + 1):
         progress(STAGE, iteration - 1, most)
         last, refresh = now, iteration in refresh_noise
         lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MOST_LAGGING
-        if lag:
-            now = _lagging(question, now, iteration)
-        else:
-            now = _next(question, now, iteration, refresh)
-        settled = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
-        converged = settled and not lag and iteration >= MIN_ITERATIONS
+        now = _lagging(problem, now, iteration) if lag else _next(problem, now, iteration, refresh)
+        steady = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
+        converged = steady and not lag and iteration >= MIN_ITERATIONS
         if converged:
             break
-        enough = settled and iteration + 1 >= MIN_ITERATIONS
+        enough = steady and iteration + 1 >= MIN_ITERATIONS
         lagging = (MOST_LAGGING if enough else lagging + 1) if lag else 0
     progress(STAGE, iteration, iteration)
-    return Settled(now, iteration - start + 2, converged)
+    return EpResult(now, iteration - start + 2, converged)
 
 
-def _first(question: FitProblem) -> EpIteration:
-    """Nobody takes part."""
-    sites = Sites.none(len(question.positions))
-    noise = question.noise_of(sites.shrunken)
-    fitted = _solve(question, noise, sites, 0.0)
+def _first(problem: FitProblem) -> EpIteration:
+    """The first iteration, of a fit in which no candidate takes part."""
+    sites = Sites.none(len(problem.positions))
+    noise = problem.noise_of(sites.shrunken)
+    fitted = _solve(problem, noise, sites, 0.0)
     cavity = _cavity(fitted, sites)
-    scores = _leave_one_out(question, fitted, sites, cavity)
+    scores = _leave_one_out(problem, fitted, sites, cavity)
     prior = refit_prior(None, scores, sites.active, may_rebuild=True)
     return EpIteration(sites, noise, fitted, cavity, scores, prior)
 
 
-def arrived(question: FitProblem, end: EpIteration) -> EpIteration | None:
+def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
     """Build a warm start from the fit of a similar window; None if the windows differ too much.
 
     end: of the same candidates and cohorts, all of which took part. Too much is a factor of 2 in
     the noise or in the residual ratio. The prior is learnt anew. No site stays more than 10 times
     as precise as its cavity: one that is certain of a 0 would delay convergence.
     """
-    noise = question.noise_of(end.sites.shrunken)
+    noise = problem.noise_of(end.sites.shrunken)
     louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
-    fitted = _weighed(question, end.sites, end.fitted)
+    fitted = _weighed(problem, end.sites, end.fitted)
     factors = np.array([np.median(louder), fitted.ratio / end.fitted.ratio])
     if (np.maximum(factors, 1 / factors) > MOST_UNLIKE).any():
         return None
-    scores = _leave_one_out(question, fitted, end.sites, end.cavity)
-    prior = refit_prior(None, scores, end.sites.active, may_rebuild=True, steps=ARRIVAL_STEPS)
+    scores = _leave_one_out(problem, fitted, end.sites, end.cavity)
+    prior = refit_prior(None, scores, end.sites.active, may_rebuild=True, steps=WARM_START_STEPS)
     variance, least = end.sites.variance, scores.std_errors**2 / MOST_SURE
     loosened = np.where(variance < 0, variance, np.maximum(variance, least))
     sites = replace(end.sites, variance=loosened)
@@ -205,7 +202,7 @@ def arrived(question: FitProblem, end: EpIteration) -> EpIteration | None:
 
 
 def _next(
-    question: FitProblem, now: EpIteration, iteration: int, refresh_noise: bool
+    problem: FitProblem, now: EpIteration, iteration: int, refresh_noise: bool
 ) -> EpIteration:
     """New sites from the scores and the prior, and what follows from them.
 
@@ -213,45 +210,45 @@ def _next(
     """
     noise = now.noise
     for least in (LEAST_PRECISION, CUT_OFF):
-        sites = _updated(question, now, iteration, least)
+        sites = _updated(problem, now, iteration, least)
         if refresh_noise:
-            noise = question.noise_of(sites.shrunken)
+            noise = problem.noise_of(sites.shrunken)
         try:
-            fitted = _solve(question, noise, sites, now.fitted.missing)
+            fitted = _solve(problem, noise, sites, now.fitted.missing)
             cavity = _cavity(fitted, sites)
             break
         except ImproperError:
             if least == CUT_OFF:
                 raise
-    scores = _leave_one_out(question, fitted, sites, cavity)
+    scores = _leave_one_out(problem, fitted, sites, cavity)
     prior = _updated_prior(now, scores, sites, iteration)
     return EpIteration(sites, noise, fitted, cavity, scores, prior)
 
 
-def _lagging(question: FitProblem, now: EpIteration, iteration: int) -> EpIteration:
+def _lagging(problem: FitProblem, now: EpIteration, iteration: int) -> EpIteration:
     """New sites; the covariance, and all that it alone decides, of an earlier round.
 
     A score is free of its own site whatever symmetric matrix weighs the residual: this is as
     good a step, for a product instead of an inverse.
     """
-    sites = _updated(question, now, iteration, LEAST_PRECISION)
-    fitted = _weighed(question, sites, now.fitted)
-    scores = _leave_one_out(question, fitted, sites, now.cavity)
+    sites = _updated(problem, now, iteration, LEAST_PRECISION)
+    fitted = _weighed(problem, sites, now.fitted)
+    scores = _leave_one_out(problem, fitted, sites, now.cavity)
     prior = _updated_prior(now, scores, sites, iteration)
     return EpIteration(sites, now.noise, fitted, now.cavity, scores, prior)
 
 
-def _weighed(question: FitProblem, sites: Sites, fitted: Balance) -> Balance:
-    """What the sites leave of the data, weighed by the covariance of another round."""
-    target, solution = _target(question, sites), fitted.solution
+def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
+    """The residual of the data after the sites, weighed by an earlier iteration's covariance."""
+    target, solution = _target(problem, sites), fitted.solution
     residual = solution.weigh(target.reshape(-1, 1)).reshape(target.shape)
-    return unexplained(solution._replace(residual=residual), fitted.missing, question.random)
+    return unexplained(solution._replace(residual=residual), fitted.missing, problem.random)
 
 
-def _updated(question: FitProblem, now: EpIteration, iteration: int, least: float) -> Sites:
-    limit, frozen = most_active(question.centred.size), iteration > FREEZE_ACTIVE_AFTER
-    update = partial(now.sites.updated, now.scores, now.prior, limit, full=question.full)
-    return update(frozen=frozen, least=least, damping=question.damping)
+def _updated(problem: FitProblem, now: EpIteration, iteration: int, least: float) -> Sites:
+    limit, frozen = most_active(problem.centred.size), iteration > FREEZE_ACTIVE_AFTER
+    update = partial(now.sites.updated, now.scores, now.prior, limit, full=problem.full)
+    return update(frozen=frozen, least=least, damping=problem.damping)
 
 
 def _updated_prior(now: EpIteration, scores: Scores, sites: Sites, iteration: int) -> SharePrior:
@@ -259,25 +256,25 @@ def _updated_prior(now: EpIteration, scores: Scores, sites: Sites, iteration: in
     return refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
 
 
-def _solve(question: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """One solve with the present sites, and tau settled from its last value."""
-    solve = solver_of(question, noise, sites)
-    return balance(solve, question.random, missing, 4 if isinstance(solve, CandidateSolver) else 2)
+def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
+    """One solve with the present sites, and tau improved from its last value."""
+    solve = solver_of(problem, noise, sites)
+    return balance(solve, problem.random, missing, 4 if isinstance(solve, CandidateSolver) else 2)
 
 
-def solver_of(question: FitProblem, noise: Floats, sites: Sites) -> Solver:
+def solver_of(problem: FitProblem, noise: Floats, sites: Sites) -> Solver:
     """A solver in the space of the rows, or in that of the participating candidates where they
     are fewer."""
-    members, variance = question.positions[sites.active], sites.variance[sites.active]
-    make = solver_in_rows if len(members) > question.centred.size // 2 else candidate_solver
-    return make(noise, _target(question, sites), members, variance, question.random)
+    members, variance = problem.positions[sites.active], sites.variance[sites.active]
+    make = solver_in_rows if len(members) > problem.centred.size // 2 else candidate_solver
+    return make(noise, _target(problem, sites), members, variance, problem.random)
 
 
-def _target(question: FitProblem, sites: Sites) -> Floats:
+def _target(problem: FitProblem, sites: Sites) -> Floats:
     """y - Z m, (m, k)."""
-    random, mean = question.random, sites.mean[sites.active]
-    listed = scatter_sums(question.positions[sites.active], mean, random.num_bits)
-    return np.asarray(question.centred - (listed - random.mean * float(mean.sum())))
+    random, mean = problem.random, sites.mean[sites.active]
+    listed = scatter_sums(problem.positions[sites.active], mean, random.num_bits)
+    return np.asarray(problem.centred - (listed - random.mean * float(mean.sum())))
 
 
 def _information(fitted: Balance, sites: Sites) -> Floats:
@@ -299,9 +296,9 @@ def _cavity(fitted: Balance, sites: Sites) -> Floats:
     return np.asarray(cavity)
 
 
-def _leave_one_out(question: FitProblem, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
+def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
     """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity's variance."""
-    sums = centred_sums(question.positions, fitted.solution.residual, question.random)
+    sums = centred_sums(problem.positions, fitted.solution.residual, problem.random)
     information = _information(fitted, sites)
     return Scores(sites.mean + sums / information, np.sqrt(fitted.excess * cavity))
 

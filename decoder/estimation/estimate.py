@@ -140,15 +140,15 @@ def by_lasso(
     weights: Floats | None = None,
 ) -> Estimate:
     """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
-    random, question = observed.noise.random, _problem(observed)
-    chosen = select(question, alpha, progress)
+    random, problem = observed.noise.random, _problem(observed)
+    chosen = select(problem, alpha, progress)
     shares = np.zeros(len(observed.positions))
     shares[chosen.members] = chosen.fitted.shares
-    left = max(question.freedom - len(chosen.members), 1.0)
+    left = max(problem.freedom - len(chosen.members), 1.0)
     balance = chosen.fitted.balance
     tail = null_tail(balance.solution.residual, random)
     first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
-    scores, z = left_out(question, chosen, first, alpha, progress, weights)
+    scores, z = left_out(problem, chosen, first, alpha, progress, weights)
     finished = _Finished(scores, z, tail, tail, shares, balance, left, quieter=balance.slack)
     estimate = _estimate(observed, finished, level)
     known = chosen.members, chosen.fitted.directions

@@ -34,12 +34,12 @@ from decoder.typing import Floats, Indices
 STAGE = "rounds of the LASSO"
 LEFT_OUT_STAGE = "selections without a candidate"
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
-_SETTLED = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
+_MISSING_TOLERANCE = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
 _DEPENDENT = 1e-8  # of a column's squares: what is left of one that others make up
 _LARGEST_P = 0.15  # of a candidate that is worth a fit without it
 _MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
 _SHARE_STEPS = 3
-_SHARE_SETTLED = 0.1  # of a standard error
+_SHARE_TOLERANCE = 0.1  # of a standard error
 _PROBED = 2.0  # standard errors, by which a share is moved to see how far its score follows
 _MOST_WIDENED = 8.0  # times an error, where others take over nearly all of a share
 _PROBES = 16  # candidates, at most, that show how far the score of one that is not selected follows
@@ -61,26 +61,26 @@ class Selected(NamedTuple):
     noise: Floats
 
 
-def select(question: FitProblem, alpha: float, progress: Progress = silent) -> Selected:
+def select(problem: FitProblem, alpha: float, progress: Progress = silent) -> Selected:
     """Select by the LASSO and refit, again until the penalty fits the unexplained noise.
 
     What the list lacks is noise to the selection, as the reports' own is. It is first taken as
     all that the bare data show, and falls with every value that is found; the penalty with it.
     """
-    random, shares = question.random, np.zeros(len(question.positions))
-    noise, nothing = question.noise_of(shares), np.empty((question.centred.size, 0))
-    missing = refit(noise, question.centred, nothing, random).balance.missing
+    random, shares = problem.random, np.zeros(len(problem.positions))
+    noise, nothing = problem.noise_of(shares), np.empty((problem.centred.size, 0))
+    missing = refit(noise, problem.centred, nothing, random).balance.missing
     for done in range(1, _SELECTIONS + 1):
-        weights = _weights(question, noise, missing)
+        weights = _weights(problem, noise, missing)
         penalty = noise_penalty(weights, random, len(shares), alpha)
-        chosen = fit_lasso(question.centred, question.positions, weights, random, penalty)
+        chosen = fit_lasso(problem.centred, problem.positions, weights, random, penalty)
         shares[:] = 0.0
         shares[chosen.selected] = chosen.shares
-        members, columns = _refittable(question, chosen)
-        refit_noise = question.noise_of(shares)
-        fitted = refit(refit_noise, question.centred, columns, random)
+        members, columns = _refittable(problem, chosen)
+        refit_noise = problem.noise_of(shares)
+        fitted = refit(refit_noise, problem.centred, columns, random)
         last, missing = missing, min(missing, fitted.balance.missing)
-        if last - missing <= _SETTLED * float(1 / weights.max()) / random.variance:
+        if last - missing <= _MISSING_TOLERANCE * float(1 / weights.max()) / random.variance:
             break
         progress(STAGE, done, _SELECTIONS)
     progress(STAGE, done, done)
@@ -88,7 +88,7 @@ def select(question: FitProblem, alpha: float, progress: Progress = silent) -> S
 
 
 def left_out(
-    question: FitProblem,
+    problem: FitProblem,
     selected: Selected,
     first: tuple[Scores, Floats, NullTail],
     alpha: float,
@@ -113,7 +113,7 @@ def left_out(
     worth = chosen[tail.deviate(z[chosen]) > leasts[chosen]]
     for done, i in enumerate(worth.tolist(), start=1):
         least = float(leasts[i])
-        without = _without(question, selected, i, float(estimates[i]), alpha)
+        without = _without(problem, selected, i, float(estimates[i]), alpha)
         deviate = without.deviate()
         z[i] = tail.score(np.array([deviate]))[0]
         if deviate > least:
@@ -123,13 +123,13 @@ def left_out(
                 errors[i] *= _MOST_WIDENED
         progress(LEFT_OUT_STAGE, done, len(worth))
     others = np.setdiff1d(np.arange(len(z)), chosen)
-    response = _response(question, selected, others, errors, alpha)
+    response = _response(problem, selected, others, errors, alpha)
     estimates[others], errors[others] = estimates[others] / response, errors[others] / response
     return Scores(estimates, errors), z
 
 
 def _response(
-    question: FitProblem, selected: Selected, others: Indices, errors: Floats, alpha: float
+    problem: FitProblem, selected: Selected, others: Indices, errors: Floats, alpha: float
 ) -> float:
     """By what part of a share, on average, the estimate of one that was not selected rises with it.
 
@@ -144,7 +144,7 @@ def _response(
     parts = []
     for i in probes.tolist():
         move = _PROBED * float(errors[i])
-        without = _without(question, selected, i, 0.0, alpha)
+        without = _without(problem, selected, i, 0.0, alpha)
         try:
             before, after = without.solve(0.0), without.solve(-move)
         except ConvergenceError:
@@ -165,25 +165,25 @@ class _Without:
 
     solve: Callable[[float], Solution]
     column: Floats
-    question: FitProblem
+    problem: FitProblem
 
     def score(self, share: float) -> tuple[float, Floats]:
         """Of z_i, in its own null deviation, in the data less `share` of it; with the residual."""
         residual = self.solve(share).residual
         score = float(self.column.ravel() @ residual.ravel())
-        return score / float(np.sqrt(null_variance(residual, self.question.random))), residual
+        return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual
 
     def deviate(self) -> float:
         """Normal deviate of the score of z_i, in the null distribution of its own residual."""
         z, residual = self.score(0.0)
-        return float(null_tail(residual, self.question.random).deviate(np.array([z]))[0])
+        return float(null_tail(residual, self.problem.random).deviate(np.array([z]))[0])
 
     def share(self, start: float, error: float) -> tuple[float, float]:
         """The share b at which the data less b z_i show no score of z_i, and its standard error.
 
         start, error: what is returned where the others leave nothing of z_i.
         """
-        share, shape = start, self.question.centred.shape
+        share, shape = start, self.problem.centred.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)
             direction = solution.weigh(self.column)
@@ -193,9 +193,9 @@ class _Without:
             step = float(self.column.ravel() @ solution.residual.ravel()) / information
             share += step
             rest = solution.residual - step * direction.reshape(shape)
-            variance = float(null_variance(rest, self.question.random))
+            variance = float(null_variance(rest, self.problem.random))
             error = float(np.sqrt(max(variance / information, 1.0) / information))
-            if abs(step) < _SHARE_SETTLED * error:
+            if abs(step) < _SHARE_TOLERANCE * error:
                 break
         return share, error * self._widening(share, error)
 
@@ -212,39 +212,39 @@ class _Without:
 
 
 def _without(
-    question: FitProblem, selected: Selected, left: int, share: float, alpha: float
+    problem: FitProblem, selected: Selected, left: int, share: float, alpha: float
 ) -> _Without:
     """Prepare selections without candidate `left`: what is left of its share is one unlisted."""
-    column = centred_columns(question.positions[[left]], question.random)
+    column = centred_columns(problem.positions[[left]], problem.random)
     others = selected.fit.selected != left
     start = selected.fit.selected[others], selected.fit.shares[others]
 
     def solve(taken: float) -> Solution:
         missing = selected.fitted.balance.missing + max(share - taken, 0.0) ** 2
-        weights, size = _weights(question, selected.noise, missing), len(question.positions)
-        penalty = noise_penalty(weights, question.random, size, alpha, strict=True)
-        target = question.centred - taken * column.reshape(question.centred.shape)
-        data = target, question.positions, weights, question.random, penalty
+        weights, size = _weights(problem, selected.noise, missing), len(problem.positions)
+        penalty = noise_penalty(weights, problem.random, size, alpha, strict=True)
+        target = problem.centred - taken * column.reshape(problem.centred.shape)
+        data = target, problem.positions, weights, problem.random, penalty
         chosen = fit_lasso(*data, start=start, left_out=left)
-        columns = _refittable(question, chosen)[1]
-        return CandidateSolver(selected.noise, target, columns, None, question.random)(missing)
+        columns = _refittable(problem, chosen)[1]
+        return CandidateSolver(selected.noise, target, columns, None, problem.random)(missing)
 
-    return _Without(solve, column, question)
+    return _Without(solve, column, problem)
 
 
-def _weights(question: FitProblem, noise: Floats, missing: float) -> Floats:
+def _weights(problem: FitProblem, noise: Floats, missing: float) -> Floats:
     """1 / variance of each row, (m, k)."""
-    return np.asarray(1 / (np.einsum("jbb->jb", noise) + missing * question.random.variance))
+    return np.asarray(1 / (np.einsum("jbb->jb", noise) + missing * problem.random.variance))
 
 
-def _refittable(question: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]:
+def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]:
     """What of a selection least squares can tell apart, largest shares first; with its columns.
 
     At most half of the rows' freedom, and no column that those before it make up: candidates that
     share few bits and cohorts may be one another's sums.
     """
-    columns = centred_columns(question.positions[chosen.selected], question.random)
-    kept = _independent(columns, chosen.shares, question.freedom // 2)
+    columns = centred_columns(problem.positions[chosen.selected], problem.random)
+    kept = _independent(columns, chosen.shares, problem.freedom // 2)
     return chosen.selected[kept], columns[:, kept]
 
 

@@ -51,8 +51,8 @@ class Balance(NamedTuple):
     """A solution, the estimated variance tau of unlisted strings in it, and the ratio of noise
     that is left.
 
-    ratio: observed over expected variance of the score of an absent string, > 0; 1 where tau
-    could settle it, below 1 where the noise is less than the model says.
+    ratio: observed over expected variance of the score of an absent string, > 0; 1 where a tau
+    makes them equal, below 1 where the noise is less than the model says.
     """
 
     solution: Solution
@@ -105,8 +105,8 @@ def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Ba
     for step in range(steps + 1):
         found = unexplained(solve(tau), tau, random)
         history.append((tau, 1 - 1 / found.ratio))
-        settled = abs(found.ratio - 1) < _CLOSE or (tau == 0 and found.ratio <= 1)
-        if settled or step == steps:
+        converged = abs(found.ratio - 1) < _CLOSE or (tau == 0 and found.ratio <= 1)
+        if converged or step == steps:
             break
         scale = found.solution.residual.size / found.solution.expected
         tau = _next_tau(history, scale * (found.ratio - 1))

@@ -18,7 +18,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from decoder.errors import ImproperError
-from decoder.estimation.ep_iterations import EpIteration, FitProblem, Settled, arrived, left, settle
+from decoder.estimation.ep_iterations import (
+    EpIteration,
+    EpResult,
+    FitProblem,
+    left,
+    run_ep,
+    warm_start,
+)
 from decoder.estimation.ep_sites import Scores
 from decoder.estimation.least_squares import (
     Balance,
@@ -33,7 +40,7 @@ from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
 WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residual
-MORE_DAMPING = 0.3  # of a site's step, where the usual one does not come to rest
+MORE_DAMPING = 0.3  # of a site's step, where the usual step does not converge
 REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
 REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
 MOST_REFIT_WORK = 3e10  # of all such fits: some seconds
@@ -58,7 +65,7 @@ class CavityFit:
     balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
     taking_part: posterior means of those in the fit, 0 for the others, (M,).
     freedom: degrees of freedom left in the residual, >= 1.
-    iterations: how many were run; converged: the z-scores had settled.
+    iterations: how many were run; converged: the z-scores converged.
     full: all candidates took part in the fit.
     """
 
@@ -86,31 +93,31 @@ class WarmStarts:
 
     kept: deque[tuple[Positions, EpIteration]] = field(default_factory=lambda: deque(maxlen=2))
 
-    def near(self, question: FitProblem) -> EpIteration | None:
-        """A round to start from, or None."""
-        if not _worth_a_start(question):
+    def near(self, problem: FitProblem) -> EpIteration | None:
+        """The iteration to start from, of the fit of a similar window; None without one."""
+        if not _worth_a_start(problem):
             return None
         same = (end for positions, end in self.kept
-                if np.array_equal(positions, question.positions))  # fmt: skip
-        return next(filter(None, (arrived(question, end) for end in same)), None)
+                if np.array_equal(positions, problem.positions))  # fmt: skip
+        return next(filter(None, (warm_start(problem, end) for end in same)), None)
 
-    def keep(self, question: FitProblem, found: Settled) -> None:
+    def keep(self, problem: FitProblem, found: EpResult) -> None:
         """Keep a fit that was started cold, as a start for later windows."""
-        over = _freedom(question, found.last) / question.freedom
-        if found.converged and over > MOSTLY_OVER and _worth_a_start(question):
-            self.kept.append((question.positions, found.last))
+        over = _freedom(problem, found.last) / problem.freedom
+        if found.converged and over > MOSTLY_OVER and _worth_a_start(problem):
+            self.kept.append((problem.positions, found.last))
 
 
-def _worth_a_start(question: FitProblem) -> bool:
+def _worth_a_start(problem: FitProblem) -> bool:
     """Where all candidates take part, since other fits are quick, and rows are not too many.
 
     Nor few: then the fits without a candidate in turn are what costs.
     """
-    return question.full and not question.few_rows and question.centred.size <= MOST_ROWS
+    return problem.full and not problem.few_rows and problem.centred.size <= MOST_ROWS
 
 
 def fit_cavity(
-    question: FitProblem,
+    problem: FitProblem,
     progress: Progress = silent,
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
@@ -123,51 +130,51 @@ def fit_cavity(
     weights: (M,), by which p-values will be divided: whoever a rule may then name is tested.
     repeated: devices report more than once, as often as was declared or shown at most.
     """
-    question, found = _settled(question, progress, warm_starts)
+    problem, found = _until_converged(problem, progress, warm_starts)
     now, iteration, converged = found
-    freedom = _freedom(question, now)
-    scores = _fitting(question, now, freedom, repeated)
-    law = null_tail(now.fitted.solution.residual, question.random)
-    z, tail = _left_out(question, now), law
-    doubtful = _doubtful(question, freedom / question.freedom, tail.deviate(z), weights)
+    freedom = _freedom(problem, now)
+    scores = _fitting(problem, now, freedom, repeated)
+    law = null_tail(now.fitted.solution.residual, problem.random)
+    z, tail = _left_out(problem, now), law
+    doubtful = _doubtful(problem, freedom / problem.freedom, tail.deviate(z), weights)
     if len(doubtful):
-        z, tail = _refitted(question, tail.deviate(z), doubtful, progress), NORMAL_TAIL
-    ended = freedom, iteration, converged, question.full
+        z, tail = _refitted(problem, tail.deviate(z), doubtful, progress), NORMAL_TAIL
+    ended = freedom, iteration, converged, problem.full
     return CavityFit(scores, z, tail, law, now.prior, now.fitted, now.sites.shrunken, *ended)
 
 
-def _settled(
-    question: FitProblem, progress: Progress, warm_starts: WarmStarts | None
-) -> tuple[FitProblem, Settled]:
-    """The rounds from where a like fit ended or, where that leads nowhere, from nothing.
+def _until_converged(
+    problem: FitProblem, progress: Progress, warm_starts: WarmStarts | None
+) -> tuple[FitProblem, EpResult]:
+    """Run EP from a warm start or, without one or where that does not converge, from nothing.
 
-    Where the fit of all candidates does not come to rest, that of the probable ones alone, and at
-    last with more damping; with the question as it was then asked.
+    Where the fit of all candidates does not converge, that of the probable ones alone is tried,
+    and at last both with more damping. Returns the problem that was solved, and its fit.
     """
-    near = warm_starts.near(question) if warm_starts else None
+    near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
-            found = settle(question, progress, NEAR_TOLERANCE, near)
+            found = run_ep(problem, progress, NEAR_TOLERANCE, near)
             if found.converged:
-                return question, found
-    for attempt in _attempts(question):
-        found = settle(attempt, progress)
+                return problem, found
+    for attempt in _attempts(problem):
+        found = run_ep(attempt, progress)
         if found.converged:
             break
-    if warm_starts is not None and attempt is question:
-        warm_starts.keep(question, found)
+    if warm_starts is not None and attempt is problem:
+        warm_starts.keep(problem, found)
     return attempt, found
 
 
-def _attempts(question: FitProblem) -> list[FitProblem]:
+def _attempts(problem: FitProblem) -> list[FitProblem]:
     """The fits that are tried in turn until one converges."""
-    probable = replace(question, may_be_full=False)
-    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, question)]
-    return [question, probable, *slower] if question.full else [question, slower[0]]
+    probable = replace(problem, may_be_full=False)
+    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, problem)]
+    return [problem, probable, *slower] if problem.full else [problem, slower[0]]
 
 
 def _doubtful(
-    question: FitProblem, left: float, deviates: Floats, weights: Floats | None
+    problem: FitProblem, left: float, deviates: Floats, weights: Floats | None
 ) -> Indices:
     """Candidates that are to be tested against fits that never saw them, weakest first, (D,).
 
@@ -177,11 +184,11 @@ def _doubtful(
     large part of a score, and its sharers respond to each other beyond first order: there all are
     tested that ten wrong strings of the list would be expected to reach.
     """
-    if question.few_rows:
+    if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
-    alone = len(question.positions) == 1  # without it there is nothing that could respond to it
-    many = len(question.centred) > FEW_COHORTS
-    if alone or (question.full and left > MOSTLY_OVER and many):
+    alone = len(problem.positions) == 1  # without it there is nothing that could respond to it
+    many = len(problem.centred) > FEW_COHORTS
+    if alone or (problem.full and left > MOSTLY_OVER and many):
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
     limit = _may_be_named(p) if many else max(_may_be_named(p), EXPECTED / len(p))
@@ -200,33 +207,33 @@ def _may_be_named(p: Floats) -> float:
     return float(ranked[named[-1]]) if len(named) else 0.0
 
 
-def _fitting(question: FitProblem, now: EpIteration, freedom: float, repeated: bool) -> Scores:
+def _fitting(problem: FitProblem, now: EpIteration, freedom: float, repeated: bool) -> Scores:
     """Scores with the errors that what the fit leaves over has shown.
 
     Where all take part and the residual is quieter than chance explains, the prior holds shares
     for more unlike than they are, as its bumps have a width. Of the data less a share of a
     candidate (1) is true at its true share: the variance that u itself has is that of its score.
-    Not where devices repeat: how often is a bound then, which `pipeline` settles.
+    Not where devices repeat: how often is a bound then, which `pipeline` decides.
     """
-    if not question.full:
-        return _widened(question, now, freedom)
+    if not problem.full:
+        return _widened(problem, now, freedom)
     ratio = now.fitted.ratio
     if repeated or ratio > 1 - QUIETER * np.sqrt(2 / freedom):
         return now.scores
     return now.scores._replace(std_errors=now.scores.std_errors * np.sqrt(ratio))
 
 
-def _widened(question: FitProblem, now: EpIteration, freedom: float) -> Scores:
+def _widened(problem: FitProblem, now: EpIteration, freedom: float) -> Scores:
     """Scores with errors larger by what the fit used up, where more had a claim to take part.
 
     Then the part that fits best was chosen, and what it leaves over is less than the noise.
     """
-    if not question.crammed(now.sites):
+    if not problem.crammed(now.sites):
         return now.scores
-    return now.scores._replace(std_errors=now.scores.std_errors * question.freedom / freedom)
+    return now.scores._replace(std_errors=now.scores.std_errors * problem.freedom / freedom)
 
 
-def _left_out(question: FitProblem, now: EpIteration) -> Floats:
+def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
     """Scores for the test that nobody holds a candidate, each with its exact null variance, (M,).
 
     A site takes its candidate's own score out of the residual, from which the variance of
@@ -236,17 +243,17 @@ def _left_out(question: FitProblem, now: EpIteration) -> Floats:
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = np.abs(z[active]) > WORTH_LEAVING_OUT
     members = active[worth]
-    columns = centred_columns(question.positions[members], question.random)
+    columns = centred_columns(problem.positions[members], problem.random)
     variance = sites.variance[members]
     shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
     directions = solution.weigh(columns) / left(variance, solution.information[worth])
-    scores = left_out_scores(solution.residual, columns, directions, shares, question.random)
+    scores = left_out_scores(solution.residual, columns, directions, shares, problem.random)
     z[members] = scores * now.fitted.slack
     return z
 
 
 def _refitted(
-    question: FitProblem, deviates: Floats, doubtful: Indices, progress: Progress
+    problem: FitProblem, deviates: Floats, doubtful: Indices, progress: Progress
 ) -> Floats:
     """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 
@@ -261,62 +268,62 @@ def _refitted(
     like strength share one that saw none of them.
     """
     deviates, done = deviates.copy(), 0
-    for group in _groups(question, doubtful):
-        deviates[group] = _unseen(question, group)
+    for group in _groups(problem, doubtful):
+        deviates[group] = _unseen(problem, group)
         done += len(group)
         progress(REFIT_STAGE, done, len(doubtful))
     return deviates
 
 
-def _groups(question: FitProblem, doubtful: Indices) -> list[Indices]:
+def _groups(problem: FitProblem, doubtful: Indices) -> list[Indices]:
     """Who of the doubtful (D,) share a fit: each has one of its own where that is affordable."""
-    work = question.work if question.full else question.work_with(len(doubtful))
+    work = problem.work if problem.full else problem.work_with(len(doubtful))
     affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
-    at_least = 1 if len(doubtful) < len(question.positions) else 2
-    number = len(doubtful) if question.few_rows else max(affordable, at_least)
+    at_least = 1 if len(doubtful) < len(problem.positions) else 2
+    number = len(doubtful) if problem.few_rows else max(affordable, at_least)
     return np.array_split(doubtful, min(number, len(doubtful)))
 
 
-def _unseen(question: FitProblem, group: Indices) -> Floats:
+def _unseen(problem: FitProblem, group: Indices) -> Floats:
     """Normal deviates of the tests of a group (B,) against a fit that saw none; 0 without a fit.
 
     Each is tested against what is left when the others of the group may hold any share: to the
     residual u of the fit their columns are fitted with a belief N(0, 1), which depends on nothing.
     """
     try:
-        rest = settle(_without(question, group), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
+        rest = run_ep(_without(problem, group), tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS)
     except ImproperError:
         return np.zeros(len(group))
     solution, slack = rest.last.fitted.solution, rest.last.fitted.slack
-    columns = centred_columns(question.positions[group], question.random)
+    columns = centred_columns(problem.positions[group], problem.random)
     weighed = solution.weigh(columns)
     gram, sums = columns.T @ weighed, columns.T @ solution.residual.ravel()
     inverse = np.linalg.pinv(gram + np.eye(len(group)))
     together, deviates = inverse @ sums, np.empty(len(group))
     for i in range(len(group)):
         shares = together - inverse[:, i] * (together[i] / inverse[i, i])  # of the others: i has 0
-        residual = solution.residual - (weighed @ shares).reshape(question.centred.shape)
+        residual = solution.residual - (weighed @ shares).reshape(problem.centred.shape)
         score = sums[i] - gram[i] @ shares
-        z = slack * score / np.sqrt(null_variance(residual, question.random))
-        deviates[i] = null_tail(residual, question.random).deviate(np.array([z]))[0]
+        z = slack * score / np.sqrt(null_variance(residual, problem.random))
+        deviates[i] = null_tail(residual, problem.random).deviate(np.array([z]))[0]
     return deviates
 
 
-def _without(question: FitProblem, left_out: Indices) -> FitProblem:
-    """The same question about all but some candidates (B,)."""
-    others = np.ones(len(question.positions), dtype=bool)
+def _without(problem: FitProblem, left_out: Indices) -> FitProblem:
+    """The same problem without some candidates (B,)."""
+    others = np.ones(len(problem.positions), dtype=bool)
     others[left_out] = False
 
     def noise_of(shares: Floats) -> Floats:
         everyone = np.zeros(len(others))
         everyone[others] = shares
-        return question.noise_of(everyone)
+        return problem.noise_of(everyone)
 
-    return replace(question, positions=question.positions[others], noise_of=noise_of)
+    return replace(problem, positions=problem.positions[others], noise_of=noise_of)
 
 
-def _freedom(question: FitProblem, now: EpIteration) -> float:
+def _freedom(problem: FitProblem, now: EpIteration) -> float:
     """m (k - 1) - sum s_i^2 d_i: what the sites leave over."""
     variance = now.sites.variance[now.sites.active]
     used = float((variance * now.fitted.solution.information).sum())
-    return max(question.freedom - used, 1.0)
+    return max(problem.freedom - used, 1.0)

@@ -25,12 +25,12 @@ class Refit(NamedTuple):
 
 
 def refit(
-    noise: Floats, target: Floats, centred: Floats, random: RandomString, *, settle: bool = True
+    noise: Floats, target: Floats, centred: Floats, random: RandomString, *, find_tau: bool = True
 ) -> Refit:
     """Fit the shares of given columns Z_A (n, A) by weighted least squares; they may be
     negative.
 
-    settle: find tau; otherwise it stays 0 and all that differs from `noise` is in the ratio.
+    find_tau: otherwise tau stays 0, and all that differs from `noise` is in the ratio.
     Raises ConvergenceError where the columns leave nothing of the rows over.
     """
     num_columns, freedom = centred.shape[1], target.size - len(target)
@@ -41,6 +41,6 @@ def refit(
             "cohorts, or use method 'cavity' with a stricter alpha"
         )
     solver = CandidateSolver(noise, target, centred, None, random)
-    balanced = balance(solver, random, 0.0, 6 if settle else 0)
+    balanced = balance(solver, random, 0.0, 6 if find_tau else 0)
     _, F, _, H = solver.factors(balanced.missing)
     return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))

@@ -58,6 +58,6 @@ def sampled_intervals(
     return low, high
 
 
-def unsettled(samples: Samples, detected: Flags) -> int:
+def unconverged(samples: Samples, detected: Flags) -> int:
     """Number of detected candidates for which the two halves of the samples disagree."""
     return int((samples.disagreement[detected] > _APART).sum())

@@ -43,8 +43,11 @@ class AssociationFiles:
 
 @dataclass(frozen=True)
 class LinkedFiles:
-    """The contents of google/rappor's association files. repeated: rows of a client that has
-    another row before."""
+    """The contents of google/rappor's association files.
+
+    repeated: number of rows of a client that has another row before.
+    blank: number of rows that were left out, since one of the two variables is blank.
+    """
 
     reports: LinkedReports
     first: Side

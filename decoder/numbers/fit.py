@@ -36,25 +36,25 @@ class SymbolLikelihood:
 
     def value(self, shares: Floats) -> float:
         """Logarithm of the likelihood of the cells' shares."""
-        return float((self.symbols * np.log(self._told(shares))).sum()) / self.kappa
+        return float((self.symbols * np.log(self._symbol_rates(shares))).sum()) / self.kappa
 
     def slope(self, shares: Floats) -> Floats:
         """Gradient of the log-likelihood in the shares."""
-        ratio = self.symbols / self._told(shares)
+        ratio = self.symbols / self._symbol_rates(shares)
         slope: Floats = np.einsum("ksc,ks->c", self.cells, ratio) * (self.keep - self.lie)
         return slope / self.kappa
 
     def information(self, shares: Floats) -> Floats:
         """Fisher information at the fitted shares; from raw counts the weights would be biased."""
-        weights = self.symbols.sum(axis=1)[:, None] / self._told(shares)
+        weights = self.symbols.sum(axis=1)[:, None] / self._symbol_rates(shares)
         root = self.cells * np.sqrt(weights)[:, :, None]
         flat = root.reshape(-1, root.shape[2])
         information: Floats = flat.T @ flat * (self.keep - self.lie) ** 2
         return information / self.kappa
 
-    def _told(self, shares: Floats) -> Floats:
-        told: Floats = self.lie + (self.keep - self.lie) * (self.cells @ shares)
-        return told
+    def _symbol_rates(self, shares: Floats) -> Floats:
+        rates: Floats = self.lie + (self.keep - self.lie) * (self.cells @ shares)
+        return rates
 
 
 def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:

@@ -68,8 +68,8 @@ class Mean:
 
     estimate, low, high: where no data is the number zero they are unbiased and may be outside
     `clipped_to`, by chance; of edges the estimate is the middle of `least` and `most`.
-    geometric: of logarithms.  bounds: what the edges leave open, for a metric that does not ask
-    for a mean, with lower and upper estimate in `least` and `most`; equal where nothing is open.
+    geometric: of logarithms.  least, most: bounds of the estimate, as far as edges leave it open
+    for a metric that does not ask for a mean; equal where nothing is open.
     at_or_above_top: share that was clipped above, so that nobody takes the mean for more.
     """
 

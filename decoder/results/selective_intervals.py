@@ -14,7 +14,7 @@ from decoder.estimation.sampled_intervals import (
     MOST_SHARES,
     sample_shares,
     sampled_intervals,
-    unsettled,
+    unconverged,
 )
 from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import ListDecision
@@ -35,12 +35,12 @@ MOST_ROWS = 256  # of a list that is sampled; with more, one fit is enough
 class FoundIntervals(NamedTuple):
     """Intervals of the detected, NaN elsewhere, (G,).
 
-    unsettled: of how many the samples had not settled; None where nothing was sampled.
+    unconverged: number of them whose samples had not converged; None where nothing was sampled.
     """
 
     low: Floats
     high: Floats
-    unsettled: int | None = None
+    unconverged: int | None = None
 
 
 def crowded_samples(observed: Observed, estimate: Estimate, seed: int | None) -> Samples | None:
@@ -80,7 +80,7 @@ def found_intervals(
     lows = np.where(likely_wrong, 0.0, np.minimum(ends[0], printed).clip(0, 1))
     low[found] = _or_zero(lows)
     high[found] = np.maximum(ends[1], printed).clip(0, 1)
-    return FoundIntervals(low, high, unsettled(some, all_found))
+    return FoundIntervals(low, high, unconverged(some, all_found))
 
 
 def selected_intervals(

@@ -42,11 +42,12 @@ class Facts:
 
     reports: N_j of all cohorts but those left out as asked.  groups: candidates that set the same
     bits, as lists of values, larger than one.  bound: repetition that the definition allows, 1
-    where it was told.  hashed: values share bits (a Bloom filter) or symbols.
+    where it was declared.  hashed: values share bits (a Bloom filter) or symbols.
     rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
     sum to its reports.  complete: no other value can be held; what the fit leaves over are small
-    shares of the list itself.  not_text: entries of the list that are not UTF-8.  told: the analyst
-    gave the repetition.  unsettled: values found whose samples had not settled; None: not sampled.
+    shares of the list itself.  not_text: entries of the list that are not UTF-8.
+    declared: the analyst gave the repetition.
+    unconverged: values found whose samples had not converged; None: not sampled.
     impossible: what of the counts no values can give.  alike: what shows that the candidates' bits
     are not hashed at random.  by_false_share: of the found, those that a rule names because it
     bounds the share of the wrong among them; Bonferroni's would not.
@@ -61,8 +62,8 @@ class Facts:
     rows: int
     complete: bool = False
     not_text: int = 0
-    told: bool = False
-    unsettled: int | None = None
+    declared: bool = False
+    unconverged: int | None = None
     impossible: Impossible | None = None
     alike: AlikeValues | None = None
     by_false_share: int = 0
@@ -71,7 +72,7 @@ class Facts:
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """All warnings that apply to a decoding, most important first."""
     first = (
-        _settled,
+        _not_converged,
         _impossible,
         _alike,
         _sum,
@@ -285,13 +286,13 @@ def _crowded(facts: Facts) -> str | None:
     end = "Shorten the list, or use more cohorts, bits or symbols."
     if not facts.summary.num_detected:
         return f"{beginning}. {end}"
-    if facts.unsettled is None:
+    if facts.unconverged is None:
         return (
             f"{beginning}, and intervals of 95 % of values that were found held the truth 88 to 93 "
             f"times in 100 in such simulations. {end}"
         )
-    apart = f" The search among them did not settle for {facts.unsettled} of the values found: "
-    apart = f"{apart}their intervals may be too narrow." if facts.unsettled else ""
+    apart = f" The search among them did not settle for {facts.unconverged} of the values found: "
+    apart = f"{apart}their intervals may be too narrow." if facts.unconverged else ""
     return f"{beginning}; the intervals of values found allow for it.{apart} {end}"
 
 
@@ -338,7 +339,7 @@ def _empty(facts: Facts) -> str | None:
 def _repeats(facts: Facts) -> str | None:
     used = facts.summary.repetition
     if facts.bound <= 1:
-        return _undeclared(used) if used > 1 and not facts.told else None
+        return _undeclared(used) if used > 1 and not facts.declared else None
     allowed = (
         f"The definition allows a device up to {facts.bound:g} reports in this window, "
         "which repeat its permanent noise"
@@ -360,7 +361,7 @@ def _undeclared(used: float) -> str:
     )
 
 
-def _settled(facts: Facts) -> str | None:
+def _not_converged(facts: Facts) -> str | None:
     if facts.diagnostics.converged:
         return None
     return (

@@ -171,7 +171,7 @@ def fetch_parts(
         fetch: reads one sub-metric in one part.
         window: first and last day, None for what is served.
         split: how the window is divided.
-        note: told what is left out.
+        note: called with a sentence on what is left out.
 
     Raises:
         DecodeError: nothing is served of the window, or it ends before it begins.

@@ -83,8 +83,8 @@ def run_decode(
 
     Args:
         job: what is wanted.
-        progress: told of each stage as it moves.
-        note: told what was left out or taken.
+        progress: called with (stage, done, total).
+        note: called with a sentence on what was left out or taken.
 
     Returns:
         The decoding; it is in the files, too, if the job names a folder.

@@ -26,7 +26,7 @@ def run_discovery(job: DiscoverJob, progress: Progress = silent) -> Discovery:
 
     Args:
         job: what is wanted.
-        progress: told of each stage as it moves.
+        progress: called with (stage, done, total).
 
     Raises:
         RapporError: what the source, the decoder or the disk refuse.

@@ -178,8 +178,8 @@ def run_own(
     Args:
         job: what is wanted.
         each: length of the windows of a series, or None.
-        progress: told of each stage as it moves.
-        note: told what was left out.
+        progress: called with (stage, done, total).
+        note: called with a sentence on what was left out.
 
     Returns:
         The answer; or the job, with its source read, for `run_decode` or `run_series`.

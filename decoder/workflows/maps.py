@@ -77,8 +77,8 @@ def run_maps(
 
     Args:
         job: what is wanted.
-        progress: told of each map.
-        note: told what was left out.
+        progress: called for each map.
+        note: called with a sentence on what was left out.
 
     Returns:
         The maps, in the order of windows and slots.

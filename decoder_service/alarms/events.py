@@ -1,7 +1,7 @@
 """Find the causes for which alarms send a message when a window is complete; each cause is
 stored once.
 
-The event of a cause is inserted in the transaction that settles its window, under a key that is
+The event of a cause is inserted in the transaction that ends its window, under a key that is
 unique for the alarm.
 """
 
@@ -28,8 +28,8 @@ from decoder_service.schedules.window_rows import (
     WindowRow,
     WindowState,
     add_values,
+    end_window,
     first_reading,
-    settle_window,
 )
 from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase
@@ -77,7 +77,7 @@ class WindowEvents:
     random_bytes: Callable[[int], bytes]
     schedules: Schedules
 
-    def settle_done(
+    def complete(
         self, schedule: ScheduleRow, earlier: list[WindowRow], window: WindowRow, result_id: str
     ) -> WindowRow:
         """Complete a window whose result exists, unless another process was first; store its
@@ -93,7 +93,7 @@ class WindowEvents:
         rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
         try:
             with self.database.change() as connection:
-                if not settle_window(connection, window, WindowState.DONE, result_id):
+                if not end_window(connection, window, WindowState.DONE, result_id):
                     return now
                 found = list(_of_reports(done, now, rules))
                 if now in tests:
@@ -103,7 +103,7 @@ class WindowEvents:
                     if before is not None:
                         found += _of_changes(now, before, tests[now], options.alpha, rules)
                 self._store(connection, schedule, alarms, found, now)
-        except ConflictError:  # it is settled by a later tick
+        except ConflictError:  # a later tick ends it
             return now
         return now
 
@@ -160,12 +160,12 @@ class WindowEvents:
         schedule: ScheduleRow,
         window: WindowRow,
         tests: WindowTests,
-        told: bool,
+        has_earlier: bool,
     ) -> list[AlarmEvent]:
         """New values; those of the first window are what is compared with."""
         held = [tests.values[i] for i in np.flatnonzero(tests.detected)]
         new = add_values(connection, schedule.id, window.params_id, held)
-        if not new or not told:
+        if not new or not has_earlier:
             return []
         found = "1 value was" if len(new) == 1 else f"{len(new)} values were"
         text = f"{found} found that no earlier window showed"
@@ -280,8 +280,8 @@ def changed_values(
         (before.estimate[first], before.std_error[first]),
         (after.estimate[second], after.std_error[second]),
     )
-    told = corrected(more_than(bound, difference, error), "bonferroni", alpha).detected
-    return [after.values[j] for j in second[told]]
+    detected = corrected(more_than(bound, difference, error), "bonferroni", alpha).detected
+    return [after.values[j] for j in second[detected]]
 
 
 def _name(window: WindowRow) -> str:

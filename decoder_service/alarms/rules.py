@@ -80,7 +80,7 @@ class Alarms:
             name: of the alarm.
             channel: webhook or email.
             target: URL or address.
-            rules: what is told.
+            rules: which findings send a message.
             show_values: whether values, which are sensitive, leave the service.
 
         Raises:

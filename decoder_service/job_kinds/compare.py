@@ -69,7 +69,10 @@ class ComparisonJob(JobOfValues):
     tables = ("compare.json", "compare.csv", "compare.parquet")
 
     def check(self, spec: JobSpec, counts: Sequence[Sequence[KnownCounts] | None]) -> None:
-        """That the counts fit, and the later window follows the earlier. Raises RequestError."""
+        """Check that the counts fit, and the later window follows the earlier.
+
+        Raises RequestError.
+        """
         super().check(spec, counts)
         if all(counts):
             both = [sum_of_known(known, "leave one of them out") for known in counts if known]

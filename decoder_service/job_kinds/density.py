@@ -84,7 +84,7 @@ class DensityJob(JobKind):
         return f"{summary['num_maps']} maps of {summary['num_cells']:,} cells"
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
-        """What stands on the page before its script draws the maps."""
+        """The variables of the page before its script draws the maps."""
         del query
         if MAP not in result.files:  # of pairs of places there are tables alone
             return {"has_map": False}

@@ -32,7 +32,7 @@ class JobOfMetric(JobKind):
         self.tables = ("results.json", decoder.table)
 
     def run(self, inputs: JobInputs, progress: Progress) -> dict[str, Any]:
-        """What the decoder of the kind finds."""
+        """Decode with the decoder of the kind; return what a list of results keeps."""
         job = replace(inputs.decoding(), candidates=CandidateChoice())
         if inputs.declared_kind == self.name:
             answer = run_own(job, None, progress)
@@ -41,11 +41,11 @@ class JobOfMetric(JobKind):
         raise DecodeError(f"metric {inputs.metric!a} is not of kind {self.name!r}")
 
     def in_list(self, summary: Mapping[str, Any]) -> str:
-        """What the decoder of the kind says of it."""
+        """A few words on the result, by the decoder of the kind."""
         return self.decoder.in_list(dict(summary))
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
-        """What the template of the kind is filled with."""
+        """The variables of the kind's template."""
         content = json.loads(result.read("results.json"))
         return {"template": self.decoder.template, **self.decoder.view(content, query)}
 

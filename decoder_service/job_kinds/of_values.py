@@ -31,7 +31,7 @@ class JobOfValues(JobKind):
 
     @property
     def decoded(self) -> str:
-        """What it decodes, in words."""
+        """A clause on which metrics a job of this kind decodes."""
         return (
             f"a job of kind {self.name} decodes strings, categories, booleans and the cells of a "
             "location"

@@ -67,11 +67,11 @@ class SeriesJob(JobOfValues):
 
     @property
     def decoded(self) -> str:
-        """What it decodes, in words."""
+        """A clause on which metrics a job of this kind decodes."""
         return super().decoded + "".join(f", and kind {name}" for name in kinds_with_series())
 
     def check(self, spec: JobSpec, counts: Sequence[Sequence[KnownCounts] | None]) -> None:
-        """That the counts fit, and are two windows or more. Raises RequestError."""
+        """Check that the counts fit, and are two windows or more. Raises RequestError."""
         super().check(spec, counts)
         for source, known_counts in zip(spec.sources, counts, strict=True):
             if known_counts:
@@ -127,7 +127,7 @@ def kinds_with_series() -> tuple[str, ...]:
 
 
 def _check_windows(each: Each, source: CountSource, counts: Sequence[KnownCounts]) -> None:
-    """That a series has two windows or more."""
+    """Check that a series has two windows or more. Raises RequestError."""
     days = [(one.first_day, one.last_day) for one in counts]
     for one, (first, last) in zip(counts, days, strict=True):
         if first is None or last is None:

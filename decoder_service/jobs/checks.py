@@ -110,7 +110,7 @@ def _check_cohorts(spec: JobSpec, known: KnownCounts) -> None:
 
 
 def _check_values(spec: JobSpec, known: KnownCounts) -> None:
-    """That there are values to look for."""
+    """Check that there are values to look for. Raises RequestError."""
     given = spec.candidates != CandidateSpec()
     if decoder_kind(known.kind) is not None:  # in a series
         if given or spec.weights is not None:
@@ -234,7 +234,7 @@ def metric_versions(
 ) -> list[dict[str, Any]] | None:
     """The versions of a metric as the collector lists them, the latest last.
 
-    Returns None where the collector does not answer: a schedule's standing says so, a job how it
+    Returns None where the collector does not answer: a schedule's status says so, a job how it
     ended. Raises RequestError for a metric that the collector has not.
     """
     versions, others, problem = metrics.versions_of(name, of_places=kind.of_places, fresh=fresh)

@@ -141,7 +141,7 @@ def name_metric(connection: Connection, hold: Hold, metric: str) -> None:
     connection.execute(update(jobs).where(hold.where()).values(values))
 
 
-def tell(connection: Connection, hold: Hold, stage: str, done: int, total: int) -> bool:
+def save_progress(connection: Connection, hold: Hold, stage: str, done: int, total: int) -> bool:
     """Store a job's progress; return False if the claim is over."""
     values = {"stage": _storable(stage)[:100], "done": done, "total": total}
     held = hold.where() & (jobs.c.state == JobState.RUNNING)

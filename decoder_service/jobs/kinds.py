@@ -141,13 +141,14 @@ class JobKind:
 
     @property
     def decoded(self) -> str:
-        """What it decodes, in words."""
+        """A clause on which metrics a job of this kind decodes."""
         return f"a job of kind {self.name} decodes no other"
 
     def check(self, spec: JobSpec, counts: Sequence[Sequence[KnownCounts] | None]) -> None:
-        """That its sources go together, as far as that is known before they are read.
+        """Check that the aggregates of each source can be summed, before they are read.
 
-        counts: what is known of each source, None where that is nothing. Raises RequestError.
+        counts: of each source what is known of its aggregates; None where nothing is. Raises
+        RequestError where two do not go together.
         """
         del spec
         for known in counts:
@@ -174,12 +175,12 @@ class JobKind:
         raise NotImplementedError(f"jobs of kind {self.name!r} are not done")
 
     def in_list(self, summary: Mapping[str, Any]) -> str:
-        """What a list of results says of one, in a few words."""
+        """A few words on a result, for a list of results."""
         del summary
         return self.title
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
-        """What `template` is filled with."""
+        """The variables of `template`."""
         raise NotImplementedError(f"results of kind {self.name!r} have no page")
 
     def command(self, spec: JobSpec, metric: str, sources: Sequence[Sequence[str]]) -> list[str]:

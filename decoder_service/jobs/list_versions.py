@@ -20,7 +20,7 @@ _OTHER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class ResolvedSpec:
     """A specification whose lists have the numbers of their versions.
 
     candidates, weights: SHA-256 of their contents, None where no list is named.
@@ -36,8 +36,8 @@ class Pinned:
         return (self.candidates,) if self.weights is None else (self.candidates, self.weights)
 
 
-def pinned_lists(connection: Connection, person: Person, spec: JobSpec) -> Pinned:
-    """A specification together with the versions that its lists have now.
+def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> ResolvedSpec:
+    """A specification with the number of each list's version: the one named, or else the latest.
 
     Raises NotFoundError for a list that is not there for this person, RequestError for one of
     another kind.
@@ -54,7 +54,7 @@ def pinned_lists(connection: Connection, person: Person, spec: JobSpec) -> Pinne
         found = _version(connection, person, *asked, ListKind.WEIGHTS)
         changes["weights"] = WeightSpec(list=found.list_id, version=found.number)
         weights = found.sha256
-    return Pinned(spec.model_copy(update=changes), candidates, weights)
+    return ResolvedSpec(spec.model_copy(update=changes), candidates, weights)
 
 
 def _version(

@@ -18,7 +18,7 @@ from decoder_service.jobs.checks import (
     counts_of_source,
 )
 from decoder_service.jobs.known_counts import counts_of_row
-from decoder_service.jobs.list_versions import Pinned, pinned_lists
+from decoder_service.jobs.list_versions import ResolvedSpec, resolve_lists
 from decoder_service.jobs.rows import JobRow, JobState
 from decoder_service.jobs.specs import CountSource, JobSpec, digest, stored_spec
 from decoder_service.metrics.rules import Metrics
@@ -113,12 +113,12 @@ class Jobs:
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
         check_room(connection, self.limits.of_person, person.id, person.role)
-        pinned = self.pinned(connection, person, spec)
+        resolved = self.resolve(connection, person, spec)
         uploaded = [_uploaded(connection, source) for source in spec.sources]
         counts = zip(uploaded, served or [None] * len(uploaded), strict=True)
         check_job(spec, [known or window for known, window in counts])
-        question = digest(pinned.spec.to_json(), *pinned.digests, self.limits.version)
-        row = self._new(person, pinned.spec, question, priority=priority)
+        spec_digest = digest(resolved.spec.to_json(), *resolved.digests, self.limits.version)
+        row = self._new(person, resolved.spec, spec_digest, priority=priority)
         return self._queue(connection, person, row, "submit-job")
 
     def check_again(self, person: Person, result_id: str) -> JobRow:
@@ -139,8 +139,8 @@ class Jobs:
                     f"the result was made by {found[0].version}, this is {self.limits.version}; "
                     "start the job again: its result supersedes this one"
                 )
-            pinned = stored_spec(json.loads(found[0].manifest)["spec"])
-            row = self._new(person, pinned, found[0].key, checks=result_id)
+            spec = stored_spec(json.loads(found[0].manifest)["spec"])
+            row = self._new(person, spec, found[0].key, checks=result_id)
             return self._queue(connection, person, row, "check-result")
 
     def all(
@@ -176,7 +176,7 @@ class Jobs:
             )
         return found[0]
 
-    def pinned(self, connection: Connection, person: Person, spec: JobSpec) -> Pinned:
+    def resolve(self, connection: Connection, person: Person, spec: JobSpec) -> ResolvedSpec:
         """The specification with the numbers of its lists' versions, and their digests.
 
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
@@ -184,7 +184,7 @@ class Jobs:
         """
         for source in spec.sources:
             self._check_source(connection, person, source)
-        return pinned_lists(connection, person, spec)
+        return resolve_lists(connection, person, spec)
 
     def _check_source(self, connection: Connection, person: Person, source: CountSource) -> None:
         if source.collector is not None and not self.limits.has_collector:
@@ -207,7 +207,7 @@ class Jobs:
         self,
         person: Person,
         spec: JobSpec,
-        question: str,
+        spec_digest: str,
         *,
         priority: int = 0,
         checks: str | None = None,
@@ -217,7 +217,7 @@ class Jobs:
             kind=spec.kind,
             metric=spec.source.collector.metric if spec.source.collector else "",
             spec=spec.to_json(),
-            spec_digest=question,
+            spec_digest=spec_digest,
             state=JobState.QUEUED,
             stage="",
             done=0,

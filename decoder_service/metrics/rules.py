@@ -124,11 +124,11 @@ class Metrics:
         """The metrics that are collected now, for everyone; errors name no address of the
         collector."""
         listed, problem = self._listed()
-        told = "the collector does not answer now, so this may be old or not all" if problem else ""
-        if not told and self._memory.linked_problem:
-            told = "the collector does not tell which answers are sent together"
+        why = "the collector does not answer now, so this may be old or not all" if problem else ""
+        if not why and self._memory.linked_problem:
+            why = "the collector does not tell which answers are sent together"
         linked = list(self._memory.associations)
-        return DeclaredMetrics(_current(listed), _current(linked), told)
+        return DeclaredMetrics(_current(listed), _current(linked), why)
 
     def versions_of(
         self, name: str, *, of_places: bool = False, fresh: bool = False

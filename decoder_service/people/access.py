@@ -64,7 +64,7 @@ class Access:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     session_seconds: float
-    role_seconds: float = 30 * 86_400.0  # that a role told by a provider holds without its person
+    role_seconds: float = 30 * 86_400.0  # for which a role from a provider holds without its person
 
     def person_of_key(self, text: str) -> Person:
         """Raises AuthenticationError without a key that holds. The key is in no message."""

@@ -137,7 +137,7 @@ class Provider:
         with self._place():
             token = self._token(answer["code"], pending.verifier)
             claims = self._claims(token, pending.nonce)
-            if not self._roles.are_told(claims):
+            if not self._roles.has_groups(claims):
                 claims = self._userinfo(token, claims)
         return self._roles.claimed(claims)
 
@@ -280,5 +280,5 @@ def _speaking(name: str) -> Iterator[None]:
 
 def _named(error: BaseException) -> str:
     """An error without what a stranger wrote."""
-    told = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
-    return ascii(str(told)[:60])
+    code = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
+    return ascii(str(code)[:60])

@@ -36,7 +36,7 @@ class ProviderRoles:
     groups: Mapping[Role, frozenset[str]]
     default: Role | None
 
-    def are_told(self, claims: Mapping[str, Any]) -> bool:
+    def has_groups(self, claims: Mapping[str, Any]) -> bool:
         """Whether the claims list groups at all."""
         return _at(claims, self.claim) is not None
 

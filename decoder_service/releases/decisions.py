@@ -66,7 +66,7 @@ def approval_of(connection: Connection, publisher: ReleasePublisher, row: Releas
 
 
 def _check_whole(row: ReleaseRow, files: Files, digests: Mapping[str, str]) -> None:
-    """That what is approved is what was proposed, byte for byte, before it is signed.
+    """Check that what is approved is what was proposed, byte for byte, before it is signed.
 
     files: as they are stored.  digests: SHA-256 of each, as they were stored with the proposal.
 

@@ -120,13 +120,13 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
     Rows of which neither side has a number are left out, until all or some by name are asked for.
     """
     symbols = changes.symbols
-    told = [row for row in changes.rows if {row["before"], row["after"]} - {"", *symbols}]
-    table = page_of(changes.rows if query.all or query.q else told, "cell", query)
+    shown = [row for row in changes.rows if {row["before"], row["after"]} - {"", *symbols}]
+    table = page_of(changes.rows if query.all or query.q else shown, "cell", query)
     said = {row[side] for row in changes.rows for side in ("before", "after")}
     used = {name for name in symbols if {name, f"withheld ({name})"} & said}
     return {
         "table": table,
-        "unshown": len(changes.rows) - len(told),
+        "unshown": len(changes.rows) - len(shown),
         "symbols": {name: text for name, text in symbols.items() if name in used},
     }
 

@@ -127,7 +127,7 @@ class ReleasePublisher:
     def compare(self, old: Files | None, new: Files) -> Changes:
         """List what a release shows that an older one, or none, does not. Raises RequestError.
 
-        The rows of a new table are told one by one, too: they are what is approved.
+        The rows of a new table are listed one by one, too: they are what is approved.
         """
         with _folder() as folder:
             releases = _read([new] if old is None else [old, new], folder)

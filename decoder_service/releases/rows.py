@@ -92,9 +92,12 @@ def save_release(
 ) -> None:
     """Insert a release with its files. numbers: by metric, its place among the approved ones."""
     packed = packed_files("release_id", row.id, files)
-    told = zlib.compress(difference, _LEVEL)
+    compressed = zlib.compress(difference, _LEVEL)
     values = {name: getattr(row, name) for name in row.__slots__ if name not in _NAMES}
-    values |= {"difference": told, "stored": sum(len(one["content"]) for one in packed) + len(told)}
+    values |= {
+        "difference": compressed,
+        "stored": sum(len(one["content"]) for one in packed) + len(compressed),
+    }
     connection.execute(insert(releases).values(values))
     if packed:
         connection.execute(insert(release_files), packed)

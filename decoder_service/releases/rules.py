@@ -147,10 +147,10 @@ class Releases:
                 "who proposed it sees it, and admins"
             )
         with self.database.read() as connection:
-            told = json.loads(rows.load_difference(connection, release_id))
+            content = json.loads(rows.load_difference(connection, release_id))
             symbols = rows.load_symbols(connection, release_id)
-        policy = {name: (old, new) for name, (old, new) in told["policy"].items()}
-        return Changes(policy, told["changes"], symbols)
+        policy = {name: (old, new) for name, (old, new) in content["policy"].items()}
+        return Changes(policy, content["changes"], symbols)
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
         """A person's own results of which a release can be made, newest first. Raises RoleError."""
@@ -192,8 +192,8 @@ class Releases:
         issued = self.clock().date()
         built = self.publisher.build(sources, asked.policy, issued, before.earlier)
         changes = self.publisher.compare(before.base_files, built.files)
-        told = {"policy": dict(changes.policy), "changes": list(changes.rows)}
-        text = json.dumps(told).encode()
+        content = {"policy": dict(changes.policy), "changes": list(changes.rows)}
+        text = json.dumps(content).encode()
         size = sum(map(len, built.files.values())) + len(text)
         if size > self.max_bytes:
             raise QuotaError(f"the release would have {size:,} bytes, above {self.max_bytes:,}")

@@ -26,7 +26,7 @@ class SourceState:
     """A result that a release is made of, as it is now.
 
     strata: what its reports were filtered by.  is_there: whether one may see it; otherwise it was
-    deleted or given up.  superseded_by: a later decoder's result to the same question, if one may
+    deleted or given up.  superseded_by: a later decoder's result from the same inputs, if one may
     see it.
     """
 

@@ -63,8 +63,8 @@ def _map(
         numbers: list[int] = np.rint(row[:size] / unit).astype(np.int64).tolist()
         return numbers
 
-    change, low, high, told = part
-    shade = change_positions(change[:size], told[:size] > 0, top)
+    change, low, high, detected = part
+    shade = change_positions(change[:size], detected[:size] > 0, top)
     return {
         "slot": new["slot"],
         "window": new["window"],
@@ -78,7 +78,7 @@ def _map(
         "high": counted(high),
         "estimate": counted(change),
         "shade": np.rint(255 * shade).astype(int).tolist(),
-        "visible": np.flatnonzero(told[:size] > 0).tolist(),
+        "visible": np.flatnonzero(detected[:size] > 0).tolist(),
         "source": "",
         "changed": {},
     }
@@ -87,9 +87,11 @@ def _map(
 def changes_view(data: dict[str, Any]) -> dict[str, Any]:
     """The variables of the template before the script runs: the largest changes of the last map."""
     one = next(each for each in data["maps"][::-1] if each["window"] == data["first"])
-    told, unit = set(one["visible"]), data["unit"]
-    order = sorted(range(len(one["share"])), key=lambda i: (i not in told, -abs(one["share"][i])))
-    rows = [_row(data, one, i, i in told, unit) for i in order[:MOST_ROWS]]
+    detected, unit = set(one["visible"]), data["unit"]
+    order = sorted(
+        range(len(one["share"])), key=lambda i: (i not in detected, -abs(one["share"][i]))
+    )
+    rows = [_row(data, one, i, i in detected, unit) for i in order[:MOST_ROWS]]
     counts = [{"slot": each["slot"], "window": each["window"], "changed": len(each["visible"])}
               for each in data["maps"]]  # fmt: skip
     return {
@@ -102,13 +104,13 @@ def changes_view(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(
-    data: dict[str, Any], one: dict[str, Any], i: int, told: bool, unit: float
+    data: dict[str, Any], one: dict[str, Any], i: int, detected: bool, unit: float
 ) -> dict[str, Any]:
     called = data["called"]
     return {
         "name": data["names"][i],
         "called": called.get(str(i), called.get(i, "")),
-        "visible": told,
+        "visible": detected,
         "change": one["share"][i] * unit,
         "low": one["low"][i] * unit,
         "high": one["high"][i] * unit,

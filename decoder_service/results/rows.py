@@ -20,15 +20,15 @@ _LEVEL = 6  # of zlib; the same input gives the same bytes
 class ResultRow:
     """The database row of a result, without its files.
 
-    key: digest of aggregates, candidates, options and version.  question: the same without the
-    version.  supersedes: id of the result of an earlier version to the same question.
+    key: digest of aggregates, candidates, options and version.  input_digest: the same without the
+    version.  supersedes: id of the result of an earlier version from the same inputs.
     manifest, summary: JSON.  released_by: id of a person, None where it is not known.
     stored: bytes of its files as they are kept.
     """
 
     id: str
     key: str
-    question: str
+    input_digest: str
     supersedes: str | None
     kind: str
     metric: str
@@ -69,9 +69,9 @@ def result_of_id(connection: Connection, result_id: str) -> ResultRow | None:
     return None if row is None else ResultRow(*row)
 
 
-def latest_of_question(connection: Connection, question: str) -> str | None:
-    """The newest result to a question, whatever its version."""
-    statement = select(results.c.id).where(results.c.question == question)
+def latest_of_inputs(connection: Connection, input_digest: str) -> str | None:
+    """The newest result from the same inputs, whatever its version."""
+    statement = select(results.c.id).where(results.c.input_digest == input_digest)
     ordered = statement.order_by(results.c.created.desc(), results.c.id)
     return connection.execute(ordered.limit(1)).scalar()
 

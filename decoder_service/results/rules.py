@@ -70,7 +70,7 @@ class Results:
             return self._one(connection, visible_results(person), result_id)
 
     def superseded_by(self, person: Person, result_id: str) -> ResultRow | None:
-        """The result of a later version to the same question, if one may see it."""
+        """The result of a later version from the same inputs, if one may see it."""
         require(person, Act.READ)
         with self.database.read() as connection:
             which = visible_results(person) & (table.c.supersedes == result_id)

@@ -19,7 +19,7 @@ from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.rules import shown_schedule
-from decoder_service.schedules.status import ScheduleStatus, shown_standing
+from decoder_service.schedules.status import ScheduleStatus, shown_status
 from decoder_service.schedules.window_rows import WindowRow
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
@@ -30,7 +30,7 @@ Name = Annotated[str, StringConstraints(max_length=200)]
 
 
 class ScheduleChoices(StrictModel):
-    """What may be changed of a schedule."""
+    """The properties of a schedule that may be changed later."""
 
     name: Name
     candidates: CandidateSpec = CandidateSpec()
@@ -41,7 +41,7 @@ class ScheduleChoices(StrictModel):
 
 
 class NewSchedule(ScheduleChoices):
-    """What is decoded in every sealed window."""
+    """The request for a schedule: a metric, decoded in every sealed window."""
 
     metric: MetricName
     every: Every
@@ -54,7 +54,7 @@ class Enabled(StrictModel):
 
 
 class NewAlarm(StrictModel):
-    """What is told of the windows of a schedule, and where."""
+    """The request for an alarm on a schedule: its rules, and where its messages go."""
 
     name: Name
     channel: Channel
@@ -67,7 +67,7 @@ class NewAlarm(StrictModel):
 def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
     """Decode every sealed day, week or month of a metric.
 
-    `standing` says whether anything is in its way, such as a collector that cannot be reached.
+    `status` says whether anything is in its way, such as a collector that cannot be reached.
     """
     row = service_of(request).schedules.create(
         person,
@@ -85,26 +85,26 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
 
 @router.get("", operation_id="listSchedules")
 def list_schedules(request: Request, person: Me) -> dict[str, Any]:
-    """Your schedules, all of them for an admin, with why each stands if it does: `standing`."""
+    """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
     rows = service_of(request).schedules.all(person)
-    standings = service_of(request).standings.of_rows(rows)
-    pairs = zip(rows, standings, strict=True)
-    return {"schedules": [shown_schedule(row) | _told(one) for row, one in pairs]}
+    statuses = service_of(request).statuses.of_rows(rows)
+    pairs = zip(rows, statuses, strict=True)
+    return {"schedules": [shown_schedule(row) | _status_json(one) for row, one in pairs]}
 
 
 @router.get("/{schedule_id}", operation_id="getSchedule")
 def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
-    """A schedule, its windows, and why it stands if it does: `standing`."""
+    """A schedule, its windows, its state and the reason for it: `status`."""
     schedules = service_of(request).schedules
     row = schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
-    told = _told(service_of(request).standings.of_row(row))
-    return shown_schedule(row) | told | {"windows": windows}
+    shown = _status_json(service_of(request).statuses.of_row(row))
+    return shown_schedule(row) | shown | {"windows": windows}
 
 
 @router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
 def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
-    """What was found over the windows, by the level of the schedule, which is told in words."""
+    """The values found over the windows of a schedule, at its level, which is also put in words."""
     found = service_of(request).schedules.series(person, schedule_id)
     shown = [
         {
@@ -165,7 +165,7 @@ def create_alarm(request: Request, person: Me, schedule_id: str, body: NewAlarm)
 def list_alarms(
     request: Request, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
-    """The alarms of a schedule, and what they told, newest first."""
+    """The alarms of a schedule, and their events, newest first."""
     alarms = service_of(request).alarms
     return {
         "alarms": [shown_alarm(row) for row in alarms.all(person, schedule_id)],
@@ -175,18 +175,18 @@ def list_alarms(
 
 @router.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
 def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
-    """Delete an alarm and what it told."""
+    """Delete an alarm and its events."""
     service_of(request).alarms.delete(person, schedule_id, alarm_id)
     return {"deleted": alarm_id}
 
 
 def _checked(request: Request, row: ScheduleRow) -> dict[str, Any]:
     """A schedule that was made or changed, which is checked at once."""
-    return shown_schedule(row) | _told(service_of(request).standings.check(row))
+    return shown_schedule(row) | _status_json(service_of(request).statuses.check(row))
 
 
-def _told(standing: ScheduleStatus) -> dict[str, Any]:
-    return {"standing": shown_standing(standing)}
+def _status_json(status: ScheduleStatus) -> dict[str, Any]:
+    return {"status": shown_status(status)}
 
 
 def shown_window(row: WindowRow) -> dict[str, Any]:

@@ -44,10 +44,10 @@ def index(request: Request, person: Reader) -> Response:
     """The page of one's own schedules; for an admin of all."""
     schedules = service_of(request).schedules
     known = schedules.all(person)
-    standings = service_of(request).standings.of_rows(known)
+    statuses = service_of(request).statuses.of_rows(known)
     rows = [
-        (row, Counter(one.state for one in schedules.windows(person, row.id)), standing)
-        for row, standing in zip(known, standings, strict=True)
+        (row, Counter(one.state for one in schedules.windows(person, row.id)), status)
+        for row, status in zip(known, statuses, strict=True)
     ]
     has = service_of(request).settings.collector is not None
     return render(request, "schedules.html.j2", person, rows=rows, has_collector=has)
@@ -79,7 +79,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
         )
     except ServiceError as error:
         return _again(request, person, None, form, error)
-    service_of(request).standings.check(row)
+    service_of(request).statuses.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
@@ -115,7 +115,7 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
         )
     except ServiceError as error:
         return _again(request, person, row, form, error)
-    service_of(request).standings.check(row)
+    service_of(request).statuses.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
@@ -124,7 +124,7 @@ def enable(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
     """Pause a schedule, or let it go on."""
     service = service_of(request)
     row = service.schedules.enable(person, schedule_id, bool(form.text("enabled")))
-    service.standings.check(row)
+    service.statuses.check(row)
     return redirect(f"/schedules/{schedule_id}")
 
 
@@ -170,7 +170,7 @@ def delete_alarm(
 ) -> Response:
     """Delete an alarm with its messages, once that was confirmed."""
     if not form.text("sure"):
-        raise RequestError("tick the box beside Delete: what the alarm told goes with it")
+        raise RequestError("tick the box beside Delete: the events of the alarm go with it")
     service_of(request).alarms.delete(person, schedule_id, alarm_id)
     return redirect(f"/schedules/{schedule_id}")
 
@@ -192,7 +192,7 @@ def _shown(
         person,
         200 if made is None else 201,
         row=row,
-        standing=service.standings.of_row(row),
+        schedule_status=service.statuses.of_row(row),
         chosen=chosen(
             {name: spec[name] for name in ("candidates", "weights", "options") if name in spec}
         ),

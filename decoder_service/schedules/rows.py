@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
-from decoder_service.schedules.status_models import schedule_standings
+from decoder_service.schedules.status_models import schedule_statuses
 from decoder_service.shell.models import (
     alarm_events,
     alarms,
@@ -68,7 +68,7 @@ def delete_schedule(connection: Connection, schedule_id: str) -> bool:
     exist."""
     own = select(alarms.c.id).where(alarms.c.schedule_id == schedule_id)
     connection.execute(delete(alarm_events).where(alarm_events.c.alarm_id.in_(own)))
-    for table in (alarms, schedule_standings, schedule_values, schedule_windows):
+    for table in (alarms, schedule_statuses, schedule_values, schedule_windows):
         connection.execute(delete(table).where(table.c.schedule_id == schedule_id))
     statement = delete(schedules).where(schedules.c.id == schedule_id)
     return connection.execute(statement).rowcount == 1

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, true
 from decoder_service.job_kinds.decode import KIND
 from decoder_service.jobs.checks import Known, check_job, check_spec, metric_versions
 from decoder_service.jobs.known_counts import counts_of_version
-from decoder_service.jobs.list_versions import Pinned
+from decoder_service.jobs.list_versions import ResolvedSpec
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import (
     CandidateSpec,
@@ -167,11 +167,11 @@ class Schedules:
     def _check(
         self, connection: Connection, person: Person, row: ScheduleRow, counts: Known | None
     ) -> None:
-        """That its jobs can succeed, its list is there, and its name is no other's of the owner."""
+        """Check that its jobs can succeed, its list is there, and its name is new to the owner."""
         spec = spec_of_schedule(row)
         check_spec(spec)
         check_job(spec, [counts], scheduled=True)
-        self.jobs.pinned(connection, person, spec)
+        self.jobs.resolve(connection, person, spec)
         same = (table.c.owner == row.owner) & (table.c.name == row.name) & (table.c.id != row.id)
         if rows.load_schedules(connection, same):
             raise RequestError(f"there is a schedule {row.name!a} of this person already")
@@ -250,13 +250,12 @@ def spec_of_schedule(row: ScheduleRow) -> JobSpec:
     return JobSpec.model_validate_json(row.spec)
 
 
-def question_of(pinned: Pinned) -> str:
-    """Digest of what every window of a schedule is decoded by: the options, and the content of
-    the lists."""
-    spec = pinned.spec
+def spec_digest_of(resolved: ResolvedSpec) -> str:
+    """SHA-256, in hex, of the options and lists by which a schedule decodes its windows."""
+    spec = resolved.spec
     shown = spec.model_dump(mode="json", include={"options"})
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
-    return digest(shown, given, *pinned.digests)
+    return digest(shown, given, *resolved.digests)
 
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:

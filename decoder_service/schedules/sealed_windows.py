@@ -46,7 +46,7 @@ def sealed_windows(
     collector: AskCollector,
     schedule: ScheduleRow,
     row: dict[str, object],
-    question: str,
+    spec_digest: str,
     known: dict[str, WindowRow],
 ) -> Iterator[tuple[WindowRow, Aggregate | None]]:
     """Yield the sealed windows that are not stored yet, oldest first; None in place of counts:
@@ -72,7 +72,7 @@ def sealed_windows(
             if isinstance(asked, _Longer):
                 first, last = asked.first, max(last, period_end(every, asked.last))
                 continue
-            yield _window(schedule, question, params_id, (first, last), asked), asked
+            yield _window(schedule, spec_digest, params_id, (first, last), asked), asked
         first = last + DAY
         last = period_end(every, first)
 
@@ -99,7 +99,7 @@ def _asked(
 
 def _window(
     schedule: ScheduleRow,
-    question: str,
+    spec_digest: str,
     params_id: str,
     days: tuple[date, date],
     aggregate: Aggregate | None,
@@ -107,7 +107,7 @@ def _window(
     first, last = (day.isoformat() for day in days)
     reports = 0 if aggregate is None else aggregate.num_reports
     state = WindowState.EMPTY if aggregate is None else WindowState.WAITING
-    return WindowRow(schedule.id, question, params_id, first, last, reports, state)
+    return WindowRow(schedule.id, spec_digest, params_id, first, last, reports, state)
 
 
 def _day(text: object) -> date:

@@ -26,7 +26,7 @@ MOST_VALUES = 1000  # of a series that is shown
 
 @dataclass(frozen=True, slots=True)
 class SeriesView:
-    """The findings in the windows of one question. rows: of each value in each window."""
+    """The findings in the windows of one specification. rows: of each value in each window."""
 
     windows: list[WindowRow]
     rows: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class SeriesView:
 
 
 def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
-    """Group windows by question and version of the metric, oldest first."""
+    """Group windows by specification and version of the metric, oldest first."""
     groups: dict[tuple[str, str], list[WindowRow]] = {}
     for one in windows:
         groups.setdefault((one.digest, one.params_id), []).append(one)
@@ -58,7 +58,7 @@ def load_tests(connection: Connection, windows: list[WindowRow]) -> dict[WindowR
 def view_of(
     connection: Connection, family: Family, options: Choices, windows: list[WindowRow]
 ) -> SeriesView:
-    """The findings in the windows of one question.
+    """The findings in the windows of one specification.
 
     options: of the schedule now; those of a result count where there is one.  Raises QuotaError.
     """

@@ -13,17 +13,17 @@ from sqlalchemy import Connection, true
 from decoder.errors import RemoteError
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.known_counts import days_held
-from decoder_service.jobs.list_versions import pinned_lists
+from decoder_service.jobs.list_versions import resolve_lists
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.permissions import Person
 from decoder_service.schedules.periods import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
-from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
+from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.status_rows import (
-    StandingRow,
-    load_standing,
-    load_standings,
-    save_standing,
+    StatusRow,
+    load_status,
+    load_statuses,
+    save_status,
 )
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock, text_of
@@ -87,17 +87,17 @@ class ScheduleStatuses:
     def of_row(self, row: ScheduleRow) -> ScheduleStatus:
         """The state of a schedule: as stored, but for what the database itself says now."""
         with self.database.read() as connection:
-            stored = load_standing(connection, row.id)
-            return self._told(connection, row, stored)
+            stored = load_status(connection, row.id)
+            return self._current(connection, row, stored)
 
     def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
         """The states of several schedules, in their order."""
         with self.database.read() as connection:
-            stored = load_standings(connection)
-            return [self._told(connection, row, stored.get(row.id)) for row in rows]
+            stored = load_statuses(connection)
+            return [self._current(connection, row, stored.get(row.id)) for row in rows]
 
-    def _told(
-        self, connection: Connection, row: ScheduleRow, stored: StandingRow | None
+    def _current(
+        self, connection: Connection, row: ScheduleRow, stored: StatusRow | None
     ) -> ScheduleStatus:
         since, checked = (stored.since, stored.checked) if stored else (None, None)
         if not row.enabled:
@@ -154,7 +154,7 @@ class ScheduleStatuses:
                 known = load_schedules(connection, true())
                 for row, one in found:
                     if row in known:
-                        save_standing(connection, row.id, one.state, one.reason, at)
+                        save_status(connection, row.id, one.state, one.reason, at)
         except ConflictError:  # another process stored them just now, or deleted one
             return
 
@@ -176,13 +176,13 @@ class ScheduleStatuses:
             return ScheduleStatus(ScheduleState.BLOCKED, NO_OWNER)
         try:
             spec = spec_of_schedule(row)
-            return question_of(pinned_lists(connection, owner, spec))
+            return spec_digest_of(resolve_lists(connection, owner, spec))
         except ServiceError as error:
             return ScheduleStatus(ScheduleState.BLOCKED, f"{error}; change the schedule")
 
 
 def _waits(
-    row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], question: str
+    row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], spec_digest: str
 ) -> ScheduleStatus:
     """Whether the next window of the version that reports are taken of is closed."""
     version = next((one for one in versions if one["state"] == "current"), None)
@@ -197,7 +197,7 @@ def _waits(
             ScheduleState.WAITING,
             f"the collector serves no day of it yet{days_held(version, None)}",
         )
-    key = (question, version["params_id"])
+    key = (spec_digest, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
     first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
     if last.isoformat() <= str(served["last_day"]):
@@ -209,11 +209,11 @@ def _waits(
     )
 
 
-def shown_standing(standing: ScheduleStatus) -> dict[str, str | None]:
+def shown_status(status: ScheduleStatus) -> dict[str, str | None]:
     """A schedule's state as API and command line show it."""
-    times = {"since": standing.since, "checked": standing.checked}
-    told = {name: None if at is None else text_of(at) for name, at in times.items()}
-    return {"state": standing.state.value, "reason": standing.reason, **told}
+    times = {"since": status.since, "checked": status.checked}
+    moments = {name: None if at is None else text_of(at) for name, at in times.items()}
+    return {"state": status.state.value, "reason": status.reason, **moments}
 
 
 def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[date, date]:

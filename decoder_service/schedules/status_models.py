@@ -6,9 +6,9 @@ from sqlalchemy import Column, Double, ForeignKey, String, Table, Text
 
 from decoder_service.shell.models import metadata
 
-# How a schedule stood when some process last checked it; `paused` is in `schedules.enabled`.
-schedule_standings = Table(
-    "schedule_standings",
+# The state of a schedule when some process last checked it; `paused` is in `schedules.enabled`.
+schedule_statuses = Table(
+    "schedule_statuses",
     metadata,
     Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
     Column("state", String(16), nullable=False),  # ready, waiting, blocked

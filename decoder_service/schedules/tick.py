@@ -1,7 +1,7 @@
-"""A tick of the schedules: queue what is sealed, and settle what is decoded.
+"""A tick of the schedules: queue sealed windows, and end those whose jobs are over.
 
 Any number of processes may tick at once. A window is inserted with its job in one transaction,
-and its key is unique; a window is settled by one guarded UPDATE, with the events of its alarms.
+and its key is unique; a window is ended by one guarded UPDATE, with the events of its alarms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec
 from decoder_service.people.permissions import Person
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
-from decoder_service.schedules.rules import Schedules, question_of, spec_of_schedule
+from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows
 from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import (
@@ -32,9 +32,9 @@ from decoder_service.schedules.status import (
 from decoder_service.schedules.window_rows import (
     WindowRow,
     WindowState,
+    end_window,
     load_windows,
     save_window,
-    settle_window,
     try_again,
 )
 from decoder_service.shell.clock import Clock
@@ -55,7 +55,7 @@ class TickResult:
     values."""
 
     queued: int = 0
-    settled: int = 0
+    ended: int = 0
     problems: dict[str, str] = field(default_factory=dict)
 
 
@@ -68,9 +68,9 @@ class ScheduleRunner:
     clock: Clock
     schedules: Schedules
     jobs: Jobs
-    causes: WindowEvents
+    window_events: WindowEvents
     collector: AskCollector | None
-    standings: ScheduleStatuses
+    statuses: ScheduleStatuses
 
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
@@ -81,14 +81,14 @@ class ScheduleRunner:
             try:
                 listed = self._listed() if listed is None else listed
                 self._queue(schedule, listed, ticked)
-                found.append((schedule, self.standings.by_list(schedule, listed)))
+                found.append((schedule, self.statuses.by_list(schedule, listed)))
             except (RemoteError, ServiceError) as error:
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
                     raise
                 ticked.problems[schedule.id] = str(error)
-                found.append((schedule, self.standings.failed(error)))
-            ticked.settled += self._settle(schedule)
-        self.standings.store(found)
+                found.append((schedule, self.statuses.failed(error)))
+            ticked.ended += self._end_windows(schedule)
+        self.statuses.store(found)
         self._look_at_refusals(ticked)
         return ticked
 
@@ -110,9 +110,9 @@ class ScheduleRunner:
         spec = spec_of_schedule(schedule)
         with self.database.read() as connection:
             person = self._owner(connection, schedule)
-            pinned = self.jobs.pinned(connection, person, spec)
+            resolved = self.jobs.resolve(connection, person, spec)
             known = load_windows(connection, schedule.id)
-        question, room = question_of(pinned), MOST_WINDOWS
+        spec_digest, room = spec_digest_of(resolved), MOST_WINDOWS
         names = {str(row["name"]) for row in listed}
         if schedule.metric not in names:
             raise RequestError(unknown_metric(schedule.metric, sorted(names)))
@@ -122,10 +122,12 @@ class ScheduleRunner:
             done = {
                 one.first_day: one
                 for one in known
-                if (one.digest, one.params_id) == (question, row["params_id"])
+                if (one.digest, one.params_id) == (spec_digest, row["params_id"])
             }
-            for window, aggregate in sealed_windows(self.collector, schedule, row, question, done):
-                ticked.queued += self._insert(schedule, person, pinned.spec, window, aggregate)
+            for window, aggregate in sealed_windows(
+                self.collector, schedule, row, spec_digest, done
+            ):
+                ticked.queued += self._insert(schedule, person, resolved.spec, window, aggregate)
                 room -= 1
                 if not room:
                     return
@@ -154,8 +156,8 @@ class ScheduleRunner:
                     row, text = described(aggregate.to_json(), self.clock().timestamp())
                     save_aggregate(connection, row, text, person.id)
                     source = {"source": CountSource(aggregates=[row.sha256])}
-                    pinned = spec.model_copy(update=source)
-                    job = self.jobs.submit_in(connection, person, pinned).id
+                    with_counts = spec.model_copy(update=source)
+                    job = self.jobs.submit_in(connection, person, with_counts).id
                 names = window.__slots__
                 values = {name: getattr(window, name) for name in names} | {"job_id": job}
                 save_window(connection, WindowRow(**values))
@@ -163,47 +165,48 @@ class ScheduleRunner:
             return 0
         return 0 if aggregate is None else 1
 
-    def _settle(self, schedule: ScheduleRow) -> int:
-        """Settle the windows whose jobs are over, the oldest first; how many."""
+    def _end_windows(self, schedule: ScheduleRow) -> int:
+        """End the windows whose jobs are over, the oldest first; return how many."""
         with self.database.read() as connection:
             groups = groups_of(load_windows(connection, schedule.id))
-        return sum(self._settle_group(schedule, windows) for windows in groups)
+        return sum(self._end_group(schedule, windows) for windows in groups)
 
-    def _settle_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
-        """Settle the windows of one question; those after one that is decoded are compared later.
+    def _end_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
+        """End windows of one specification, oldest first; return how many.
 
-        One whose job failed and is tried again after a pause does not hold up those after it.
+        One whose job still waits or runs holds up those after it, which are compared with it; one
+        whose job failed and is tried again after a pause does not.
         """
         before: list[WindowRow] = []
-        settled, waits = 0, False
+        ended, waits = 0, False
         for window in windows:
             if window.state == WindowState.WAITING:
                 job = self._job(window)
                 if job is not None and job.state in LIVE:
                     waits = True
                 elif not waits and not (job is not None and self._again(schedule, window, job)):
-                    window = self._settle_one(schedule, before, window, job)
-                    settled += 1
+                    window = self._end_one(schedule, before, window, job)
+                    ended += 1
             before.append(window)
-        return settled
+        return ended
 
     def _job(self, window: WindowRow) -> JobRow | None:
         with self.database.read() as connection:
             found = load_jobs(connection, job_table.c.id == (window.job_id or ""), 1)
         return found[0] if found else None
 
-    def _settle_one(
+    def _end_one(
         self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
     ) -> WindowRow:
-        """Settle a window whose job is over; the window as it is then."""
+        """End a window whose job is over; return the window as it is then."""
         if job is not None and job.state == JobState.DONE and job.result_id is not None:
-            return self.causes.settle_done(schedule, before, window, job.result_id)
+            return self.window_events.complete(schedule, before, window, job.result_id)
         state = WindowState.FAILED
         if job is not None and job.state == JobState.CANCELLED:
             state = WindowState.CANCELLED
         with self.database.change() as connection:
-            if settle_window(connection, window, state):
-                self.causes.tell_failed(connection, schedule, window, state)
+            if end_window(connection, window, state):
+                self.window_events.tell_failed(connection, schedule, window, state)
         return replace(window, state=state)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
@@ -229,14 +232,14 @@ class ScheduleRunner:
         return True
 
     def _look_at_refusals(self, ticked: TickResult) -> None:
-        if self.collector is None or not self.causes.wants_refusals():
+        if self.collector is None or not self.window_events.wants_refusals():
             return
         try:
             accepted, refused = self.collector.counters()
         except RemoteError as error:
             ticked.problems["refusals"] = str(error)
             return
-        self.causes.tell_refusals(accepted, refused)
+        self.window_events.tell_refusals(accepted, refused)
 
 
 def _series(window: WindowRow) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Database rows of schedules' windows; each is stored once for a question."""
+"""Database rows of schedules' windows; each is stored once for a specification."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def load_windows(connection: Connection, schedule_id: str) -> list[WindowRow]:
     return [WindowRow(*row) for row in connection.execute(ordered)]
 
 
-def settle_window(
+def end_window(
     connection: Connection, row: WindowRow, state: WindowState, result_id: str | None = None
 ) -> bool:
     """End a window that waits; False where another process has done so."""

@@ -92,7 +92,7 @@ def _lifespan(
         await run_in_threadpool(prepare, service.database)
         chores = [asyncio.create_task(_keep_house(service, log))]
         if service.settings.tick_seconds:
-            chores.append(asyncio.create_task(_keep_ticking(service, log)))
+            chores.append(asyncio.create_task(_run_schedules(service, log)))
         log.info("started", database=service.database.engine.dialect.name)
         try:
             yield connection_state(Unsent(), Connections())
@@ -106,7 +106,7 @@ def _lifespan(
 
 
 async def _keep_house(service: DecoderService, log: Log) -> None:
-    """Settle jobs of dead workers, so that no state is untrue where no worker lives."""
+    """End or queue again jobs of dead workers, so that no state is untrue where no worker lives."""
     while True:
         await asyncio.sleep(_HOUSE_SECONDS)
         try:
@@ -117,16 +117,16 @@ async def _keep_house(service: DecoderService, log: Log) -> None:
             log.crash(error)
 
 
-async def _keep_ticking(service: DecoderService, log: Log) -> None:
+async def _run_schedules(service: DecoderService, log: Log) -> None:
     """Look after schedules and alarms, and delete what nothing needs."""
     while True:
         try:
-            ticked = await run_in_threadpool(service.tick)
+            result = await run_in_threadpool(service.tick)
             await run_in_threadpool(service.delete_unneeded_results)
             await run_in_threadpool(service.delete_unused_aggregates)
-            if ticked.queued or ticked.settled:
-                log.info("ticked", queued=ticked.queued, settled=ticked.settled)
-            for schedule, why in ticked.problems.items():
+            if result.queued or result.ended:
+                log.info("ticked", queued=result.queued, ended=result.ended)
+            for schedule, why in result.problems.items():
                 log.warning("schedule_stands", schedule=schedule, reason=why)
         except StorageError as error:
             log.warning("tick_failed", reason=str(error))

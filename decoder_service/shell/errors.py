@@ -77,4 +77,4 @@ class OriginError(ServiceError):
 
 
 class UnavailableError(ServiceError):
-    """Something that the service needs (a worker, a provider) does not answer."""
+    """Something that a request needs is not set up, is in use, or does not answer."""

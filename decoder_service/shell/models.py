@@ -139,7 +139,7 @@ results = Table(
     metadata,
     Column("id", String(16), primary_key=True),
     Column("key", String(64), nullable=False, unique=True),
-    Column("question", String(64), nullable=False, index=True),  # the key without the version
+    Column("input_digest", String(64), nullable=False, index=True),  # the key without the version
     Column("supersedes", String(16)),
     Column("kind", String(16), nullable=False),
     Column("metric", String(256), nullable=False),
@@ -234,7 +234,7 @@ schedules = Table(
     UniqueConstraint("owner", "name"),
 )
 
-# A window is there once for one question (`digest`: of the options and the list's content).
+# A window is there once for one specification (`digest`: of the options and the list's content).
 schedule_windows = Table(
     "schedule_windows",
     metadata,
@@ -282,7 +282,7 @@ alarms = Table(
     Column("created", Double, nullable=False),
 )
 
-# A cause is told once: it is unique, and inserted with the change that it comes from.
+# An event is stored once: its key is unique, and inserted with the change that it comes from.
 alarm_events = Table(
     "alarm_events",
     metadata,

@@ -64,7 +64,7 @@ class DecoderService:
     aggregates: Aggregates
     metrics: Metrics
     schedules: Schedules
-    standings: ScheduleStatuses
+    statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
     usage: Usage
@@ -90,7 +90,7 @@ class DecoderService:
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:
-        """Queue and settle the windows of schedules, and send what is due. Raises StorageError."""
+        """Queue and end the windows of schedules, and send what is due. Raises StorageError."""
         ticked = self.ticker.tick()
         self.alarms.send_due()
         return ticked
@@ -101,7 +101,7 @@ class DecoderService:
             return count_states(connection)
 
     def keep_house(self) -> None:
-        """Settle jobs of dead workers, and delete what is out of time. Raises StorageError."""
+        """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
         at = self.clock().timestamp()
         with self.database.change() as connection:
             take_over(connection)
@@ -172,10 +172,10 @@ def make_service(
     metrics = Metrics(database, *asked)
     jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
-    causes = WindowEvents(database, clock, random_bytes, schedules)
+    window_events = WindowEvents(database, clock, random_bytes, schedules)
     has = collector is not None, settings.collector_key is not None
-    standings = ScheduleStatuses(database, clock, schedules, metrics, *has)
-    ticker = ScheduleRunner(database, clock, schedules, jobs, causes, collector, standings)
+    statuses = ScheduleStatuses(database, clock, schedules, metrics, *has)
+    ticker = ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses)
     sending = _sending(settings)
     return DecoderService(
         settings=settings,
@@ -197,7 +197,7 @@ def make_service(
         aggregates=Aggregates(database, clock, access, most, reader),
         metrics=metrics,
         schedules=schedules,
-        standings=standings,
+        statuses=statuses,
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
         ticker=ticker,
         usage=Usage(database, of_person),

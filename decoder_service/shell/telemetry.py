@@ -26,9 +26,9 @@ def render(service: DecoderService) -> bytes:
     )
     for state in JobState:
         jobs.labels(state.value).set(states.get(state.value, 0))
-    told = Gauge("rappor_decoder_events", "Events of alarms", ["state"], registry=registry)
+    events_gauge = Gauge("rappor_decoder_events", "Events of alarms", ["state"], registry=registry)
     for one in EventState:
-        told.labels(one.value).set(events.get(one.value, 0))
+        events_gauge.labels(one.value).set(events.get(one.value, 0))
     for name, text, value in (
         ("oldest_queued_seconds", "Age of the job that waits longest", waiting),
         ("longest_running_seconds", "Age of the job that runs longest", running),

@@ -103,10 +103,10 @@ class PageRoute(GuardedRoute):
             except AuthenticationError:
                 return redirect("/sign-in", next=back_to(request))
             except RequestValidationError as error:
-                told: Exception = RequestError(_told(error))
+                shown: Exception = RequestError(_first_error(error))
             except (RapporError, HTTPException) as error:
-                told = error
-            return error_page(request, told, await run_in_threadpool(_whoever, request, told))
+                shown = error
+            return error_page(request, shown, await run_in_threadpool(_whoever, request, shown))
 
         return caught
 
@@ -201,7 +201,7 @@ def _is_unreachable(error: Exception) -> bool:
     return isinstance(error, StorageError) and not isinstance(error, ConflictError)
 
 
-def _told(error: RequestValidationError) -> str:
+def _first_error(error: RequestValidationError) -> str:
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}"
 

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from decoder.sources.collector_client import KEY_VARIABLE
 from decoder_service.worker.execution import execute
 from decoder_service.worker.process_limits import die_with_parent, end_with_pipe, limit_resources
-from decoder_service.worker.task import Failed, Keyed, Task, TaskFinished, Told
+from decoder_service.worker.task import Failed, JobProgress, Keyed, Task, TaskFinished
 from rappor_core.errors import RapporError
 
 _TELL_SECONDS = 0.2  # between two messages of one stage
@@ -41,7 +41,7 @@ def _outcome(task: Task, pipe: Connection) -> TaskFinished | Failed | None:
         return bool(pipe.recv())
 
     try:
-        return execute(task, _Telling(pipe), proceed)
+        return execute(task, _ProgressSender(pipe), proceed)
     except MemoryError:
         return Failed(
             f"it needed more memory than the {task.memory / (1 << 30):.2g} GiB that a job may "
@@ -63,17 +63,17 @@ def _without_folders(text: str, task: Task) -> str:
     return text
 
 
-class _Telling:
+class _ProgressSender:
     """Sends progress, not more often than can be read."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._stage = ""
-        self._told = 0.0
+        self._sent = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if stage == self._stage and done < total and now - self._told < _TELL_SECONDS:
+        if stage == self._stage and done < total and now - self._sent < _TELL_SECONDS:
             return
-        self._stage, self._told = stage, now
-        self._pipe.send(Told(stage, done, total))
+        self._stage, self._sent = stage, now
+        self._pipe.send(JobProgress(stage, done, total))

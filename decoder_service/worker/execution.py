@@ -30,7 +30,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
 
     Args:
         task: what is wanted, and the files it reads.
-        progress: told of each stage as it moves.
+        progress: called with (stage, done, total).
         proceed: asked, once the counts are there, whether the result is still to be computed.
 
     Returns:
@@ -50,9 +50,9 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     if not all(groups):
         raise DecodeError("the source holds no counts")
     shas = _keep_aggregates(task, groups)
-    question = digest(meaning(spec), shas, *_digests(task).values())
-    key = digest(question, task.version)
-    if not proceed(Keyed(key, question, inputs.metric)):
+    input_digest = digest(meaning(spec), shas, *_digests(task).values())
+    key = digest(input_digest, task.version)
+    if not proceed(Keyed(key, input_digest, inputs.metric)):
         return None
     summary = kind.run(inputs, progress)
     manifest = {
@@ -94,7 +94,7 @@ def read_counts(
         spec: what is wanted.
         files: of each source, None where the collector is to be asked.
         collector: its URL.
-        note: told what was left out.
+        note: called with a sentence on what was left out.
 
     Raises:
         RapporError: what a file or the collector refuse.

@@ -13,7 +13,7 @@ from decoder_service.jobs.claims import Hold
 from decoder_service.jobs.rows import JobRow
 from decoder_service.worker.child import run
 from decoder_service.worker.folders import JobFolder
-from decoder_service.worker.task import Failed, Keyed, Task, TaskFinished, Told
+from decoder_service.worker.task import Failed, JobProgress, Keyed, Task, TaskFinished
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
@@ -47,7 +47,7 @@ class Running:
     life: Connection
     started: float
     renewed: float
-    told: Told | None = None  # to be stored
+    progress: JobProgress | None = None  # to be stored
     keyed: Keyed | None = None
     answered: bool = False  # to `keyed`
     strikes: int = 0
@@ -59,8 +59,8 @@ class Running:
         with suppress(EOFError, OSError):
             while self.pipe.poll():
                 message: Any = self.pipe.recv()
-                if isinstance(message, Told):
-                    self.told = message
+                if isinstance(message, JobProgress):
+                    self.progress = message
                 elif isinstance(message, Keyed):
                     self.keyed = message
                 else:

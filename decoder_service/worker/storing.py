@@ -26,7 +26,7 @@ from decoder_service.people.permissions import Role
 from decoder_service.people.quotas import check_held, limits_of
 from decoder_service.results.rows import (
     ResultRow,
-    latest_of_question,
+    latest_of_inputs,
     let_read,
     load_result_files,
     result_of_id,
@@ -134,8 +134,8 @@ def store_result(
     row = ResultRow(
         id=random_bytes(8).hex(),
         key=keyed.key,
-        question=keyed.question,
-        supersedes=latest_of_question(connection, keyed.question),
+        input_digest=keyed.input_digest,
+        supersedes=latest_of_inputs(connection, keyed.input_digest),
         kind=job.kind,
         metric=keyed.metric,
         params_id=finished.params_id,

@@ -35,7 +35,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Told:
+class JobProgress:
     """The message about progress."""
 
     stage: str
@@ -49,7 +49,7 @@ class Keyed:
     `True` to go on."""
 
     key: str
-    question: str
+    input_digest: str
     metric: str
 
 

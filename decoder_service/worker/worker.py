@@ -138,7 +138,7 @@ class Worker:
                 self._close(job)
                 self._try_again(job.hold, why)
             else:
-                self._settle(job)
+                self._complete(job)
         elif time.monotonic() - job.started > self._settings.job_seconds:
             self._close(job)
             most = f"{self._settings.job_seconds:g} seconds"
@@ -158,21 +158,21 @@ class Worker:
     def _hear(self, job: Running) -> None:
         """Store progress, and answer whether the result is still to be computed."""
         keyed = job.keyed
-        if job.told is None and (keyed is None or job.answered):
+        if job.progress is None and (keyed is None or job.answered):
             return
         known = False
         with self._database.change() as connection:
-            if job.told is not None:
-                told = job.told
-                claims.tell(connection, job.hold, told.stage, told.done, told.total)
+            if job.progress is not None:
+                at = job.progress
+                claims.save_progress(connection, job.hold, at.stage, at.done, at.total)
             if keyed is not None and not job.answered:
                 claims.name_metric(connection, job.hold, keyed.metric)
                 known = result_of_key(connection, keyed.key) is not None
-        job.told = None
+        job.progress = None
         if keyed is not None and not job.answered:
             job.proceed(job.job.checks is not None or not known)
 
-    def _settle(self, job: Running) -> None:
+    def _complete(self, job: Running) -> None:
         """End a job whose process is over, and store its result in the same transaction."""
         outcome = job.outcome
         try:

@@ -156,14 +156,14 @@ def _renamed(tree: Hierarchy, kind: Parts, counts: Integers, k: int) -> Hierarch
     for label, under in zip(tree.labels, tree.leaves, strict=True):
         if label in leaves or label == root:
             continue
-        named, rest = _told(kind, np.flatnonzero(under).tolist(), counts, k)
+        named, rest = _nameable(kind, np.flatnonzero(under).tolist(), counts, k)
         texts = [kind.group_label(named)] if named else []
         names[label] = free_label(" | ".join([*texts, *[OTHER] * rest]), taken)
         taken.add(names[label])
     return Hierarchy(tuple(tuple(names[label] for label in path) for path in tree.paths))
 
 
-def _told(kind: Parts, members: list[int], counts: Integers, k: int) -> tuple[list[int], bool]:
+def _nameable(kind: Parts, members: list[int], counts: Integers, k: int) -> tuple[list[int], bool]:
     """Which parts of a union may be named, and whether others are left."""
     runs = [[part] for part in members]
     if isinstance(kind, Intervals):

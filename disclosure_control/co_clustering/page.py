@@ -57,21 +57,21 @@ def _groups(grid: GroupGrid) -> list[dict[str, Any]]:
 
 def _picture(grid: GroupGrid) -> dict[str, Any]:
     """A rectangle for each cell that tells something."""
-    told = _told(grid)
-    clusters, groups = told.shape
+    information = _information(grid)
+    clusters, groups = information.shape
     width, height = (_WIDTH - _LEFT) / groups, min(_TALLEST, max(6.0, 600 / clusters))
-    peak = np.abs(told).max() or 1.0
+    peak = np.abs(information).max() or 1.0
     cells = [
         {
-            "kind": "more" if told[i, j] > 0 else "less",
+            "kind": "more" if information[i, j] > 0 else "less",
             "x": round(_LEFT + j * width, 2),
             "y": round(_TOP + i * height, 2),
             "width": round(width, 2),
             "height": round(height, 2),
-            "strength": round(float(np.sqrt(abs(told[i, j]) / peak)), 3),
+            "strength": round(float(np.sqrt(abs(information[i, j]) / peak)), 3),
             "title": f"cluster {i + 1}, group {j + 1}: {grid.counts[i, j]:,} pairs",
         }
-        for i, j in np.argwhere(np.abs(told) > _FAINTEST * peak).tolist()
+        for i, j in np.argwhere(np.abs(information) > _FAINTEST * peak).tolist()
     ]
     step = max(1, round(10 / height))
     marks = [
@@ -94,13 +94,13 @@ def _picture(grid: GroupGrid) -> dict[str, Any]:
     }
 
 
-def _told(grid: GroupGrid) -> Floats:
+def _information(grid: GroupGrid) -> Floats:
     """(I, J) what each cell adds to the mutual information of rows and values, in nats."""
     shares = grid.counts / grid.counts.sum()
     chance = shares.sum(axis=1)[:, None] * shares.sum(axis=0)[None, :]
     ratio = np.where(shares > 0, shares / chance, 1.0)
-    told: Floats = np.where(shares > 0, shares * np.log(ratio), -chance)
-    return told
+    information: Floats = np.where(shares > 0, shares * np.log(ratio), -chance)
+    return information
 
 
 def _node(tree: Hierarchy, level: int, under: str | None = None) -> dict[str, Any]:

@@ -33,8 +33,8 @@ HERE, THERE = Machine("audit-host-one", "first", 0.0), Machine("audit-host-two",
 
 
 def crowd_file(file: MetricsFile) -> MetricsFile:
-    """The metrics file of a crowd: the given metrics, and one more with several reports a day
-    where a kind allows it.
+    """The metrics file of a crowd: the given metrics but those of trips, and one more with several
+    reports a day where a kind allows it.
 
     One fix of a sitting speaks for its hour alone, so that it is in one slot.
     """

@@ -72,7 +72,8 @@ class Trials(NamedTuple):
 
 
 def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
-    """So many trials. Random throughout: no seed. Raises AuditedClientError."""
+    """Run a number of trials of a scenario. Random throughout: no seed. Raises
+    AuditedClientError."""
     with source.started() as client:
         return _run(client, source, scenario, number)
 

@@ -12,8 +12,10 @@ _SPREAD = (  # step i moves the upper half of each group of bits away from the l
 
 
 def interleave(low: int, high: int) -> int:
-    """Put the bits of `low` in the even places and those of `high` in the odd ones; both below
-    2**32."""
+    """Put the bits of `low` in the even places and those of `high` in the odd ones.
+
+    low, high: from 0 to 2**32 - 1.
+    """
     return _spread(low) | _spread(high) << 1
 
 
@@ -24,7 +26,7 @@ def _spread(bits: int) -> int:
 
 
 def separate(code: int) -> tuple[int, int]:
-    """The inverse of `_interleave`: the even places, then the odd ones."""
+    """The inverse of `interleave`: the integer of the even bits, then that of the odd ones."""
     return _gather(code), _gather(code >> 1)
 
 

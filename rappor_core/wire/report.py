@@ -1,7 +1,7 @@
 """Reports and batches: what travels from devices to a collector.
 
 A report is public by construction: its bits have been through both rounds of the mechanism. The
-two forms on the wire are in `report_json` and `report_binary`; `docs/protocol.md` writes them out.
+two forms on the wire are in `wire.json` and `wire.binary`; `docs/protocol.md` writes them out.
 Both are strict: what is not exactly a batch of version 1 raises WireFormatError. Whether a metric
 exists, its parameters match and its day is open is not a matter of form; the collector answers
 those report by report.

@@ -22,7 +22,10 @@ AT_ONCE = 100_000  # reports
 
 
 def one_hot_side(name: str, count: int, f: float, p: float, q: float, cohorts: int = 1) -> Side:
-    """A metric with a bit for each value."""
+    """One side of a pair: a metric of `count` values, each with a bit of its own.
+
+    name: of the metric; its values are this name with 0, 1, ... behind it.
+    """
     noise = BitNoise.of(TwoRoundMechanism.rappor(f, p, q))
     designs = np.broadcast_to(np.eye(count), (cohorts, count, count)).copy()
     return Side(name, tuple(f"{name}{i}" for i in range(count)), designs, noise)

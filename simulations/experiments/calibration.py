@@ -84,10 +84,10 @@ class RunScore:
     ranking and its truth.
 
     heaviest: part of the intervals of the heaviest values listed that hold their truth, as printed
-    by `fdr`; NaN where none is held.  settled: the fit had come to rest.  refused: the method gave
+    by `fdr`; NaN where none is held.  converged: of the fit.  refused: the method gave
     no answer; then nothing is found, and no interval given.
-    told, bound: recall with Bonferroni of who knows which candidates are held (`told_support`),
-    and of who knows every share but the one in question (`told_shares`).
+    oracle, bound: recall with Bonferroni of an oracle that knows which candidates are held
+    (`oracle_recall`), and of one that knows every share but the tested one (`recall_bound`).
     """
 
     cell: CalibrationRun
@@ -96,10 +96,10 @@ class RunScore:
     wrong_z_squared: float
     ranked_true: NDArray[np.bool_]
     ranked_p: Floats
-    told: float
+    oracle: float
     bound: float
     heaviest: float = float("nan")
-    settled: bool = True
+    converged: bool = True
     refused: bool = False
 
 
@@ -154,11 +154,11 @@ def run_cell(
     with threadpool_limits(1):
         sample = draw(cell)
         weights = weights_of(prior, sample.true_shares, np.random.default_rng([cell.seed, 1]))
-        told, bound = told_support(sample), told_shares(sample)
+        oracle, bound = oracle_recall(sample), recall_bound(sample)
         try:
             estimate = fit(sample, method, weights)
         except DecodeError:
-            return _refused(cell, told, bound)
+            return _refused(cell, oracle, bound)
         samples = crowded_samples(sample.observed, estimate, cell.seed)
     p = estimate.p_values
     truth = sample.true_shares
@@ -172,18 +172,18 @@ def run_cell(
         float((estimate.z[wrong] ** 2).mean()) if wrong.any() else float("nan"),
         ~wrong[order],
         p[order],
-        told,
+        oracle,
         bound,
         _heaviest_covered(estimate, samples, truth, inside),
         estimate.converged,
     )
 
 
-def _refused(cell: CalibrationRun, told: float, bound: float) -> RunScore:
+def _refused(cell: CalibrationRun, oracle: float, bound: float) -> RunScore:
     nothing, no = np.zeros(0), float("nan")
     rules: dict[str, RuleScore] = {rule: RuleScore(no, 0.0, False, 0, 0) for rule in RULES}
     ranked = np.zeros(0, dtype=bool)
-    return RunScore(cell, rules, no, no, ranked, nothing, told, bound, refused=True)
+    return RunScore(cell, rules, no, no, ranked, nothing, oracle, bound, refused=True)
 
 
 def _heaviest_covered(
@@ -209,7 +209,7 @@ def fit(sample: Sample, method: Method, weights: Floats | None = None) -> Estima
     return by_lasso(sample.observed, LEVEL, ALPHA, weights=weights)
 
 
-def told_support(sample: Sample) -> float:
+def oracle_recall(sample: Sample) -> float:
     """Recall with Bonferroni of least squares on exactly the listed values that are held.
 
     NaN where they are more than half of the rows, or cannot be told apart.
@@ -227,7 +227,7 @@ def told_support(sample: Sample) -> float:
     return float((p_values(fitted.shares / errors) <= ALPHA / len(held)).mean())
 
 
-def told_shares(sample: Sample) -> float:
+def recall_bound(sample: Sample) -> float:
     """Expected recall with Bonferroni of a test that knows every other share, listed or not.
 
     No test that is right for wrong strings and unbiased finds more. NaN where nothing is held.

@@ -47,10 +47,11 @@ class Row:
     coverage_detected, coverage_right (of the values found that somebody holds),
     recall_at_reference: pooled over the runs.  coverage_by_list: mean over the runs of the part of
     a run's found values that are covered, 1 where nothing is found: 1 less the false coverage rate
-    of Benjamini and Yekutieli 2005.  told, bound: recall with
-    Bonferroni of who is told the support, and of who knows every other share (`RunScore`).
+    of Benjamini and Yekutieli 2005.  oracle, bound: recall with
+    Bonferroni of an oracle that knows the support, and of one that knows every other share
+    (`RunScore`).
     heaviest: coverage of the printed intervals of the heaviest values listed, by `fdr`.
-    unsettled, refused: runs of which no fit converged, or that the method refused.
+    not_converged, refused: runs of which no fit converged, or that the method refused.
     """
 
     size: str
@@ -66,10 +67,10 @@ class Row:
     detected: Mapping[str, int]
     wrong_z_squared: MeanOfRuns
     recall_at_reference: MeanOfRuns
-    told: MeanOfRuns
+    oracle: MeanOfRuns
     bound: MeanOfRuns
     heaviest: MeanOfRuns = NOTHING
-    unsettled: int = 0
+    not_converged: int = 0
     refused: int = 0
 
 
@@ -108,10 +109,10 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
         {rule: sum(score.rules[rule].detected for score in some) for rule in RULES},
         mean([score.wrong_z_squared for score in some]),
         _recall_at_reference(size, configuration, some),
-        mean([score.told for score in some]),
+        mean([score.oracle for score in some]),
         mean([score.bound for score in some]),
         mean([score.heaviest for score in some]),
-        sum(not score.settled for score in some),
+        sum(not score.converged for score in some),
         sum(score.refused for score in some),
     )
 

@@ -128,7 +128,7 @@ def compare(
         rng: for orders and draws.
         rivals: the other methods to run, too.
         flat: equal shares in place of Zipf's: nothing is frequent.
-        progress: told of each run.
+        progress: called for each run.
     """
     shares = np.full(len(strings), 1 / len(strings)) if flat else zipf(len(strings))
     methods = [OURS, *rivals]

@@ -122,7 +122,7 @@ def null_study(
         rng: for strings and draws.
         small: a metric whose search is fast, in place of the usual one.
         kinds: of the populations; all where none is named. Each has draws of its own.
-        progress: told of each population.
+        progress: called for each population.
     """
     for epsilon, reports in settings:
         metric = discover_metric(epsilon, small=small)

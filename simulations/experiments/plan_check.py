@@ -187,7 +187,11 @@ def check(case: Case, runs: int, rng: np.random.Generator) -> PlanCheck:
 
 
 def checked(case: Case, shares: Floats, found: Floats) -> PlanCheck:
-    """Predictions beside what was found: 0 or 1, of each window and value, (runs, n)."""
+    """Compare what is predicted for a case with what simulated windows found.
+
+    shares: of the listed values, (n,), the placed ones first.
+    found: 1 where the decoder found a value in a window, else 0, (runs, n).
+    """
     expected, chances = expected_found(case.setting, shares, unlisted(case, shares))
     counts = found.sum(axis=1)
     spread = 1.96 * np.sqrt((chances * (1 - chances)).sum()) + 0.5
@@ -230,7 +234,8 @@ def summary(checks: Sequence[PlanCheck]) -> dict[str, float]:
 
 
 def window(case: Case, shares: Floats, rng: np.random.Generator) -> Floats:
-    """Draw and decode one window; which placed values were found, as 0 and 1, (n,)."""
+    """Draw and decode one window; return which of the listed values of `shares` (n,) were found, as
+    0 and 1, (n,)."""
     setting, rest = case.setting, max(0.0, 1 - float(shares.sum()))
     params, number = setting.params, len(shares)
     tag = str(rng.integers(1 << 40)) if params.scheme.hashed else ""

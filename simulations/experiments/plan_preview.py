@@ -43,7 +43,7 @@ def preview(
         plan: whose metric, devices, periods and candidates are taken.
         shares: expected, largest first, (n,).
         rng: of the draw.
-        progress: told (stage, done, total) of the decoding.
+        progress: called with (stage, done, total) of the decoding.
     """
     setting, params = plan.design.setting, plan.metric.params
     number = min(setting.candidates, MOST_CANDIDATES)
@@ -61,7 +61,7 @@ def preview(
         correction="bonferroni", alpha=setting.alpha, repeats=float(setting.reports_each)
     )
     decoding = decode(aggregate, Candidates.from_strings(values), options, progress=progress)
-    return _told(decoding, dict(zip(values, (holders / holders.sum()).tolist(), strict=True)))
+    return _preview(decoding, dict(zip(values, (holders / holders.sum()).tolist(), strict=True)))
 
 
 def _names(plan: Plan, number: int) -> list[str]:
@@ -71,7 +71,7 @@ def _names(plan: Plan, number: int) -> list[str]:
     return list(listed) or [*(f"value-{i}" for i in range(1, number)), "other"]
 
 
-def _told(decoding: Decoding, truth: dict[str, float]) -> Preview:
+def _preview(decoding: Decoding, truth: dict[str, float]) -> Preview:
     found = decoding.detected
     rows = [(r.value, truth.get(r.value, 0.0), r.share, r.low, r.high) for r in found[:SHOWN]]
     names = {part for row in found for part in row.value.split(" | ")}

@@ -28,13 +28,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PeriodCounts:
-    """What a collector holds of T periods. reports: (T, m). bits: (T, m, k)."""
+    """The counts that a collector holds of T periods. reports: (T, m). bits: (T, m, k)."""
 
     reports: Integers
     bits: Integers
 
     def aggregate(self, metric: Metric, periods: slice, first: date, last: date) -> Aggregate:
-        """What a collector would serve of some of the periods, as one window."""
+        """The aggregate that a collector would serve of some of the periods, as one window."""
         reports, bits = (one[periods].sum(axis=0) for one in (self.reports, self.bits))
         return aggregate_of_metric(metric, reports, bits, first, last)
 

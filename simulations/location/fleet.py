@@ -145,7 +145,7 @@ def run_fleet(
 ) -> FleetResult:
     """Let everybody's device live through their fixes. until: when the last periods are closed.
 
-    advance: told of each device that is done.
+    advance: called for each device that is done.
     """
     tallies = {metric.name: LocationCounts(metric) for metric in metrics.parts(name)}
     costs, answers, sent = [], [], []

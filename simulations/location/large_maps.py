@@ -53,7 +53,7 @@ class Setting:
     budget: float = 4.0
 
     def metric(self) -> Metric:
-        """What is declared."""
+        """The declared location metric of this world."""
         return square_metric(self.side, _KEYS.format(budget=self.budget, cohorts=self.cohorts))
 
 
@@ -73,7 +73,8 @@ class Found:
 
     @property
     def over_best(self) -> float | None:
-        """What is shown, less the least of the ways that the week's own reports do not reject.
+        """Total variation of the shown map, less the least one of the ways that the week's own
+        reports do not reject.
 
         None where they reject every way.
         """
@@ -82,7 +83,7 @@ class Found:
 
 
 def world_shares(setting: Setting, rng: np.random.Generator) -> Floats:
-    """Where people live, (side^2,), sum 1."""
+    """Draw the share of people that live in each cell, (side^2,), sum 1."""
     side = setting.side
     if setting.world == "uniform":
         return np.full(side**2, 1 / side**2)

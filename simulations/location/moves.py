@@ -158,7 +158,7 @@ def _judged(
     """change: true, (6, n).  true: shares, (6, n + 1)."""
     parts = [one.changes for one in maps if one.changes is not None]
     found, errors = (np.stack([one.from_others[i] for one in parts]) for i in (0, 1))
-    told = np.stack([one.told for one in parts])
+    told = np.stack([one.detected for one in parts])
     week = STEP if setting.world == "festival" else WEEKS - 1
     inside = np.abs(found - change)[week] < _Z95 * errors[week]
     top = np.argsort(-np.abs(change[week]))[:TOP]

@@ -35,7 +35,8 @@ class RealResult:
     tv: total variation distance to the true density.  tv_cells: of the cells, without `other`.
     busiest_found: of the ten busiest cells.  coverage: of the intervals of all cells, of those
     told from zero (None if none is), and of the ten busiest.
-    spent: nats, by device.  memoised: most answers of a device.
+    spent_median, spent_most: nats, of devices.  memoised_most: the most answers that a device
+    memoised.
     """
 
     way: str

@@ -146,5 +146,5 @@ def _delay(
         maps: list[WindowMap] = map_windows(windows[:last], places, None, None)
         shown.append(float(maps[-1].shares[cell] / true[last - 1, cell]))
         changes = maps[-1].changes
-        found.append(changes is not None and bool(changes.told[cell]))
+        found.append(changes is not None and bool(changes.detected[cell]))
     return tuple(shown), tuple(found)

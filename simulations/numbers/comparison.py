@@ -61,7 +61,7 @@ def compare(
         devices: numbers of them, one report each.
         runs: draws of each population.
         rng: source of the draws.
-        progress: told how many cells of the table are done.
+        progress: called with how many cells of the table are done.
         designs: of `DESIGNS`.
     """
     total = len(designs) * len(budgets) * len(devices)

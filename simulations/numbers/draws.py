@@ -68,12 +68,12 @@ def symbol_chances(metric: Metric, shares: Floats) -> Floats:
         upper = shares[list(number.cuts(cohort, params.num_bits))]
         row[: len(upper) + 1] = np.concatenate([[1.0], upper]) - np.concatenate([upper, [0.0]])
     chances = np.clip(params.p_star + (params.q_star - params.p_star) * own, 0, 1)
-    told: Floats = chances / chances.sum(axis=1, keepdims=True)
-    return told
+    normalised: Floats = chances / chances.sum(axis=1, keepdims=True)
+    return normalised
 
 
 def counts_of(metric: Metric, shares: Floats, devices: int, rng: np.random.Generator) -> CutCounts:
-    """The same, sorted by question, for the decoder."""
+    """Draw reports of `devices` as `aggregate_of` does, sorted by question for the decoder."""
     return cut_counts(aggregate_of(metric, shares, devices, rng))
 
 

@@ -82,7 +82,10 @@ def draw_cohorts(num_devices: int, num_cohorts: int, rng: np.random.Generator) -
 def aggregate_of_metric(
     metric: Metric, reports: Counts, counts: Counts, first: date | None, last: date | None
 ) -> Aggregate:
-    """What a collector serves of a metric. reports: (m,). counts: (m, k). first, last: days."""
+    """Make the aggregate that a collector would serve of a metric.
+
+    reports: (m,).  counts: (m, k).  first, last: days.
+    """
     plain = plain_aggregate(metric.name, metric.params, reports, counts)
     return replace(
         plain,
@@ -112,7 +115,7 @@ def noisy_counts(
     rng: np.random.Generator,
     reports_each: int = 1,
 ) -> Counts:
-    """What is reported of `truth` (m, k) true bits, or true symbols."""
+    """Draw the reported counts (m, k) of the true bits, or true symbols, `truth` (m, k)."""
     others = cohorts[:, None] - truth
     if reports_each > 1:
         if params.scheme.symbols:

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from collector.broker import consumer
 from collector.broker.client import ends_of
 from collector.broker.counting import BrokerMessage
-from collector.broker.settling import SETTLE
+from collector.broker.watermark import GRACE
 from collector.domain.batch_writer import Receipt, ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
 from collector.domain.submission import Content, decode_groups, read_submission
@@ -160,11 +160,11 @@ def test_the_day_of_receipt_decides_and_closing_waits_for_it(line: Line) -> None
     assert line.bench.collector.read_aggregate("test", METRIC.name, last=day).num_reports == 12
 
 
-def test_a_day_is_settled_once_its_last_message_is_counted(line: Line) -> None:
+def test_a_day_is_complete_once_its_last_message_is_counted(line: Line) -> None:
     """Not before clocks that differ agree on the day, and not while one message is left."""
     line.bench.clock.now = line.bench.clock.now.replace(hour=0) + timedelta(days=1)
     today = day_of(line.bench.clock.now.date())
-    line.bench.clock.now += SETTLE - timedelta(seconds=1)
+    line.bench.clock.now += GRACE - timedelta(seconds=1)
     line.put(line.message(bodies(line, 1)[0], 3, Day(today - 1, today - 1)))
     line.count_all()
     assert state(line).counted_before == today - 1
@@ -172,7 +172,7 @@ def test_a_day_is_settled_once_its_last_message_is_counted(line: Line) -> None:
     line.put(*[line.message(body, 3) for body in bodies(line, 2)])
     consumer = line.consumer()
     consumer._partitions = []
-    consumer._settling.look(consumer._client)  # the ends are known, and not passed
+    consumer._watermark.advance(consumer._client)  # the ends are known, and not passed
     assert state(line).counted_before == today - 1
     consumer._client.close()
     line.count_all()

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import func, select
 
 from collector.broker import consumer, serving
+from collector.broker.broker_queue import KnownRegistry
 from collector.broker.client import make_consumer, make_producer, partitions_of
-from collector.broker.intake import KnownRegistry
 from collector.broker.message import UnreadableError, decode_message
 from collector.broker.serving import make_one
 from collector.domain.commit_queue import Bounds, CommitQueue
@@ -114,26 +114,26 @@ def test_a_commit_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) 
         return writer.write(submissions)
 
     bounds = Bounds(1 << 20, 100)
-    intake = CommitQueue(write, bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
-    intake.start()
+    queue = CommitQueue(write, bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
+    queue.start()
 
     def made() -> Any:
         return read_submission(Content(body_of(line), JSON_CONTENT_TYPE), 9)
 
     async def give_up() -> None:
-        task = asyncio.create_task(intake.submit(made()))
+        task = asyncio.create_task(queue.submit(made()))
         await asyncio.sleep(0.05)
         task.cancel()
 
     async def act() -> Any:
-        return await asyncio.wait_for(intake.submit(made()), 10)
+        return await asyncio.wait_for(queue.submit(made()), 10)
 
     asyncio.run(give_up())
     may_write.set()
     until(lambda: line.bench.collector.list_metrics()[0]["accepted"] == 2)
     time.sleep(0.05)
     assert asyncio.run(act()).accepted == 2
-    intake.stop()
+    queue.stop()
 
 
 def test_metrics_are_read_again_after_what_is_no_failure_of_the_database() -> None:

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from collector.app import create_app
+from collector.broker.broker_queue import BrokerQueue, KnownRegistry
 from collector.broker.client import make_producer
 from collector.broker.front import make_front
-from collector.broker.intake import BrokerIntake, KnownRegistry
 from collector.broker.message import decode_message
 from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Content, read_submission
@@ -173,7 +173,7 @@ class FakeProducer:
         self.poll(seconds)
 
 
-def front_of(line: Line, *producers: FakeProducer, **changes: Any) -> BrokerIntake:
+def front_of(line: Line, *producers: FakeProducer, **changes: Any) -> BrokerQueue:
     made = iter(producers)
     settings = line.settings.model_copy(update=changes)
     judge = ReportJudge(refuse_implausible=False)
@@ -182,7 +182,7 @@ def front_of(line: Line, *producers: FakeProducer, **changes: Any) -> BrokerInta
     return front
 
 
-def submit(front: BrokerIntake, line: Line, many: int = 1) -> list[Any]:
+def submit(front: BrokerQueue, line: Line, many: int = 1) -> list[Any]:
     async def act() -> list[Any]:
         sender = line.bench.sender
         bodies = [sender.body(sender.reports(METRIC, 2)) for _ in range(many)]
@@ -282,7 +282,7 @@ def test_what_exactly_once_rests_on_is_not_to_be_chosen(sqlite_url: str) -> None
     options = {"sasl.password": "very secret", "security.protocol": "sasl_ssl"}
     settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
     assert "very secret" not in repr(settings)
-    assert create_app(settings).state.parts.intake.keeps_bodies
+    assert create_app(settings).state.parts.queue.keeps_bodies
     with pytest.raises(SettingsError, match="broker_options") as refused:
         load_settings(database=sqlite_url, broker="a:1", broker_options={"acks": "very secret"})
     assert "very secret" not in str(refused.value)

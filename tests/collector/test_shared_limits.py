@@ -187,7 +187,7 @@ def test_what_is_taken_while_it_is_shared_is_counted_too(bench: Bench) -> None:
     process.pass_many("key", 100)
     taken = process.limit.take_out()
     process.pass_many("key", 100)
-    process.limit.settle(dict(taken))
+    process.limit.set_levels(dict(taken))
     assert process.pass_many("key", 10) == 0
 
 

@@ -27,7 +27,7 @@ RANDOM = RandomString(BITS, 2)
 
 
 @pytest.fixture
-def question():
+def problem():
     rng = np.random.default_rng(12)
     positions = mark_repeated(rng.integers(0, BITS, (M, COHORTS, 2), dtype=np.int16), BITS)
     noise = np.broadcast_to(0.01 * np.eye(BITS), (COHORTS, BITS, BITS))
@@ -36,16 +36,16 @@ def question():
 
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
-def test_scores_are_those_of_a_fit_without_the_candidate(question, make):
+def test_scores_are_those_of_a_fit_without_the_candidate(problem, make):
     rng = np.random.default_rng(3)
     mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
-    Z = gls.dense_columns(question.positions, BITS) - RANDOM.mean
-    noise, y = question.noise_of(mean), question.centred.ravel()
+    Z = gls.dense_columns(problem.positions, BITS) - RANDOM.mean
+    noise, y = problem.noise_of(mean), problem.centred.ravel()
     target = (y - Z @ mean).reshape(COHORTS, BITS)
-    solution = make(noise, target, question.positions, variance, RANDOM)(0.0)
+    solution = make(noise, target, problem.positions, variance, RANDOM)(0.0)
     sites = Sites(mean, variance, np.ones(M, dtype=bool), mean)
     fitted = Balance(solution, 0.0, 1.0)
-    scores = _leave_one_out(question, fitted, sites, _cavity(fitted, sites))
+    scores = _leave_one_out(problem, fitted, sites, _cavity(fitted, sites))
     for i in range(M):
         others = np.arange(M) != i
         V = 0.01 * np.eye(y.size) + (Z[:, others] * variance[others]) @ Z[:, others].T
@@ -77,13 +77,13 @@ def test_wrong_strings_have_standard_scores_whatever_is_missing():
 
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
-def test_left_out_scores_are_those_against_the_residual_without_the_candidate(question, make):
+def test_left_out_scores_are_those_against_the_residual_without_the_candidate(problem, make):
     """The exact null deviation of z_i' V_-i^-1 (y - Z_-i m_-i), by dense algebra."""
     rng = np.random.default_rng(3)
     mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
-    Z = gls.dense_columns(question.positions, BITS) - RANDOM.mean
-    target = (question.centred.ravel() - Z @ mean).reshape(COHORTS, BITS)
-    solution = make(question.noise_of(mean), target, question.positions, variance, RANDOM)(0.0)
+    Z = gls.dense_columns(problem.positions, BITS) - RANDOM.mean
+    target = (problem.centred.ravel() - Z @ mean).reshape(COHORTS, BITS)
+    solution = make(problem.noise_of(mean), target, problem.positions, variance, RANDOM)(0.0)
     shares = mean + variance * (Z.T @ solution.residual.ravel())
     directions = solution.weigh(Z) / (1 - variance * solution.information)
     scores = gls.left_out_scores(solution.residual, Z, directions, shares, RANDOM)
@@ -91,7 +91,7 @@ def test_left_out_scores_are_those_against_the_residual_without_the_candidate(qu
     for i in range(M):
         others = np.arange(M) != i
         V = 0.01 * np.eye(Z.shape[0]) + (Z[:, others] * variance[others]) @ Z[:, others].T
-        without = np.linalg.solve(V, question.centred.ravel() - Z[:, others] @ mean[others])
+        without = np.linalg.solve(V, problem.centred.ravel() - Z[:, others] @ mean[others])
         expected = Z[:, i] @ without / np.sqrt(without @ C @ without)
         assert scores[i] == pytest.approx(expected, rel=1e-6)
 
@@ -133,7 +133,7 @@ def test_each_fit_without_a_candidate_has_its_own_null_distribution():
         assert len(tested)
         for i in tested:
             rest = replace(asked, positions=np.delete(positions, i, axis=0))
-            last = rounds.settle(rest, tolerance=REFIT_TOLERANCE).last.fitted
+            last = rounds.run_ep(rest, tolerance=REFIT_TOLERANCE).last.fitted
             residual = last.solution.residual.ravel()
             column = gls.dense_columns(positions[[i]], bits).ravel() - random.mean
             score = column @ residual * last.slack
@@ -141,9 +141,9 @@ def test_each_fit_without_a_candidate_has_its_own_null_distribution():
             assert norm.sf(fit.tail.deviate(fit.z[i])) == pytest.approx(reached, rel=0.02)
 
 
-def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch):
+def test_sites_that_leave_no_proper_posterior_are_cut_off(problem, monkeypatch):
     """The round is then the same as with positive sites from the beginning."""
-    now = rounds._first(question)
+    now = rounds._first(problem)
     solve, tried = rounds._solve, []
 
     def improper_at_first(*arguments):
@@ -153,10 +153,10 @@ def test_sites_that_leave_no_proper_posterior_are_cut_off(question, monkeypatch)
         return solve(*arguments)
 
     monkeypatch.setattr(rounds, "_solve", improper_at_first)
-    found = rounds._next(question, now, 2, False)
+    found = rounds._next(problem, now, 2, False)
     monkeypatch.setattr(rounds, "LEAST_PRECISION", rounds.CUT_OFF)
     monkeypatch.setattr(rounds, "_solve", solve)
-    expected = rounds._next(question, now, 2, False)
+    expected = rounds._next(problem, now, 2, False)
     assert len(tried) == 2
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)
 
@@ -165,7 +165,7 @@ def test_where_rows_are_few_a_share_is_not_that_of_the_fit_without_it():
     """The heavy share of 60 like candidates: its likes take over a part where it is left out."""
     asked, shares = alike(3)
     with threadpool_limits(1):
-        fit, whole = fit_cavity(asked), rounds.settle(asked).last.scores
+        fit, whole = fit_cavity(asked), rounds.run_ep(asked).last.scores
     np.testing.assert_array_equal(fit.scores.estimates, whole.estimates)
     np.testing.assert_array_equal(fit.scores.std_errors, whole.std_errors)
     assert abs(fit.scores.estimates[0] - shares[0]) < 2 * fit.scores.std_errors[0]
@@ -201,12 +201,12 @@ def crowded():
         yield FitProblem(seen, positions, random, lambda _: noise)
 
 
-def unsettled(*, full: bool):
-    """`settle` with fits that do not converge: those of all candidates, or every one."""
+def unconverged(*, full: bool):
+    """`run_ep` with fits that do not converge: those of all candidates, or every one."""
 
-    def fit(question, *arguments, **limits):
-        found = rounds.settle(question, *arguments, **limits)
-        return found._replace(converged=found.converged and full and not question.full)
+    def fit(problem, *arguments, **limits):
+        found = rounds.run_ep(problem, *arguments, **limits)
+        return found._replace(converged=found.converged and full and not problem.full)
 
     return fit
 
@@ -215,7 +215,7 @@ def test_where_the_fit_of_all_does_not_converge_the_probable_ones_are_fitted(cro
     alone = fit_cavity(replace(crowded, may_be_full=False))
     assert crowded.full
     assert alone.converged
-    monkeypatch.setattr(cavity, "settle", unsettled(full=True))
+    monkeypatch.setattr(cavity, "run_ep", unconverged(full=True))
     fit = fit_cavity(crowded)
     assert fit.converged
     assert not fit.full
@@ -224,10 +224,10 @@ def test_where_the_fit_of_all_does_not_converge_the_probable_ones_are_fitted(cro
 
 def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
     asked = []
-    monkeypatch.setattr(cavity, "settle", unsettled(full=False))
+    monkeypatch.setattr(cavity, "run_ep", unconverged(full=False))
     monkeypatch.setattr(cavity, "_doubtful", lambda *_: np.zeros(0, dtype=np.intp))
     attempts = cavity._attempts(crowded)
-    monkeypatch.setattr(cavity, "_attempts", lambda question: asked.append(question) or attempts)
+    monkeypatch.setattr(cavity, "_attempts", lambda problem: asked.append(problem) or attempts)
     assert not fit_cavity(crowded).converged
     assert len(asked) == 1
     assert {(one.full, one.damping < DAMPING) for one in attempts} == {
@@ -243,7 +243,7 @@ def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_sa
     for i in named[:5]:
         rest = replace(crowded, positions=np.delete(crowded.positions, i, axis=0))
         rest = replace(rest, may_be_full=fit.full)
-        last = rounds.settle(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
+        last = rounds.run_ep(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
         residual = last.solution.residual
         score = gls.centred_sums(crowded.positions[[i]], residual, crowded.random)
         score *= last.slack / np.sqrt(gls.null_variance(residual, crowded.random))
@@ -271,7 +271,7 @@ def test_errors_are_widened_where_more_values_had_a_claim_to_be_fitted():
 
         with threadpool_limits(1):
             asked = FitProblem(centred, positions, random, noise_of, may_be_full=False)
-            assert asked.crammed(rounds.settle(asked).last.sites)
+            assert asked.crammed(rounds.run_ep(asked).last.sites)
             scores = fit_cavity(asked).scores
         covered.append((np.abs(scores.estimates - shares) < 1.96 * scores.std_errors).mean())
     assert 0.88 < np.mean(covered) <= 1
@@ -302,7 +302,7 @@ def test_in_few_cohorts_no_candidate_shapes_the_law_of_its_own_score(one_cohort,
     assert all(len(group) == 1 for group in groups) is (work > 0)
     for group in groups:
         rest = replace(one_cohort, positions=np.delete(one_cohort.positions, group, axis=0))
-        last = rounds.settle(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
+        last = rounds.run_ep(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
         columns = gls.centred_columns(one_cohort.positions[group], RandomString(160, 2))
         for at, i in enumerate(group):
             others = np.delete(columns, at, axis=1)

@@ -74,12 +74,12 @@ def test_null_variance_is_that_of_random_positions(problem):
     assert gls.null_variance(target, RANDOM) == pytest.approx(variance)
 
 
-def test_balance_settles_tau_and_leaves_the_rest_to_the_ratio(problem):
+def test_balance_finds_tau_and_leaves_the_rest_to_the_ratio(problem):
     noise, target, positions, variances = problem
     solve = gls.row_solver(noise, 40 * target, positions, variances, RANDOM)
-    settled = gls.balance(solve, RANDOM, 0.0, 40)
-    assert settled.missing > 0
-    assert settled.ratio == pytest.approx(1.0, abs=0.005)
+    balanced = gls.balance(solve, RANDOM, 0.0, 40)
+    assert balanced.missing > 0
+    assert balanced.ratio == pytest.approx(1.0, abs=0.005)
     open_ = gls.balance(solve, RANDOM, 0.0, 0)
     assert open_.missing == 0
     assert open_.excess == open_.ratio > 2
@@ -92,7 +92,7 @@ def test_balance_settles_tau_and_leaves_the_rest_to_the_ratio(problem):
 def test_refit_is_generalised_least_squares(problem):
     noise, target, positions, _ = problem
     _, Z = covariance(noise, positions[:3], np.zeros(3), 0.0)
-    fitted = refit(noise, target, Z, RANDOM, settle=False)
+    fitted = refit(noise, target, Z, RANDOM, find_tau=False)
     V, _ = covariance(noise, positions[:3], np.zeros(3), 0.0)
     inverse = np.linalg.inv(V)
     expected = np.linalg.solve(Z.T @ inverse @ Z, Z.T @ inverse @ target.ravel())

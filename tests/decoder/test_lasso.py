@@ -52,7 +52,7 @@ def test_long_lists_of_wrong_strings_have_honest_p_values(monkeypatch):
     """
     most = poisson.isf(1 / 2000, LISTS * WRONG * LEVEL)
     assert low_p_values() <= most
-    monkeypatch.setattr(estimators, "left_out", lambda question, selected, first, *_: first[:2])
+    monkeypatch.setattr(estimators, "left_out", lambda problem, selected, first, *_: first[:2])
     assert low_p_values() > LISTS * WRONG * LEVEL * 1.6
 
 
@@ -69,8 +69,8 @@ def test_one_cohort_of_few_bits_is_answered(listed):
 def test_what_is_left_out_takes_no_part_wherever_the_fit_starts():
     observed = drawn(3, 16, 8, 60, 60)
     random = observed.noise.random
-    question = FitProblem(observed.centred, observed.positions, random, observed.noise_of)
-    chosen = select(question, 0.05)
+    problem = FitProblem(observed.centred, observed.positions, random, observed.noise_of)
+    chosen = select(problem, 0.05)
     weights = 1 / np.einsum("jbb->jb", chosen.noise)
     i = int(chosen.members[0])
     data = observed.centred, observed.positions, weights, random, chosen.fit.penalty

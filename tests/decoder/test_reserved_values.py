@@ -155,8 +155,8 @@ def test_no_window_of_a_series_is_lost_where_both_move(keys: str) -> None:
         assert one.check.agrees
         assert one.source == "series"
         assert one.changes is not None
-        assert len(one.changes.told) == 144
-        assert not one.changes.told.any()
+        assert len(one.changes.detected) == 144
+        assert not one.changes.detected.any()
 
 
 def test_deviations_are_at_right_angles_to_both() -> None:

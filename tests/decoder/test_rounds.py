@@ -8,7 +8,7 @@ import pytest
 from decoder.errors import ImproperError
 from decoder.estimation import ep_iterations as rounds
 from decoder.estimation import leave_one_out as cavity
-from decoder.estimation.ep_iterations import FitProblem, settle
+from decoder.estimation.ep_iterations import FitProblem, run_ep
 from decoder.estimation.leave_one_out import WarmStarts, fit_cavity
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import mark_repeated, scatter_sums
@@ -58,7 +58,7 @@ def solves(monkeypatch):
 
 def test_a_lagging_score_is_free_of_its_own_site(windows):
     """Another mean of one site moves the scores of the others, and not its own."""
-    last = settle(windows[0]).last
+    last = run_ep(windows[0]).last
 
     def scores(sites):
         fitted = rounds._weighed(windows[0], sites, last.fitted)
@@ -124,12 +124,12 @@ def test_a_start_that_leads_nowhere_is_given_up(windows, monkeypatch):
     shorter = replace(windows[1], positions=windows[1].positions[:-1])
     assert (fit_cavity(shorter, warm_starts=warm_starts).z == fit_cavity(shorter).z).all()
 
-    def improper(question, progress=silent, tolerance=rounds.TOLERANCE, near=None):
+    def improper(problem, progress=silent, tolerance=rounds.TOLERANCE, near=None):
         if near is not None:
             raise ImproperError("no proper posterior")
-        return settle(question, progress, tolerance)
+        return run_ep(problem, progress, tolerance)
 
-    monkeypatch.setattr(cavity, "settle", improper)
+    monkeypatch.setattr(cavity, "run_ep", improper)
     assert (fit_cavity(windows[1], warm_starts=warm_starts).z == alone.z).all()
 
 
@@ -170,38 +170,38 @@ def test_what_was_surely_not_held_is_found_as_soon_as_it_is(seed):
     more = np.where(np.arange(M) == 1, share, (1 - share) * held)
     with one_thread():
         before = seen(positions, held, rng, error)
-        end = sure_of_nothing(before, settle(before).last, held)
-        question = seen(positions, more, rng, error)
-        near = rounds.arrived(question, end)
+        end = sure_of_nothing(before, run_ep(before).last, held)
+        problem = seen(positions, more, rng, error)
+        near = rounds.warm_start(problem, end)
         assert near is not None
-        scores = settle(question, tolerance=cavity.NEAR_TOLERANCE, near=near).last.scores
-        alone = settle(question).last.scores
+        scores = run_ep(problem, tolerance=cavity.NEAR_TOLERANCE, near=near).last.scores
+        alone = run_ep(problem).last.scores
     assert scores.std_errors == pytest.approx(alone.std_errors, rel=0.01)
     assert scores.z == pytest.approx(alone.z, abs=0.2)
 
 
-def sure_of_nothing(question, last, held):
+def sure_of_nothing(problem, last, held):
     """The end of a fit with the sites of all that is not held at 0, and all that follows."""
     mean, variance = np.where(held, last.sites.mean, 0), np.where(held, last.sites.variance, 1e-12)
     sites = replace(last.sites, mean=mean, variance=variance)
-    fitted = rounds._solve(question, last.noise, sites, 0.0)
+    fitted = rounds._solve(problem, last.noise, sites, 0.0)
     return replace(last, sites=sites, fitted=fitted, cavity=rounds._cavity(fitted, sites))
 
 
 def test_the_prior_is_learnt_from_the_window_itself(windows):
     """Its bumps reach up to the largest share, where that of the window before was far smaller."""
-    end = settle(windows[0]).last
+    end = run_ep(windows[0]).last
     prior = replace(end.prior, weights=end.prior.weights[:4], centres=end.prior.centres[:3])
     low = replace(end, prior=prior)
-    near = rounds.arrived(windows[1], low)
+    near = rounds.warm_start(windows[1], low)
     assert near.prior.centres[-1] > near.scores.estimates.max() / 1.35
     assert near.prior.weights[1:].sum() > 0.2  # 200 of the 300 are held
 
 
 def test_two_ends_are_kept_of_fits_begun_anew(windows):
     warm_starts = WarmStarts()
-    for question in windows:
-        fit_cavity(question, warm_starts=warm_starts)
+    for problem in windows:
+        fit_cavity(problem, warm_starts=warm_starts)
     assert len(warm_starts.kept) == 1
     for short in (1, 2, 3):
         fit_cavity(
@@ -214,16 +214,16 @@ def test_two_ends_are_kept_of_fits_begun_anew(windows):
 def test_where_a_start_would_not_pay_none_is_kept(windows, rows):
     whole, warm_starts = windows[0], WarmStarts()
     if rows == "few":
-        question = replace(
+        problem = replace(
             whole,
             centred=whole.centred[:20],
             positions=whole.positions[:200, :20],
             noise_of=lambda shares: whole.noise_of(shares)[:20],
         )
     elif rows == "used up":
-        question = population(8, 1, 200, 2.0, ERROR / 2)[0][0]
+        problem = population(8, 1, 200, 2.0, ERROR / 2)[0][0]
     else:
-        question = replace(whole, positions=whole.positions.repeat(3, axis=0), may_be_full=False)
-    fit_cavity(question, warm_starts=warm_starts)
+        problem = replace(whole, positions=whole.positions.repeat(3, axis=0), may_be_full=False)
+    fit_cavity(problem, warm_starts=warm_starts)
     assert not warm_starts.kept
-    assert warm_starts.near(question) is None
+    assert warm_starts.near(problem) is None

@@ -62,7 +62,7 @@ def test_a_new_crowd_in_an_empty_cell_is_found_and_shown(keys: str) -> None:
     true = truths(values, places)[5]
     maps = map_windows(windows_of(metric, places, values, rng), places, None, None)
     changes = [one.changes for one in maps]
-    told = [(t, c) for t, one in enumerate(changes) if one for c in np.flatnonzero(one.told)]
+    told = [(t, c) for t, one in enumerate(changes) if one for c in np.flatnonzero(one.detected)]
     assert told == [(5, EMPTY)]
     assert 0.8 < maps[5].shares[EMPTY] / true[EMPTY] < 1.2
     assert max(one.shares[EMPTY] for t, one in enumerate(maps) if t != 5) < 0.01
@@ -119,7 +119,7 @@ def test_intervals_of_changes_hold_and_nothing_is_flagged_without_cause(keys: st
             assert one.changes is not None
             change, error = one.changes.from_others
             held.append(np.abs(change - actual) < 1.645 * error)
-            flags += int(one.changes.told.sum())
+            flags += int(one.changes.detected.sum())
     assert flags <= 3
     assert 0.87 < np.mean(held) < 0.93
 

@@ -158,7 +158,7 @@ def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
 
     made = Metrics(service.service.database, ask)
     one = service.service
-    for owner in (one, one.jobs, one.schedules, one.standings):
+    for owner in (one, one.jobs, one.schedules, one.statuses):
         object.__setattr__(owner, "metrics", made)
 
 

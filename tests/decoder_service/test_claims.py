@@ -145,7 +145,7 @@ def test_a_late_worker_changes_nothing(database: ServiceDatabase) -> None:
     assert (fresh.job_id, fresh.attempt) == (late.job_id, 2)
     with database.change() as connection:
         assert not claims.renew(connection, late, 60)
-        assert not claims.tell(connection, late, "stage", 1, 2)
+        assert not claims.save_progress(connection, late, "stage", 1, 2)
         assert not claims.end(connection, late, JobState.DONE)
         assert not claims.give_back(connection, late)
         assert claims.states_of(connection, [late, fresh]) == {fresh: JobState.RUNNING}

@@ -97,7 +97,7 @@ def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
             made = ResultRow(
                 id=name,
                 key=name,
-                question=name,
+                input_digest=name,
                 supersedes=None,
                 kind="decode",
                 metric="m",

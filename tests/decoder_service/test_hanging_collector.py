@@ -16,7 +16,7 @@ from decoder_service.metrics.rules import Metrics
 from decoder_service.people.permissions import Person, Role
 from tests.decoder_service.support import Running, running
 from tests.decoder_service.test_public_dictionary import GOOD
-from tests.decoder_service.test_standing import SCHEDULE, post
+from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 WAIT = 0.2
 
@@ -53,7 +53,7 @@ def served(tmp_path: Path) -> Iterator[Running]:
 def put(service: Running, ask: Any) -> Metrics:
     made = Metrics(service.service.database, ask)
     one = service.service
-    for owner in (one, one.jobs, one.schedules, one.standings):
+    for owner in (one, one.jobs, one.schedules, one.statuses):
         object.__setattr__(owner, "metrics", made)
     return made
 
@@ -63,8 +63,8 @@ def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) 
     started = time.monotonic()
     for number in range(12):
         status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": f"s{number}"})
-        assert (status, made["standing"]["state"]) == (201, "blocked")
-        assert "the collector has not answered" in made["standing"]["reason"]
+        assert (status, made["status"]["state"]) == (201, "blocked")
+        assert "the collector has not answered" in made["status"]["reason"]
     with served.client("ana") as ana:
         assert ana.get("/v1/schedules").status_code == 200
     assert time.monotonic() - started < 15  # the answer comes after 30

@@ -25,7 +25,7 @@ from tests.decoder_service.support import (
     upload,
 )
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, post
+from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 DAY = timedelta(days=1)
 VALUES = {"numbers": [0, 9]}

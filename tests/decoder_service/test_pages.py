@@ -103,7 +103,7 @@ def stored(
     row = ResultRow(
         id=f"{number:016x}",
         key=f"{number:064x}",
-        question=f"{number:064x}",
+        input_digest=f"{number:064x}",
         supersedes=None,
         kind="decode",
         metric="word",

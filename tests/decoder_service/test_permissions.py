@@ -44,7 +44,7 @@ def _store(served: Running, name: str, released: bool, sha: str) -> str:
     row = ResultRow(
         id=name.encode().hex()[:16].ljust(16, "0"),
         key=name.ljust(64, "0"),
-        question=name,
+        input_digest=name,
         supersedes=None,
         kind="decode",
         metric="m",

@@ -76,13 +76,13 @@ def test_each_sealed_day_is_decoded_once(service: Running, tmp_path: Path) -> No
     assert (first.queued, first.problems) == (4, {})
     assert service.service.tick().queued == 0
     assert do_jobs(service.service, tmp_path) == 4
-    assert service.service.tick().settled == 4
+    assert service.service.tick().ended == 4
     found = windows_of(service, schedule)
     assert [one["first_day"] for one in found] == [day.isoformat() for day in sorted(DAYS)]
     assert {one["state"] for one in found} == {"done"}
     assert [one["num_reports"] for one in found] == [1000, 1000, 250, 1000]
     again = service.service.tick()
-    assert (again.queued, again.settled, count(service.service, jobs)) == (0, 0, 4)
+    assert (again.queued, again.ended, count(service.service, jobs)) == (0, 0, 4)
     with service.client("ana") as ana, service.client("ben") as ben:
         series = ana.get(f"/v1/schedules/{schedule}/series").json()["series"][0]
         assert ben.get(f"/v1/schedules/{schedule}/series").status_code == 404
@@ -231,9 +231,9 @@ def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
     assert not [rule for rule, day in told if day in days[:2] and rule != "cohort"]
     assert not any("values" in one for one in shown["events"])
     before = count(service.service, alarm_events)
-    with service.service.database.change() as connection:  # settled again, as after a restored copy
+    with service.service.database.change() as connection:  # ended again, as after a restored copy
         connection.execute(update(schedule_windows).values(state="waiting", result_id=None))
-    assert service.service.ticker.tick().settled == 4
+    assert service.service.ticker.tick().ended == 4
     assert count(service.service, alarm_events) == before
 
 
@@ -253,7 +253,7 @@ def test_a_window_that_cannot_be_decoded_is_tried_thrice_and_told(
                 update(jobs).values(state="failed", ended=clock().timestamp(), reason="broken")
             )
         late = replace(ticker, clock=lambda n=number: clock() + timedelta(hours=n))
-        assert late.tick().settled == (4 if number == 3 else 0)
+        assert late.tick().ended == (4 if number == 3 else 0)
     assert {one["state"] for one in windows_of(service, schedule)} == {"failed"}
     assert count(service.service, alarm_events) == 4
     assert do_jobs(service.service, tmp_path) == 0
@@ -265,10 +265,10 @@ def test_refused_reports_of_a_day_are_told_once(service: Running) -> None:
     hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/", "rules": rules}
     with service.client("ana") as ana:
         ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
-    causes = service.service.ticker.causes
-    assert causes.wants_refusals()
+    window_events = service.service.ticker.window_events
+    assert window_events.wants_refusals()
     for accepted, refused in ((1000.0, 50.0), (2000.0, 100.0), (2100.0, 400.0), (2200.0, 900.0)):
-        causes.tell_refusals(accepted, refused)
+        window_events.tell_refusals(accepted, refused)
     assert count(service.service, alarm_events) == 1
     assert service.service.ticker.collector is not None
     assert service.service.ticker.collector.counters() == (0.0, 0.0)

@@ -15,7 +15,7 @@ from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY
 from tests.decoder_service.support import STRINGS, Running, as_listed, running, set_metrics, upload
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, post
+from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 UNKNOWN = "the collector has no metric 'hompage'; it has 'homepage'"
 DAY = timedelta(days=1)

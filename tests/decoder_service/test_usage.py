@@ -145,7 +145,7 @@ def test_an_older_database_counts_what_it_has(database_url: str, tmp_path: Path)
         done(served, ana, tmp_path)
         held = ana.get("/v1/usage").json()["result_bytes"]["held"]
         with served.service.database.change() as connection:
-            for table in ("schedule_standings", "release_metrics", "release_files", "releases"):
+            for table in ("schedule_statuses", "release_metrics", "release_files", "releases"):
                 connection.execute(text(f"DROP TABLE {table}"))
             connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
             connection.execute(text("DROP TABLE identities"))

@@ -17,9 +17,9 @@ import pytest
 from pyarrow import parquet
 
 from decoder_client import Service
-from decoder_service.jobs.list_versions import Pinned
+from decoder_service.jobs.list_versions import ResolvedSpec
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.schedules.rules import question_of
+from decoder_service.schedules.rules import spec_digest_of
 from rappor_cli.main import main
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
@@ -35,7 +35,7 @@ from tests.decoder_service.support import (
     upload,
 )
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, post
+from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 VALUES = WORDS.decode().splitlines()
 HEAVY = f"value,weight\n{VALUES[0]},30\n,1\n"
@@ -307,8 +307,8 @@ def test_questions_without_weights_are_what_they_were() -> None:
         {"kind": "decode", "source": {"files": ["a"]}, "candidates": {"numbers": [0, 9]}}
     )
     known = "9da6d342aeef5cbbf93a3a0b85da0d18c35178a92c8a2857f3b3711fe0cbeae5"
-    assert question_of(Pinned(spec, None, None)) == known
-    assert question_of(Pinned(spec, None, "0" * 64)) != known
+    assert spec_digest_of(ResolvedSpec(spec, None, None)) == known
+    assert spec_digest_of(ResolvedSpec(spec, None, "0" * 64)) != known
 
 
 def test_the_form_of_a_job_offers_them(served: Running, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decoder_service.schedules.status_rows import save_standing
+from decoder_service.schedules.status_rows import save_status
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -284,7 +284,7 @@ def test_what_is_sent_together_in_a_browser(tmp_path: Path) -> None:
         assert "are sent together" in page.inner_text("#theme_crashed")
         reason = "the collector answered 401: no key " * 9
         with linked.service.service.database.change() as connection:
-            save_standing(connection, made, "blocked", reason, time.time())
+            save_status(connection, made, "blocked", reason, time.time())
         linked.service.service.metrics._memory.asked = float("-inf")
         paths = ["/dictionary", f"/schedules/{made}", "/schedules"]
         every_page_fits(page, linked.service.url, paths, "together-")

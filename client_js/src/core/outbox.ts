@@ -155,7 +155,7 @@ export const outstanding = (store: Transaction, { maxQueued, maxQueuedBytes }: D
 };
 
 /** Forget a batch, and count what became of each of its reports; nothing, if it is gone already. */
-export const settle = (store: Transaction, id: string, outcome: (metric: string, at: number) => string): void => {
+export const removeBatch = (store: Transaction, id: string, outcome: (metric: string, at: number) => string): void => {
   const batch = store.get<StoredBatch>(BATCH + id);
   const device = store.get<DeviceState>(DEVICE);
   if (!batch || !device) return;

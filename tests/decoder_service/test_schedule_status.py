@@ -43,12 +43,12 @@ def post(service: Running, path: str, given: dict[str, Any]) -> tuple[int, Any]:
     return answer.status_code, answer.json()
 
 
-def standing(service: Running, schedule: str) -> dict[str, str]:
+def status_of(service: Running, schedule: str) -> dict[str, str]:
     """By the API, once it is checked; the page says the same."""
     one = service.service
-    one.standings.check(one.schedules.get(service.people["root"], schedule))
+    one.statuses.check(one.schedules.get(service.people["root"], schedule))
     with service.client("ana") as ana:
-        found: dict[str, str] = ana.get(f"/v1/schedules/{schedule}").json()["standing"]
+        found: dict[str, str] = ana.get(f"/v1/schedules/{schedule}").json()["status"]
     with signed_in(service, "ana") as browser:
         page = unescape(browser.get(f"/schedules/{schedule}").text)
         assert f'<span class="state {found["state"]}">{found["state"]}</span>' in page
@@ -65,7 +65,7 @@ def test_a_metric_that_no_collector_has_is_refused_when_the_schedule_is_made(
     assert status == 422
     assert said["detail"] == "the collector has no metric 'hompage'; it has 'homepage'"
     status, made = post(served, "/v1/schedules", SCHEDULE)
-    assert (status, made["standing"]["state"]) == (201, "ready")
+    assert (status, made["status"]["state"]) == (201, "ready")
 
 
 def test_a_metric_that_was_declared_a_moment_ago_is_known(served: Running) -> None:
@@ -92,8 +92,8 @@ def test_a_metric_that_another_job_decodes_is_refused(served: Running, kind: str
 def test_a_schedule_is_taken_while_the_collector_is_away_and_says_so(served: Running) -> None:
     set_metrics(served, None)
     status, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "any"})
-    assert (status, made["standing"]["state"]) == (201, "blocked")
-    assert "no collector answers at" in made["standing"]["reason"]
+    assert (status, made["status"]["state"]) == (201, "blocked")
+    assert "no collector answers at" in made["status"]["reason"]
 
 
 BACKWARDS = [
@@ -131,58 +131,58 @@ def test_what_runs_backwards_is_refused_when_the_job_is_made(
 def test_a_schedule_says_what_it_waits_for(served: Running, tmp_path: Path) -> None:
     _, day = post(served, "/v1/schedules", SCHEDULE)
     _, week = post(served, "/v1/schedules", {**SCHEDULE, "name": "b", "every": "week"})
-    assert standing(served, day["id"])["state"] == "ready"
+    assert status_of(served, day["id"])["state"] == "ready"
     assert served.service.tick().queued == 2
     assert do_jobs(served.service, tmp_path) == 2
-    said = standing(served, day["id"])
+    said = status_of(served, day["id"])
     after = MONDAY + timedelta(days=2)
     assert said["state"] == "waiting"
     assert f"the next window is {after} to {after}" in said["reason"]
     assert f"serves days up to {after - timedelta(days=1)}" in said["reason"]
     assert "the days after are closed up to" in said["reason"]
     assert "and hold no reports" in said["reason"]
-    said = standing(served, week["id"])
+    said = status_of(served, week["id"])
     assert f"the next window is {MONDAY} to {MONDAY + timedelta(days=6)}" in said["reason"]
     _, later = post(served, "/v1/schedules", {**SCHEDULE, "name": "c", "first_day": "2027-01-04"})
-    assert "the next window is 2027-01-04" in standing(served, later["id"])["reason"]
+    assert "the next window is 2027-01-04" in status_of(served, later["id"])["reason"]
     with served.client("ana") as ana:
         ana.post(f"/v1/schedules/{day['id']}/enable", json={"enabled": False})
-    assert standing(served, day["id"])["state"] == "paused"
+    assert status_of(served, day["id"])["state"] == "paused"
     waiting = {"first_day": "2026-11-09", "last_day": "2026-11-12", "reports": 7}
     set_metrics(served, as_listed(served, served=None, waiting=waiting))
-    said = standing(served, week["id"])
+    said = status_of(served, week["id"])
     assert said["state"] == "waiting"
     assert "serves no day of it yet; its days from 2026-11-09 on" in said["reason"]
     assert "too few reports (7)" in said["reason"]
     set_metrics(served, as_listed(served, closed_through=str(after - timedelta(days=1))))
-    said = standing(served, week["id"])
+    said = status_of(served, week["id"])
     assert f"it has closed days up to {after - timedelta(days=1)}, and closes" in said["reason"]
     set_metrics(served, as_listed(served, state="retired"))
-    assert "takes no more reports of it (retired)" in standing(served, week["id"])["reason"]
+    assert "takes no more reports of it (retired)" in status_of(served, week["id"])["reason"]
 
 
 def test_a_schedule_that_is_blocked_says_why_and_the_way_out(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     schedule = made["id"]
     set_metrics(served, [])
-    said = standing(served, schedule)
+    said = status_of(served, schedule)
     assert said["state"] == "blocked"
     assert "no metric 'homepage'; it has none yet; an operator declares it" in said["reason"]
     set_metrics(served, None)
-    assert "no collector answers" in standing(served, schedule)["reason"]
+    assert "no collector answers" in status_of(served, schedule)["reason"]
     set_metrics(served, as_listed(served))
     with served.client("ana") as ana:
         listed = ana.post("/v1/lists", params={"name": "w"}, content=b"word-0\n").json()["id"]
         given = {**SCHEDULE, "candidates": {"list": listed}}
         ana.put(f"/v1/schedules/{schedule}", json=drop(given, "metric", "every"))
-        assert standing(served, schedule)["state"] == "ready"
+        assert status_of(served, schedule)["state"] == "ready"
         ana.delete(f"/v1/lists/{listed}")
-    assert f"there is no list {listed}" in standing(served, schedule)["reason"]
+    assert f"there is no list {listed}" in status_of(served, schedule)["reason"]
     for row in served.service.access.list_keys(served.people["root"]):
         if row.name == "ana":
             served.service.access.revoke_key(served.people["root"], row.key_id)
     with served.client("root") as root:
-        told = root.get(f"/v1/schedules/{schedule}").json()["standing"]["reason"]
+        told = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
     assert "its owner has no key that holds" in told
     assert "an admin makes the owner a key" in told
 
@@ -206,8 +206,8 @@ def test_a_collector_that_refuses_the_key_blocks_with_the_way_out(
         settings = {name: value for name, value in settings.items() if value is not None}
         with running(f"sqlite:///{tmp_path}/{key}.sqlite", **settings) as service:
             status, made = post(service, "/v1/schedules", SCHEDULE)
-            assert (status, made["standing"]["state"]) == (201, "blocked")
-            said = standing(service, made["id"])["reason"]
+            assert (status, made["status"]["state"]) == (201, "blocked")
+            said = status_of(service, made["id"])["reason"]
             assert "answered 401" in said
             assert words in said
             assert list(service.service.tick().problems) == [made["id"]]
@@ -249,8 +249,8 @@ def test_a_schedule_without_a_collector_is_blocked(
 
     alone = make_service(settings_of(url))
     person = alone.access.person_of_key(key)
-    assert alone.standings.of(person, made["id"]).state == "ready"  # as the other process found
+    assert alone.statuses.of(person, made["id"]).state == "ready"  # as the other process found
     alone.tick()
-    said = alone.standings.of(person, made["id"])
+    said = alone.statuses.of(person, made["id"])
     assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
     alone.close()

@@ -19,7 +19,7 @@ from rappor_cli.main import main
 from tests.decoder_service.live_collector import LiveCollector
 from tests.decoder_service.support import Running, running, set_metrics, settings_of, with_people
 from tests.decoder_service.test_pages import signed_in
-from tests.decoder_service.test_standing import SCHEDULE, post
+from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def served(collector: LiveCollector, tmp_path: Path) -> Iterator[Running]:
 def told(service: Running, schedule: str) -> dict[str, Any]:
     """By GET of one and of all, and by the page."""
     with service.client("ana") as ana:
-        one: dict[str, Any] = ana.get(f"/v1/schedules/{schedule}").json()["standing"]
+        one: dict[str, Any] = ana.get(f"/v1/schedules/{schedule}").json()["status"]
         rows = ana.get("/v1/schedules").json()["schedules"]
-    assert [row["standing"] for row in rows if row["id"] == schedule] == [one]
+    assert [row["status"] for row in rows if row["id"] == schedule] == [one]
     with signed_in(service, "ana") as browser:
         for path in (f"/schedules/{schedule}", "/schedules"):
             page = unescape(browser.get(path).text)
@@ -51,8 +51,8 @@ def listed(service: Running, capsys: pytest.CaptureFixture[str]) -> list[dict[st
     assert main(command) == 0
     text = capsys.readouterr().out
     for row in found:
-        assert f"{row['id']}: {row['standing']['state']}" in text
-        assert row["standing"]["reason"] in text
+        assert f"{row['id']}: {row['status']['state']}" in text
+        assert row["status"]["reason"] in text
     return found
 
 
@@ -65,18 +65,18 @@ def test_what_another_process_met_is_told_by_all(
     served: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
-    assert made["standing"]["state"] == "ready"
-    assert listed(served, capsys)[0]["standing"] == told(served, made["id"]) == made["standing"]
+    assert made["status"]["state"] == "ready"
+    assert listed(served, capsys)[0]["status"] == told(served, made["id"]) == made["status"]
     away = other(served, collector="http://127.0.0.1:9", collector_key="k")
     assert list(away.tick().problems) == [made["id"]]
     away.close()
     said = told(served, made["id"])
     assert said["state"] == "blocked"
     assert "no collector answers at http://127.0.0.1:9" in said["reason"]
-    assert listed(served, capsys)[0]["standing"] == said
+    assert listed(served, capsys)[0]["status"] == said
     served.service.tick()  # of a process that reaches the collector
     assert told(served, made["id"])["state"] == "waiting"
-    assert listed(served, capsys)[0]["standing"] == told(served, made["id"])
+    assert listed(served, capsys)[0]["status"] == told(served, made["id"])
 
 
 def test_a_quota_that_a_tick_met_is_told(
@@ -89,7 +89,7 @@ def test_a_quota_that_a_tick_met_is_told(
     strict.close()
     said = told(served, made["id"])
     assert (said["state"], "you have 1 jobs" in said["reason"]) == ("blocked", True)
-    assert listed(served, capsys)[0]["standing"] == said
+    assert listed(served, capsys)[0]["status"] == said
 
 
 def _collector_of(served: Running) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def test_since_is_kept_while_the_state_is_the_same(served: Running) -> None:
     ):
         later = other(served)
         at = begun + timedelta(minutes=minutes)
-        object.__setattr__(later.standings, "clock", lambda at=at: at)
-        later.standings.store([(row, ScheduleStatus(state, f"reason {minutes}"))])
+        object.__setattr__(later.statuses, "clock", lambda at=at: at)
+        later.statuses.store([(row, ScheduleStatus(state, f"reason {minutes}"))])
         later.close()
         said = told(served, made["id"])
         since = minutes if minutes != 2 else 1
@@ -135,17 +135,17 @@ def test_a_pause_a_gone_list_and_a_gone_owner_are_told_at_once(
         assert main(["decoder", "schedules", "disable", made["id"], *database]) == 0
         capsys.readouterr()
         assert told(served, made["id"])["state"] == "paused"
-        assert listed(served, capsys)[0]["standing"]["state"] == "paused"
+        assert listed(served, capsys)[0]["status"]["state"] == "paused"
         answer = ana.post(f"{path}/enable", json={"enabled": True}).json()
-        assert answer["standing"]["state"] == "ready"
+        assert answer["status"]["state"] == "ready"
         ana.delete(f"/v1/lists/{words}")
         assert "there is no list" in told(served, made["id"])["reason"]
         changed = {"name": "a", "candidates": {"numbers": [0, 9]}}
-        assert ana.put(path, json=changed).json()["standing"]["state"] == "ready"
+        assert ana.put(path, json=changed).json()["status"]["state"] == "ready"
     for row in served.service.access.list_keys(served.people["root"]):
         if row.name == "ana":
             served.service.access.revoke_key(served.people["root"], row.key_id)
-    said = listed(served, capsys)[0]["standing"]
+    said = listed(served, capsys)[0]["status"]
     assert (said["state"], "its owner has no key" in said["reason"]) == ("blocked", True)
 
 
@@ -157,16 +157,16 @@ def test_a_schedule_that_no_process_checks_says_so(
     at = served.service.clock()
     for hours, state in ((24, ScheduleState.READY), (26, ScheduleState.BLOCKED)):
         later = other(served)
-        object.__setattr__(later.standings, "clock", lambda h=hours: at + timedelta(hours=h))
-        said = later.standings.of_row(row)
+        object.__setattr__(later.statuses, "clock", lambda h=hours: at + timedelta(hours=h))
+        said = later.statuses.of_row(row)
         later.close()
         assert said.state == state
     assert "no process has checked it since" in said.reason
     assert "rappor decoder schedules tick" in said.reason
     with served.service.database.change() as connection:
-        from decoder_service.schedules.status_models import schedule_standings
+        from decoder_service.schedules.status_models import schedule_statuses
 
-        connection.execute(schedule_standings.delete())  # as after the upgrade
+        connection.execute(schedule_statuses.delete())  # as after the upgrade
     assert "no process has checked it yet" in told(served, made["id"])["reason"]
     served.service.tick()
     assert told(served, made["id"])["state"] == "waiting"
@@ -182,10 +182,10 @@ def test_what_was_checked_before_a_change_is_not_stored_after_it(served: Running
     with served.client("ana") as ana:
         changed = {"name": "b", "candidates": {"numbers": [0, 5]}}
         ana.put(f"/v1/schedules/{made['id']}", json=changed)
-        served.service.standings.store([(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))])
+        served.service.statuses.store([(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))])
         assert told(served, made["id"])["state"] == "ready"
         ana.delete(f"/v1/schedules/{made['id']}")
-    served.service.standings.store(
+    served.service.statuses.store(
         [(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))]
     )  # of none
 
@@ -218,7 +218,7 @@ def test_many_processes_store_at_once(database: ServiceDatabase, tmp_path: Path)
     for thread in threads:
         thread.join()
     assert failed == []
-    found = services[1].standings.of_rows(rows)
+    found = services[1].statuses.of_rows(rows)
     assert [one.state for one in found] == ["blocked"] * 5
     assert all(one.checked is not None for one in found)
     for service in services:

@@ -93,7 +93,7 @@ class _Waiting:
     error: CollectorError | None = None
 
 
-class BrokerIntake:
+class BrokerQueue:
     """Hands batches to the broker, in the place of `CommitQueue`.
 
     on_commit: called with (seconds, failed) for each group of batches that was stored, or not.

@@ -14,7 +14,7 @@ from collector.domain.clock import Clock, today
 from collector.store.broker import all_counted_before, not_counted_from, positions, read_state
 from collector.store.database import CollectorDatabase
 
-SETTLE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
+GRACE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
 _LOOK_SECONDS = 1.0
 
 
@@ -26,10 +26,10 @@ class _Aim:
     ends: dict[int, int]
 
 
-class Settling:
+class Watermark:
     """Records in the database that all messages of the days before today are counted.
 
-    The rule: `SETTLE` after midnight the ends of all partitions are read. A front gives no message
+    The rule: `GRACE` after midnight the ends of all partitions are read. A front gives no message
     the day before any more, so all that it gave stand before these ends. Once the positions of all
     partitions have passed them, days may be closed that only messages of earlier days could add to.
     What was said by a clock that was days ahead is taken back, so that the rule holds again.
@@ -47,14 +47,17 @@ class Settling:
         self._database, self._clock, self._topic = database, clock, topic
         self._every, self._seconds = every, seconds
         self._looked = float("-inf")
-        self._settled = -1
+        self._done = -1
         self._aim: _Aim | None = None
 
-    def look(self, client: Any, *, last: bool = False) -> None:
-        """Do what is due, at most once a second; `last`: at once. Raises StorageError."""
-        day = today(lambda: self._clock() - SETTLE)
+    def advance(self, client: Any, *, last: bool = False) -> None:
+        """Move the watermark to today where it may; at most one look at the database a second.
+
+        last: look at once. Raises StorageError.
+        """
+        day = today(lambda: self._clock() - GRACE)
         is_soon = self._seconds() - self._looked < self._every
-        if day == self._settled or (is_soon and not last):
+        if day == self._done or (is_soon and not last):
             return
         self._looked = self._seconds()
         with self._database.read() as connection:
@@ -64,14 +67,14 @@ class Settling:
             return
         if state.counted_before >= day:
             self._take_back(state.counted_before)
-            self._settled = day
+            self._done = day
             return
         if self._aim is None or self._aim.day != day:
             self._aim = _Aim(day, ends_of_all(client, self._topic))
         if all(stored.get(one, 0) >= end for one, end in self._aim.ends.items()):
             with self._database.add() as connection:
                 all_counted_before(connection, day)
-            self._settled = day
+            self._done = day
 
     def _take_back(self, counted_before: int) -> None:
         now = today(self._clock)
