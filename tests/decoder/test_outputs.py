@@ -11,8 +11,7 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode, metric_candidates, write_outputs
 from decoder.errors import OutputError
-from decoder.output.decoding_files import manifest, results
-from decoder.output.decoding_html import render_report
+from decoder.output.decoding_files import manifest, render_report, results
 from decoder.output.number_text import factor, p_text
 from decoder.output.svg import axis_step, forest, tick_text
 from decoder.results.warnings import percent
@@ -161,7 +160,7 @@ def test_an_interrupted_write_leaves_the_last_whole_file(decoding, tmp_path, mon
         path.write_text("{")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decoder.output.decoding_files._write_json", half)
+    monkeypatch.setattr("decoder.output.decoding_files.write_json", half)
     with pytest.raises(OutputError, match=r"results\.json' cannot be written: no space left"):
         write_outputs(decoding, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -18,7 +18,7 @@ from decoder.discovery.discovery import discover
 from decoder.numbers.changes import decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.output.assets import SCRIPTS, script, stylesheet
-from decoder.output.decoding_html import render_report
+from decoder.output.decoding_files import render_report
 from decoder.output.density_html import map_data, render_page, view_of
 from decoder.output.discovery_files import render_discovery
 from decoder.output.jinja import page_environment
