@@ -12,7 +12,7 @@ from rich.text import Text
 
 from decoder import Decoding
 from decoder.output.decoding_files import results
-from decoder.output.decoding_html import p_heading
+from decoder.output.decoding_view import p_heading
 from decoder.output.number_text import fraction, p_text
 from decoder.output.series_files import series_rows
 from decoder.results.tables import short

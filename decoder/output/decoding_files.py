@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
@@ -20,9 +20,13 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from decoder.files import finite, write_files, write_json
-from decoder.output.decoding_html import render_report
+from decoder.output.decoding_view import MOST_MARKS, decoding_view
+from decoder.output.jinja import page_template
+from decoder.output.number_text import days
+from decoder.output.tables import TableQuery, page_of
 from decoder.progress import Progress, silent
 from decoder.results.tables import NOTES, Decoding
+from rappor_core.params import RapporParams
 
 RESULT_COLUMNS = (
     "string",
@@ -47,14 +51,36 @@ def write_outputs(
 
     Each is written whole or not at all. Raises OutputError.
     """
+    found, source = results(decoding), manifest(decoding)
+    page = partial(_page, found, source, decoding.definition)
     files: dict[str, Callable[[Path], object]] = {
         "results.csv": partial(write_results_csv, decoding),
         "candidates.csv": partial(write_candidates_csv, decoding),
-        "results.json": lambda path: write_json(results(decoding), path),
-        "manifest.json": lambda path: write_json(manifest(decoding), path),
-        "report.html": lambda path: path.write_text(render_report(decoding), encoding="utf-8"),
+        "results.json": partial(write_json, found),
+        "manifest.json": partial(write_json, source),
+        "report.html": lambda path: path.write_text(page(), encoding="utf-8"),
     }
     return write_files(directory, files, progress)
+
+
+def render_report(decoding: Decoding) -> str:
+    """Render report.html: one page, self-contained, that can be shown to a customer."""
+    return _page(results(decoding), manifest(decoding), decoding.definition)
+
+
+def _page(found: dict[str, Any], source: dict[str, Any], definition: Mapping[str, Any]) -> str:
+    """report.html. found, source: contents of results.json and manifest.json."""
+    table = page_of(found["detected"], "value", TableQuery(rows=MOST_MARKS))
+    first, last = source["first_day"], source["last_day"]
+    return page_template("report.html.j2").render(
+        source=source,
+        params=RapporParams.from_dict(source["params"]),
+        description=definition.get("description"),
+        window=days(first, last) if first and last else None,
+        query=None,
+        own=False,
+        **decoding_view(found, source, table, definition),
+    )
 
 
 def write_results_csv(decoding: Decoding, path: Path) -> None:

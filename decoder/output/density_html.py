@@ -148,10 +148,10 @@ def _map(one: Density, top: float) -> dict[str, Any]:
         "floor": one.floor,
         **one.reserved_shares,
         "unlisted": one.unlisted,
-        "share": _counted(one.shares[:size]),
-        "low": _counted(one.low[:size]),
-        "high": _counted(one.high[:size]),
-        "estimate": _counted(one.estimate[:size]),
+        "share": counted(one.shares[:size]),
+        "low": counted(one.low[:size]),
+        "high": counted(one.high[:size]),
+        "estimate": counted(one.estimate[:size]),
         "shade": np.rint(255 * positions(one, top)).astype(int).tolist(),
         "visible": np.flatnonzero(one.visible[:size]).tolist(),
         "source": source_text(one),
@@ -179,7 +179,7 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     return {i: name for i, name in named.items() if name}
 
 
-def _counted(shares: Floats) -> list[int]:
+def counted(shares: Floats) -> list[int]:
     """Shares in whole units."""
     counts: list[int] = np.rint(shares / _UNIT).astype(np.int64).tolist()
     return counts

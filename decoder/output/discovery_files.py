@@ -19,8 +19,10 @@ from typing import Any
 from decoder.discovery.discovery import Discovery, FoundString
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming, write_files
-from decoder.output.discovery_text import BEGINNING, role, shown_string, statement
+from decoder.output.discovery_text import BEGINNING, shown_string, statement
+from decoder.output.discovery_view import discovery_view
 from decoder.output.jinja import page_template
+from decoder.output.tables import TableQuery
 from decoder.progress import Progress, silent
 
 COLUMNS = (
@@ -110,14 +112,11 @@ def discovery_json(discovery: Discovery) -> str:
 
 def render_discovery(discovery: Discovery) -> str:
     """Render `discovery.html`, a page that loads nothing."""
-    page = page_template("discovery.html.j2")
-    return page.render(
-        discovery=discovery,
-        rows=[(shown_string(row), role(row), row) for row in discovery.found],
-        statement=statement(discovery),
+    return page_template("discovery.html.j2").render(
         description=discovery.definition.get("description"),
-        level=f"{100 * discovery.options.level:g} %",
-        alpha=f"{100 * discovery.options.alpha:g} %",
+        query=None,
+        own=False,
+        **discovery_view(discovery_results(discovery), TableQuery(rows=len(discovery.found) or 1)),
     )
 
 

@@ -45,8 +45,8 @@ def interval(low: float, high: float) -> str:
     return f"{percent(low).removesuffix(' %')} to {percent(high)}"
 
 
-def days(first: date | None, last: date | None) -> str:
-    """Format a window of days; ? where it is not known."""
+def days(first: date | str | None, last: date | str | None) -> str:
+    """Format a window of days, also of ISO text; ? where it is not known."""
     if first is None or last is None:
         return "?"
     return f"{first}" if first == last else f"{first} to {last}"

@@ -1,4 +1,4 @@
-"""The view of a metric of numbers on a result's page, from results.json."""
+"""The view of a metric of numbers, from results.json: for report.html and the service."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 from decoder.files import row_of
 from decoder.numbers.tables import Bin, CurvePoint
 from decoder.output.number_text import known
-from decoder.output.numbers_html import OF_PERIOD
 from decoder.output.numbers_svg import bins_plots, curve_plots, edge_text
 
+_OF_PERIOD = {
+    "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
+    "max": "largest number", "last": "last number",
+}  # fmt: skip
 _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 
 
@@ -23,7 +26,7 @@ def number_view(found: dict[str, Any]) -> dict[str, Any]:
         "bins": bins_plots(bins) if points else (),
         "edge": _edge,
         "known": known,
-        "of_period": OF_PERIOD.get(found["of_period"], found["of_period"]),
+        "of_period": _OF_PERIOD.get(found["of_period"], found["of_period"]),
         "level": f"{100 * found['level']:g} %",
     }
 

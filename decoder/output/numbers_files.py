@@ -35,8 +35,9 @@ def write_numbers(
 
     series: of windows, for changes.csv, and its picture in the page.  Raises OutputError.
     """
-    json_text = json.dumps(numbers_content(decoding, series), indent=2, allow_nan=False)
-    page = partial(render_numbers, decoding, series)
+    content = numbers_content(decoding, series)
+    json_text = json.dumps(content, indent=2, allow_nan=False)
+    page = partial(render_numbers, content, decoding, series)
     files: dict[str, Callable[[Path], object]] = {
         "curve.csv": partial(_write, CURVE_COLUMNS, _values(decoding.curve)),
         "bins.csv": partial(_write, BIN_COLUMNS, _values(decoding.bins)),

@@ -7,38 +7,26 @@ from typing import Any
 from decoder.numbers.changes import NumberSeries
 from decoder.numbers.tables import NumberDecoding
 from decoder.output.jinja import page_template
-from decoder.output.number_text import days, factor, known
-from decoder.output.numbers_svg import bins_plots, change_text, curve_plots, edge_text
-
-OF_PERIOD = {
-    "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
-    "max": "largest number", "last": "last number",
-}  # fmt: skip
+from decoder.output.number_text import factor
+from decoder.output.number_view import number_view
+from decoder.output.numbers_svg import change_text
 
 
-def render_numbers(decoding: NumberDecoding, series: NumberSeries | None = None) -> str:
-    """Render report.html of a metric of numbers."""
-    page = page_template("numbers.html.j2", edge=edge_text)
-    return page.render(_context(decoding, series))
+def render_numbers(
+    found: dict[str, Any], decoding: NumberDecoding, series: NumberSeries | None = None
+) -> str:
+    """Render report.html of a metric of numbers.
 
-
-def _context(decoding: NumberDecoding, series: NumberSeries | None) -> dict[str, Any]:
-    of_edges = bool(decoding.curve)
-    return {
-        "decoding": decoding,
-        "number": decoding.number,
-        "level": f"{100 * decoding.level:g} %",
-        "window": days(decoding.first_day, decoding.last_day) if decoding.first_day else None,
-        "description": decoding.definition.get("description"),
-        "of_period": OF_PERIOD[decoding.number.of_period],
-        "period": decoding.definition.get("period", "day"),
-        "curve": curve_plots(decoding.curve) if of_edges else (),
-        "bins": bins_plots(decoding.bins) if of_edges else (),
-        "guarantee": _guarantee(decoding),
-        "series": series,
-        "known": known,
-        "change_text": change_text,
-    }
+    found: content of results.json of `decoding`.  series: of windows, for what changed.
+    """
+    return page_template("numbers.html.j2").render(
+        description=decoding.definition.get("description"),
+        period=decoding.definition.get("period", "day"),
+        guarantee=_guarantee(decoding),
+        series=series,
+        change_text=change_text,
+        **number_view(found),
+    )
 
 
 def _guarantee(decoding: NumberDecoding) -> str:

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import Any
 
-from decoder.files import make_folder, replacing
+from decoder.comparison.windows import ShareChange
+from decoder.files import finite, make_folder, replacing
 from decoder.output.jinja import page_template
 from decoder.output.number_text import days
-from decoder.output.svg import TimePlot, count_plot, share_plot
-from decoder.results.tables import short
+from decoder.output.series_view import series_view
+from decoder.output.tables import TableQuery
 from decoder.series.series import Series
 
 SERIES_COLUMNS = ("first_day", "last_day", "reports", "string", "proportion", "std_error")
 CHANGE_COLUMNS = ("from", "to", "string", "difference", "std_error", "p_value", "p_adjusted")
-SHOWN = 24  # panels; series.csv has all
-LONGEST = 120  # letters of a value on the page
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The picture and table of one value; shares, low and high one a window."""
-
-    value: str
-    plot: TimePlot
-    shares: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    smallest_p: float | None
 
 
 def write_series(series: Series, directory: str | Path) -> tuple[Path, ...]:
@@ -46,35 +34,63 @@ def write_series(series: Series, directory: str | Path) -> tuple[Path, ...]:
 
 def render_series(series: Series) -> str:
     """The page as text: one panel a value, largest first, then the reports."""
+    summary = {"warnings": series.whole.warnings, "reason": series.whole.reason}
     return page_template("series.html.j2").render(
-        series=series,
-        panels=[_panel(series, i) for i in range(min(len(series.values), SHOWN))],
-        names=[days(*window) for window in series.windows],
-        ends=(series.windows[0][0], series.windows[-1][1]),
-        volume=count_plot(series.reports),
+        metric=series.whole.metric,
+        summary=summary,
+        query=None,
+        **series_view(finite(series_content(series)), TableQuery()),
     )
 
 
-def series_rows(series: Series) -> list[dict[str, object]]:
+def series_content(series: Series) -> dict[str, Any]:
+    """The content of series.json: windows, the rows of series.csv, and all changes with their
+    intervals."""
+    options = series.whole.options
+    return {
+        "windows": windows_of(series),
+        "level": options.level,
+        "alpha": options.alpha,
+        "rows": [row | _days(row["first_day"], row["last_day"]) for row in series_rows(series)],
+        "changes": [row for change in series.changes for row in change_rows(series, change)],
+    }
+
+
+def windows_of(series: Series) -> list[dict[str, Any]]:
+    """First day, last day and reports of each window."""
+    return [_days(*window) | {"reports": reports}
+            for window, reports in zip(series.windows, series.reports, strict=True)]  # fmt: skip
+
+
+def change_rows(series: Series, change: ShareChange) -> list[dict[str, Any]]:
+    """The change of each value between two windows, with its interval."""
+    low, high = change.interval(series.whole.options.level)
+    columns = {
+        "before": series.shares[change.first],
+        "after": series.shares[change.second],
+        "difference": change.difference,
+        "std_error": change.std_error,
+        "low": low,
+        "high": high,
+        "p_value": change.p_value,
+        "p_adjusted": change.p_adjusted,
+    }
+    return [
+        {"first": change.first, "second": change.second, "string": value}
+        | {name: float(column[i]) for name, column in columns.items()}
+        for i, value in enumerate(series.values)
+    ]
+
+
+def series_rows(series: Series) -> list[dict[str, Any]]:
     """The rows of series.csv as plain values."""
     header = (*SERIES_COLUMNS, "low", "high")
     return [dict(zip(header, row, strict=True)) for row in _series_rows(series)]
 
 
-def _panel(series: Series, value: int) -> Panel:
-    shares, low, high = (
-        tuple(part[:, value].tolist()) for part in (series.shares, series.low, series.high)
-    )
-    return Panel(
-        value=short(series.values[value], LONGEST),
-        plot=share_plot(list(zip(shares, low, high, strict=True))),
-        shares=shares,
-        low=low,
-        high=high,
-        smallest_p=min(
-            (float(change.p_adjusted[value]) for change in series.changes), default=None
-        ),
-    )
+def _days(first: date | None, last: date | None) -> dict[str, Any]:
+    """Days for JSON. A window of a series has them: windows without days are not added up."""
+    return {"first_day": str(first), "last_day": str(last)}
 
 
 def _series_rows(series: Series) -> Iterable[Sequence[object]]:

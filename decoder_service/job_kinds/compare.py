@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from decoder.errors import DecodeError
 from decoder.files import finite, write_json
+from decoder.output.series_files import change_rows, windows_of
 from decoder.output.svg import Tick, axis_step, tick_text
 from decoder.output.tables import TablePage, TableQuery, page_of
 from decoder.progress import Progress
@@ -24,10 +25,8 @@ from decoder.workflows.kinds import FetchedCounts
 from decoder_service.job_kinds.of_values import (
     MOST_SHOWN,
     JobOfValues,
-    change_rows,
     refuse_other_kinds,
     summary_of,
-    windows_of,
 )
 from decoder_service.jobs.kinds import JobInputs, StoredResult
 from decoder_service.jobs.known_counts import KnownCounts, sum_of_known

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from markupsafe import Markup, escape
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from decoder.output.decoding_html import guarantee, method_text, p_heading, promise, weights_text
-from decoder.output.number_text import count, interval, p_text
-from decoder.output.svg import Forest, forest
+from decoder.output.decoding_view import decoding_view
 from decoder.output.tables import TablePage, TableQuery, page_of
 from decoder.progress import Progress
-from decoder.results.tables import Decoding, Detected, short
-from decoder.results.warnings import odd_cohorts, percent
+from decoder.results.tables import Decoding
 from decoder.workflows.decoding import run_decode
 from decoder_service.job_kinds.of_values import JobOfValues, refuse_other_kinds, summary_of
 from decoder_service.jobs.kinds import JobInputs, StoredResult
 
-MOST_MARKS = 60  # rows of the picture
 _OPTIONS = ("method", "correction", "alpha", "level", "repeats")
 _OF_CANDIDATES = {
     "value": "value",
@@ -57,36 +51,13 @@ class DecodingJob(JobOfValues):
         return write_decoding(run_decode(inputs.decoding(), progress), inputs.folder)
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
-        """What was found, a table, the fit in words."""
+        """What was found, or every candidate; the fit in words."""
         found = json.loads(result.read("results.json"))
-        manifest = json.loads(result.read("manifest.json"))
         if query.all and result.own:
-            page, marks = _page(result.read("candidates.parquet"), query), None
+            page = _page(result.read("candidates.parquet"), query)
         else:
-            page = page_of(found["detected"], "value", query)
-            marks = _picture(page.rows)
-        z = [math.nan if one is None else one for one in found["diagnostics"]["cohort_z"]]
-        odd = odd_cohorts(np.array(z)).tolist()
-        correction, alpha = manifest["correction"], manifest["alpha"]
-        return {
-            "table": page,
-            "table_html": _rows_html(page.rows, found["summary"]["num_reports"]),
-            "forest": marks,
-            "numbers": found["summary"],
-            "diagnostics": found["diagnostics"],
-            "warnings": found["warnings"],
-            "reason": found["reason"],
-            "level": f"{100 * manifest['level']:g} %",
-            "promise": promise(correction, alpha),
-            "p_heading": p_heading(correction),
-            "guarantee": guarantee(manifest["epsilon_one"], _life(manifest)),
-            "method_text": method_text(found["diagnostics"]["method"], correction, alpha)
-            + _weights_text(manifest),
-            "notes_text": found["candidates_read"],
-            "checked": not all(map(math.isnan, z)),
-            "odd_cohorts": [(int(cohort), round(z[cohort], 1)) for cohort in odd],
-            "versions": manifest["versions"],
-        }
+            page = page_of(found["detected"], "value", replace(query, all=False))
+        return decoding_view(found, json.loads(result.read("manifest.json")), page)
 
     def comparing(
         self, spec: Mapping[str, Any], before: Sequence[str], after: Sequence[str]
@@ -123,49 +94,6 @@ def write_decoding(decoding: Decoding, folder: Path) -> dict[str, Any]:
         )
     parquet.write_table(table, folder / "candidates.parquet")
     return summary_of(decoding)
-
-
-def _rows_html(rows: Sequence[dict[str, Any]], num_reports: int) -> Markup:
-    """Rows of the table. Not by the template: ten thousand of them take it five times as long.
-
-    Values are text of strangers and are escaped; the other cells are numbers that are written here.
-    """
-    return Markup("".join(_row_html(row, num_reports) for row in rows))  # noqa: S704 (escaped)
-
-
-def _row_html(row: dict[str, Any], num_reports: int) -> str:
-    return (
-        f'<tr><th scope="row" dir="auto">{escape(short(row["value"], 300))}</th>'
-        f"<td>{percent(row['share'])}</td><td>{interval(row['low'], row['high'])}</td>"
-        f"<td>{percent(row['std_error'])}</td><td>{count(row['share'] * num_reports)}</td>"
-        f"<td>{escape(p_text(row['p_adjusted']))}</td></tr>\n"
-    )
-
-
-def _picture(rows: Sequence[dict[str, Any]]) -> Forest | None:
-    """The intervals of the rows of a page; None where there are none, or too many."""
-    if not 0 < len(rows) <= MOST_MARKS:
-        return None
-    return forest([_detected(row) for row in rows])
-
-
-def _detected(row: dict[str, Any]) -> Detected:
-    """A row of results.json, whose unknown numbers are null."""
-    known: dict[str, Any] = {
-        name: math.nan if value is None else value for name, value in row.items()
-    }
-    known["true_share"] = row["true_share"]
-    return Detected(**known)
-
-
-def _weights_text(manifest: dict[str, Any]) -> str:
-    given = manifest.get("weights")  # of a decoder of before there is no such member
-    return weights_text(np.array([given["least"], given["most"]]) if given else None)
-
-
-def _life(manifest: dict[str, Any]) -> float:
-    life = manifest["epsilon_infinity"]
-    return math.inf if life is None else float(life)
 
 
 def _page(content: bytes, query: TableQuery) -> TablePage:

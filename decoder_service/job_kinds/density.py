@@ -12,6 +12,7 @@ from decoder.comparison.differences import Differences
 from decoder.density.maps import Density
 from decoder.files import write_json
 from decoder.output.density_html import map_data, view_of
+from decoder.output.map_changes import map_changes
 from decoder.progress import Note, Progress, quiet
 from decoder.sources.density_windows import LocationWindows, SplitName
 from decoder.workflows.maps import MapJob, Maps, run_maps, write_maps
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from decoder.output.tables import TableQuery
     from decoder_service.jobs.specs import JobSpec, WindowSpec
 
-MAP = "map.json"
+MAP, CHANGES = "map.json", "map_changes.json"
 _OPTIONS = {"method": "map_method", "alpha": "alpha", "level": "level", "repeats": "repeats"}
 
 
@@ -118,18 +119,21 @@ class DensityJob(JobKind):
 
 
 def _write(maps: Maps, folder: Path, notes: Sequence[str]) -> dict[str, Any]:
-    """Add density.json, with what changed between windows, and map.json; the summary.
+    """Add density.json, with what changed between windows, map.json and map_changes.json; the
+    summary.
 
-    map.json is what the page of the service draws; there is none of pairs of places.
+    The last two are what pages of the service draw; there are none of pairs of places, and no
+    changes where no slot has two windows.
     """
     listed = [_map(one) for one in maps.densities]
     found = {slot: (one.cells, one.since_first) for slot, one in maps.last().items()}
     changes = {slot: _moved(cells, one) for slot, (cells, one) in found.items() if one}
     write_json({"maps": listed, "changes": changes}, folder / "density.json", indent=1)
     if not maps.densities[0].places.pairs:
-        drawn = map_data(maps.densities, maps.points, notes, maps.base)
-        text = json.dumps(drawn, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        (folder / MAP).write_text(text, encoding="utf-8")
+        _write_drawn(map_data(maps.densities, maps.points, notes, maps.base), folder / MAP)
+        moved = map_changes(maps.densities)
+        if moved is not None:
+            _write_drawn(moved, folder / CHANGES)
     warnings = [text for one in listed for text in one["warnings"]]
     return {
         "num_maps": len(listed),
@@ -138,6 +142,12 @@ def _write(maps: Maps, folder: Path, notes: Sequence[str]) -> dict[str, Any]:
         "slots": list(dict.fromkeys(one["slot"] for one in listed)),
         "warnings": list(dict.fromkeys(warnings))[:MOST_SHOWN],
     }
+
+
+def _write_drawn(content: dict[str, Any], path: Path) -> None:
+    """Write what a script draws, without blanks."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    path.write_text(text, encoding="utf-8")
 
 
 def _map(one: Density) -> dict[str, Any]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from decoder.discovery.discovery import FoundString
 from decoder.errors import DecodeError
 from decoder.files import row_of
 from decoder.output.discovery_files import string_id
-from decoder.output.discovery_text import role, shown_string, statement
-from decoder.output.tables import TablePage, TableQuery, page_of
+from decoder.output.discovery_text import statement
+from decoder.output.discovery_view import discovery_view
 from decoder.progress import Progress
 from decoder.workflows.discovery import DiscoverJob, run_discovery
 from decoder.workflows.kinds import FetchedCounts
@@ -20,20 +19,8 @@ from decoder_service.job_kinds.of_values import level_words
 from decoder_service.jobs.kinds import JobInputs, JobKind, StoredResult
 
 if TYPE_CHECKING:
+    from decoder.output.tables import TableQuery
     from decoder_service.jobs.specs import JobSpec
-
-
-@dataclass(frozen=True)
-class DiscoveredRow:
-    """A string that was found, fit to be shown. id: stands for it in a form.
-
-    role: what else the row says of it, in brackets, or nothing.
-    """
-
-    id: str
-    text: str
-    role: str
-    row: FoundString
 
 
 class DiscoveryJob(JobKind):
@@ -75,20 +62,7 @@ class DiscoveryJob(JobKind):
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
         """A page of the strings."""
-        found = json.loads(result.read("discovered.json"))
-        rows = [row_of(FoundString, one) for one in found["found"]]
-        shown = [{"string": shown_string(row), "row": row} for row in rows]
-        page = page_of(shown, "string", TableQuery(q=query.q, page=query.page, rows=query.rows))
-        listed = [
-            DiscoveredRow(string_id(one["row"]), one["string"], role(one["row"]), one["row"])
-            for one in page.rows
-        ]
-        return {
-            "found": found,
-            "table": TablePage(listed, page.matching, page.total, page.query),
-            "level": f"{100 * found['options']['level']:g} %",
-            "alpha": f"{100 * found['options']['alpha']:g} %",
-        }
+        return discovery_view(json.loads(result.read("discovered.json")), query)
 
     def command(self, spec: JobSpec, metric: str, sources: Sequence[Sequence[str]]) -> list[str]:
         """`rappor discover` with the options of the job."""

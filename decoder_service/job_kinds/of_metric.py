@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 class JobOfMetric(JobKind):
     """A job that is called as the kind of metric that it decodes."""
 
-    template = "result_own.html.j2"
     members = frozenset({"options"})
 
     def __init__(self, decoder: DecoderKind) -> None:
         self.decoder = decoder
         self.name = self.metric_kind = decoder.name
         self.title, self.purpose = decoder.title, decoder.purpose
+        self.template = decoder.template
         self.tables = ("results.json", decoder.table)
 
     def run(self, inputs: JobInputs, progress: Progress) -> dict[str, Any]:
@@ -45,9 +45,8 @@ class JobOfMetric(JobKind):
         return self.decoder.in_list(dict(summary))
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
-        """The variables of the kind's template."""
-        content = json.loads(result.read("results.json"))
-        return {"template": self.decoder.template, **self.decoder.view(content, query)}
+        """The variables of the template of the kind."""
+        return self.decoder.view(json.loads(result.read("results.json")), query)
 
     def command(self, spec: JobSpec, metric: str, sources: Sequence[Sequence[str]]) -> list[str]:
         """`rappor decode`, which knows the kind."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from decoder.comparison.windows import ShareChange
 from decoder.errors import DecodeError
 from decoder.output.decoding_files import results
 from decoder.results.tables import Decoding
-from decoder.series.series import Series
 from decoder_service.jobs.kinds import JobInputs, JobKind, job_kind_of_metric
 from decoder_service.lists.contents import file_name
 from decoder_service.lists.rows import ListKind
@@ -70,34 +68,6 @@ def summary_of(decoding: Decoding) -> dict[str, Any]:
         "reason": found["reason"],
         "top": top,
     }
-
-
-def windows_of(series: Series) -> list[dict[str, Any]]:
-    """First day, last day and reports of each window."""
-    return [
-        {"first_day": str(first), "last_day": str(last), "reports": reports}
-        for (first, last), reports in zip(series.windows, series.reports, strict=True)
-    ]
-
-
-def change_rows(series: Series, change: ShareChange) -> list[dict[str, Any]]:
-    """The change of each value between two windows, with its interval."""
-    low, high = change.interval(series.whole.options.level)
-    columns = {
-        "before": series.shares[change.first],
-        "after": series.shares[change.second],
-        "difference": change.difference,
-        "std_error": change.std_error,
-        "low": low,
-        "high": high,
-        "p_value": change.p_value,
-        "p_adjusted": change.p_adjusted,
-    }
-    return [
-        {"first": change.first, "second": change.second, "string": value}
-        | {name: float(column[i]) for name, column in columns.items()}
-        for i, value in enumerate(series.values)
-    ]
 
 
 def level_words(

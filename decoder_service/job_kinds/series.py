@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,9 @@ from pyarrow import parquet
 
 from decoder.errors import DecodeError
 from decoder.files import write_json
-from decoder.output.number_text import known
-from decoder.output.numbers_svg import edge_text
-from decoder.output.series_files import series_rows
+from decoder.options import DecodeOptions
+from decoder.output.series_files import series_content
+from decoder.output.series_view import series_view
 from decoder.progress import Note, Progress
 from decoder.series.series import Series
 from decoder.sources.aggregates import CollectorWindow
@@ -31,14 +32,11 @@ from decoder.workflows.kinds import (
 )
 from decoder_service.job_kinds.of_values import (
     JobOfValues,
-    change_rows,
     refuse_other_kinds,
     summary_of,
-    windows_of,
 )
 from decoder_service.jobs.kinds import JobInputs, StoredResult
 from decoder_service.jobs.known_counts import KnownCounts
-from decoder_service.results.series_view import panels_of, parsed_series
 from decoder_service.shell.errors import RequestError
 from rappor_core.aggregate import Aggregate
 
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from decoder.output.tables import TableQuery
     from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 
-MOST_PANELS = 24
 _TYPES = {"reports": pa.int64(), **dict.fromkeys(("first_day", "last_day", "string"), pa.string())}
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.float64())) for name in SERIES_COLUMNS])
 
@@ -99,7 +96,7 @@ class SeriesJob(JobOfValues):
         answer = run_own(job, each, progress)
         if not isinstance(answer, KindAnswer):
             raise DecodeError("the metric has no decoder of its own")
-        return _write_own(kind, answer.content, inputs.folder)
+        return _write_own(kind, answer.content, job.options, inputs.folder)
 
     def in_list(self, summary: Mapping[str, Any]) -> str:
         """How many values were found; of a kind of metric what its decoder says."""
@@ -108,12 +105,7 @@ class SeriesJob(JobOfValues):
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
         """A panel for each value."""
-        series = parsed_series(result.read("series.json"))
-        names, panels = panels_of(series, MOST_PANELS)
-        wanted = [one for one in panels if query.q.casefold() in one.value.casefold()]
-        shown = {"names": names, "panels": wanted, "reports": series.reports}
-        return shown | {"means": series.means, "unit": series.unit, "known": known,
-                        "edge": edge_text}  # fmt: skip
+        return series_view(json.loads(result.read("series.json")), query)
 
     def command(self, spec: JobSpec, metric: str, sources: Sequence[Sequence[str]]) -> list[str]:
         """`rappor decode --each`."""
@@ -151,21 +143,23 @@ def _check_windows(each: Each, source: CountSource, counts: Sequence[KnownCounts
 
 def _write(series: Series, folder: Path) -> dict[str, Any]:
     """Add series.json and series.parquet; the summary."""
-    rows = [row | _days(row) for row in series_rows(series)]
-    changes = [row for change in series.changes for row in change_rows(series, change)]
-    write_json({"rows": rows, "changes": changes}, folder / "series.json", indent=1)
-    parquet.write_table(pa.Table.from_pylist(rows), folder / "series.parquet")
-    return summary_of(series.whole) | {"windows": windows_of(series)}
+    content = series_content(series)
+    write_json(content, folder / "series.json", indent=1)
+    parquet.write_table(pa.Table.from_pylist(content["rows"]), folder / "series.parquet")
+    return summary_of(series.whole) | {"windows": content["windows"]}
 
 
-def _write_own(kind: DecoderKind, content: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _write_own(
+    kind: DecoderKind, content: dict[str, Any], options: DecodeOptions, folder: Path
+) -> dict[str, Any]:
     """Add series.json, series.csv and series.parquet of a kind's own series; the summary.
 
     They have the columns of any series. Means, which are no shares, are beside them in series.json.
     content: results.json of a series.
     """
     found = kind.series(content)
-    document = {"rows": found.rows, "changes": found.changes, "means": found.means,
+    document = {"windows": found.windows, "level": options.level, "alpha": options.alpha,
+                "rows": found.rows, "changes": found.changes, "means": found.means,
                 "unit": found.unit}  # fmt: skip
     write_json(document, folder / "series.json", indent=1)
     with (folder / "series.csv").open("w", encoding="utf-8", newline="") as file:
@@ -174,10 +168,6 @@ def _write_own(kind: DecoderKind, content: dict[str, Any], folder: Path) -> dict
         writer.writerows(found.rows)
     parquet.write_table(pa.Table.from_pylist(found.rows, _SCHEMA), folder / "series.parquet")
     return kind.summary(content) | {"metric_kind": kind.name, "windows": found.windows}
-
-
-def _days(row: dict[str, object]) -> dict[str, str]:
-    return {name: str(row[name]) for name in ("first_day", "last_day")}
 
 
 KIND = SeriesJob()

@@ -1,9 +1,9 @@
 """Kinds of jobs: what a job takes, how it is checked and done, and what its page shows.
 
 A new one is a module in `decoder_service/job_kinds/` with a subclass of `JobKind` and its instance
-`KIND`, and a line in `_HOMES`; its template stands beside the others. A kind of metric that has a
-decoder of its own (`decoder.workflows.kinds`) is a kind of job, too, and needs neither. Checks, the
-worker, forms and pages ask the register, and know no kind by name.
+`KIND`, and a line in `_HOMES`; its template stands in `decoder/output/templates/`. A kind of metric
+that has a decoder of its own (`decoder.workflows.kinds`) is a kind of job, too, and needs neither.
+Checks, the worker, forms and pages ask the register, and know no kind by name.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class JobKind:
     """A kind of job, with its results.
 
     name: of jobs and results.  title: of a result.  purpose: what a job finds out, in words.
-    template: of the page of a result; `view` fills it.
+    template: what the page of a result holds, in `decoder/output/templates`; `view` fills it.
     members: of a specification, besides kind and source, that it takes.
     tables: the files of the main table, one in each format that it has.
     metric_kind: the kind of metric that only jobs of this kind decode; None: none of its own.

@@ -11,8 +11,15 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.output.svg import TimePlot, count_plot, share_plot
-from decoder.results.tables import short
+from decoder.output.number_text import days
+from decoder.output.series_view import (
+    ValuePanel,
+    value_panel,
+    value_panels,
+    window_names,
+    window_reports,
+)
+from decoder.output.svg import TimePlot, count_plot
 from decoder_service.job_kinds.decode import KIND as DECODING
 from decoder_service.job_kinds.series import KIND as SERIES
 from decoder_service.job_kinds.series import kinds_with_series
@@ -20,7 +27,6 @@ from decoder_service.jobs.kinds import job_kind_of_metric
 from decoder_service.metrics.rules import MetricView
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
-from decoder_service.results.series_view import ValuePanel, panels_of, parsed_series
 from decoder_service.shell.errors import NotFoundError
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Reader, render
@@ -198,10 +204,11 @@ def _panels(
     series = next((row for row in results if row.kind == SERIES.name), None)
     if series is not None:
         content = service_of(request).results.file(person, series.id, "series.json")
-        found = parsed_series(content)
-        names, panels = panels_of(found, MOST_VALUES)
-        return panels, names, found.reports, series.id
-    names = tuple(name_of(row.first_day, row.last_day) for row, _ in windows)
+        found = json.loads(content)
+        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
+        panels = value_panels(found, values)
+        return panels, window_names(found), window_reports(found), series.id
+    names = tuple(days(row.first_day, row.last_day) for row, _ in windows)
     reports = tuple(int(summary["num_reports"]) for _, summary in windows)
     return tuple(_panels_of_windows(windows)), names, reports, ""
 
@@ -214,9 +221,4 @@ def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> I
             known[number] = (row["share"], row["low"], row["high"])
     ranked = sorted(found, key=lambda value: -max(one[0] for one in found[value] if one))
     for value in ranked[:MOST_VALUES]:
-        yield ValuePanel(short(value, 120), share_plot(found[value]), tuple(found[value]), None)
-
-
-def name_of(first: str | None, last: str | None) -> str:
-    """A window of days as text."""
-    return "?" if not first else first if first == last else f"{first} to {last}"
+        yield value_panel(value, found[value])

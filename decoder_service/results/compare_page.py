@@ -8,9 +8,10 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
+from decoder.output.map_changes import changes_view
+from decoder_service.job_kinds.density import CHANGES, MAP
 from decoder_service.jobs.kinds import job_kind, job_kinds
 from decoder_service.people.permissions import Person
-from decoder_service.results.map_changes import changes_data, changes_view, drawn_only
 from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.requests import service_of
@@ -50,16 +51,20 @@ def compare(request: Request, person: Reader, before: str = "", after: str = "")
 def map_data(request: Request, person: Reader, result: str) -> Response:
     """The data that the script of a map of changes draws, as JSON."""
     data = _changes(request, person, service_of(request).results.get(person, result))
-    return Response(drawn_only(data), media_type="application/json")
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Response(text.encode(), media_type="application/json")
 
 
 def _changes(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
-    """Raises RequestError for a result without maps, or without changes."""
+    """What is drawn of the changes. Raises RequestError for a result without maps, or without
+    changes."""
     results = service_of(request).results
     if not _has_maps(row):
         raise RequestError(f"result {row.id} is a {row.kind}; changes of maps are of a density")
-    names = ("map.json", "density.parquet")
-    return changes_data(*(results.file(person, row.id, name) for name in names))
+    if CHANGES not in {file.name for file in results.files(person, row.id)}:
+        raise RequestError("its maps are of one window each: nothing is compared with another")
+    drawn, changes = (json.loads(results.file(person, row.id, name)) for name in (MAP, CHANGES))
+    return {**drawn, **changes}
 
 
 def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:

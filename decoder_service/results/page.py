@@ -72,7 +72,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
     weights = _weights(request, person, manifest)
     return render(
         request,
-        kind.template,
+        "result.html.j2",
         person,
         kind=kind,
         row=row,

@@ -69,16 +69,13 @@ ROOT = Path(__file__).parents[2]
 TEMPLATE = """
 {% import "tables.html.j2" as tables %}
 <p class="stars">{{ mean }} stars</p>
-{{ tables.search(query, "Search stars", {}) }}
+{{ tables.search(query, "Search stars") }}
 {% for row in table.rows %}<b>{{ row.stars }}</b>{% endfor %}
 {{ tables.pages(table) }}
 """
 
 
-TOTALS = """
-{% extends "result.html.j2" %}
-{% block shown %}<p class="totals">{{ total }}</p>{% endblock %}
-"""
+TOTALS = """<p class="totals">{{ total }}</p>"""
 
 
 class Ratings(DecoderKind):

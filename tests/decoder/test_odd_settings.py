@@ -7,7 +7,7 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import ConvergenceError, DecodeError
-from decoder.output.decoding_html import render_report
+from decoder.output.decoding_files import render_report
 from decoder.results.warnings import odd_cohorts
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams

@@ -11,8 +11,7 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode, metric_candidates, write_outputs
 from decoder.errors import OutputError
-from decoder.output.decoding_files import manifest, results
-from decoder.output.decoding_html import render_report
+from decoder.output.decoding_files import manifest, render_report, results
 from decoder.output.number_text import factor, p_text
 from decoder.output.svg import axis_step, forest, tick_text
 from decoder.results.warnings import percent

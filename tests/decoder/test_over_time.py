@@ -9,7 +9,9 @@ import pytest
 from decoder import Candidates, DecodeOptions, metric_candidates
 from decoder.comparison.windows import compare_windows
 from decoder.errors import DecodeError
-from decoder.output.series_files import write_series
+from decoder.output.series_files import series_content, write_series
+from decoder.output.series_view import series_view
+from decoder.output.tables import TableQuery
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
@@ -145,7 +147,7 @@ def test_nothing_found_is_a_series_without_values(windows, tmp_path):
 def test_the_page_of_a_series_has_its_warnings_and_says_what_it_leaves_out(
     windows, values, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("decoder.output.series_files.SHOWN", 2)
+    monkeypatch.setattr("decoder.output.series_view.MOST_PANELS", 2)
     latin = [*values, "caf\u00e9".encode("latin-1")]
     series = decode_over_time(windows, Candidates.from_strings(latin))
     write_series(series, tmp_path)
@@ -153,6 +155,18 @@ def test_the_page_of_a_series_has_its_warnings_and_says_what_it_leaves_out(
     assert f"The 2 largest of {len(series.values)} values are shown" in page
     assert "that are not UTF-8 were left out (1)" in page
     assert b"\r" not in (tmp_path / "series.csv").read_bytes()
+
+
+def test_the_search_of_a_page_is_in_all_values(windows, values, monkeypatch):
+    """Those beyond the panels of the page are found, too."""
+    monkeypatch.setattr("decoder.output.series_view.MOST_PANELS", 2)
+    series = decode_over_time(windows, Candidates.from_strings(values))
+    last = len(series.values) - 1
+    shown = series_view(series_content(series), TableQuery(q=series.values[last].upper()))
+    panel = {one.value: one for one in shown["panels"]}[series.values[last]]
+    assert [one[0] for one in panel.windows] == series.shares[:, last].tolist()
+    assert panel.smallest_p == min(change.p_adjusted[last] for change in series.changes)
+    assert shown["names"] == tuple(map(str, DAYS))
 
 
 def test_an_unlisted_value_that_gains_is_taken_for_no_listed_one():

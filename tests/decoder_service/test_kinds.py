@@ -172,6 +172,7 @@ def test_a_metric_of_numbers_over_time(kinds: Kinds, tmp_path: Path) -> None:
     assert "changed, p" in shown
     assert "Mean" in shown
     assert "--each day" in shown
+    assert "No value holds" in page(kinds, f"/results/{ended['result_id']}?q=nothing")
     assert "shares at or above each edge" in page(kinds, "/results?kind=series")
     assert "at or above 4 s" in page(kinds, "/metrics/startup")
 

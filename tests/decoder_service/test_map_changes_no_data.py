@@ -1,16 +1,14 @@
 """Maps of change of a metric that tells `no_data` from `other`."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from decoder.density.maps import Density, estimate_density_series
-from decoder.output.density_csv import write_density_files
 from decoder.output.density_html import map_data
-from decoder_service.results.map_changes import changes_data, changes_view
+from decoder.output.map_changes import changes_view, map_changes
 from tests.decoder.series_support import WINDOW, declared, people, windows_of
 
 APART = 'no_data = "no_data"\n'
@@ -24,15 +22,16 @@ def mapped(keys: str) -> list[Density]:
     return list(estimate_density_series(windows_of(metric, places, values, rng)))
 
 
-def stored(maps: list[Density], folder: Path) -> dict[str, Any]:
-    write_density_files(maps, folder)
-    drawn = json.dumps(map_data(maps)).encode()
-    return changes_data(drawn, (folder / "density.parquet").read_bytes())
+def shown(maps: list[Density]) -> dict[str, Any]:
+    changes = map_changes(maps)
+    assert changes is not None
+    stored: dict[str, Any] = json.loads(json.dumps(map_data(maps) | changes))
+    return stored
 
 
-def test_the_change_of_both_is_told_and_cells_alone_are_drawn(tmp_path: Path) -> None:
+def test_the_change_of_both_is_told_and_cells_alone_are_drawn() -> None:
     maps = mapped(WINDOW + APART)
-    data, (_, last) = stored(maps, tmp_path), maps
+    data, (_, last) = shown(maps), maps
     (one,) = data["maps"]
     assert last.since_first is not None
     assert [one["other"], one["no_data"]] == pytest.approx(last.since_first.difference[-2:])
@@ -44,5 +43,5 @@ def test_the_change_of_both_is_told_and_cells_alone_are_drawn(tmp_path: Path) ->
     assert changes_view(data)["num_cells"] == 36
 
 
-def test_one_reserved_value_is_one_row(tmp_path: Path) -> None:
-    assert "no_data" not in stored(mapped(WINDOW), tmp_path)["maps"][0]
+def test_one_reserved_value_is_one_row() -> None:
+    assert "no_data" not in shown(mapped(WINDOW))["maps"][0]

@@ -342,6 +342,15 @@ def test_a_result_says_how_it_is_made_again(pages: Pages) -> None:
     )
 
 
+def test_a_result_shows_what_its_report_shows(pages: Pages) -> None:
+    """Warnings, intervals, table and fit: the page adds links, search and where it comes from."""
+    report = pages.text(f"/v1/results/{pages.old}/files/report.html")
+    parts = re.findall(r"<(ul|tbody|dl)>(.*?)</\1>", report, re.DOTALL)
+    assert [name for name, _ in parts] == ["ul", "ul", "tbody", "dl"]
+    page = pages.text(f"/results/{pages.old}")
+    assert all(part in page for _, part in parts)
+
+
 def test_pages_without_rows_say_what_to_do(tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path}/decoder.sqlite") as service:
         with signed_in(service, "ben") as ben:

@@ -18,11 +18,12 @@ from decoder.discovery.discovery import discover
 from decoder.numbers.changes import decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.output.assets import SCRIPTS, script, stylesheet
-from decoder.output.decoding_html import render_report
+from decoder.output.decoding_files import render_report
 from decoder.output.density_html import map_data, render_page, view_of
 from decoder.output.discovery_files import render_discovery
 from decoder.output.jinja import page_environment
 from decoder.output.joint_html import render_joint
+from decoder.output.numbers_files import numbers_content
 from decoder.output.numbers_html import render_numbers
 from decoder.output.series_files import render_series
 from decoder.series.series import decode_over_time
@@ -151,7 +152,8 @@ def numbers_page() -> str:
     numbers = population.draw(rng, 60_000)
     windows = [fleet.report(numbers * (1 + (week == 2)), week) for week in range(3)]
     series = decode_numbers_over_time(windows)
-    return render_numbers(decode_numbers(windows[0]), series)
+    decoding = decode_numbers(windows[0])
+    return render_numbers(numbers_content(decoding), decoding, series)
 
 
 def discovery_page() -> str:

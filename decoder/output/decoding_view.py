@@ -1,0 +1,177 @@
+"""The view of a decoding, from results.json and manifest.json: for report.html and the service."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from decoder.files import row_of
+from decoder.output.number_text import count, factor, fraction, interval, p_text
+from decoder.output.svg import forest
+from decoder.output.tables import TablePage
+from decoder.results.tables import Detected, short
+from decoder.results.warnings import odd_cohorts, percent
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.validation import WEB
+
+MOST_MARKS = 60  # rows of the picture
+
+
+def decoding_view(
+    found: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    table: TablePage,
+    definition: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The variables of `result_decode.html.j2`.
+
+    Args:
+        found: content of results.json.
+        manifest: content of manifest.json.
+        table: the rows to show, of `found["detected"]`; where its query asks for all, of the
+            candidates, by the names of `Detected` as far as they are shown.
+        definition: the metric as declared, None where not known.
+    """
+    detected = _detected(found["detected"])
+    shown = [] if table.query.all else _detected(table.rows)
+    rows = table.rows if table.query.all else [vars(row) for row in shown]
+    known = not table.query.all and any(row.true_share is not None for row in detected)
+    correction, alpha = manifest["correction"], manifest["alpha"]
+    z = [math.nan if one is None else one for one in found["diagnostics"]["cohort_z"]]
+    odd = odd_cohorts(np.array(z)).tolist()
+    return {
+        "found": found,
+        "table": table,
+        "rows": _rows_html(rows, found["summary"]["num_reports"], known),
+        "notes": sorted({row.note for row in shown if row.note}),
+        "forest": forest(shown) if 0 < len(shown) <= MOST_MARKS else None,
+        "known": known,
+        "covered": sum(_is_covered(row) for row in detected),
+        "false_found": sum(row.true_share == 0.0 for row in detected),
+        "weakest": min((row for row in detected if row.forged >= 0), key=_forged, default=None),
+        "level": f"{100 * manifest['level']:g} %",
+        "promise": _promise(correction, alpha),
+        "p_heading": p_heading(correction),
+        "guarantee": _guarantee(manifest["epsilon_one"], manifest["epsilon_infinity"]),
+        "cost": _cost(definition),
+        "method_text": _method_text(found["diagnostics"]["method"], correction, alpha)
+        + _weights_text(manifest["weights"]),
+        "checked": not all(map(math.isnan, z)),
+        "odd_cohorts": [(cohort, round(z[cohort], 1)) for cohort in odd],
+    }
+
+
+def _forged(row: Detected) -> float:
+    return row.forged
+
+
+def _is_covered(row: Detected) -> bool:
+    return row.true_share is not None and row.low <= row.true_share <= row.high
+
+
+def _detected(rows: Sequence[Mapping[str, Any]]) -> list[Detected]:
+    return [row_of(Detected, row, ("true_share",)) for row in rows]
+
+
+def _rows_html(rows: Sequence[Mapping[str, Any]], num_reports: int, known: bool) -> Markup:
+    """Rows of the table. Not by the template: ten thousand of them take it five times as long."""
+    text = "".join(_row_html(row, num_reports, known) for row in rows)
+    return Markup(text)  # noqa: S704 (escaped below)
+
+
+def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
+    """A value is text of strangers and is escaped; the other cells are numbers, written here."""
+    cells = [
+        *([percent(row["true_share"])] if known else ()),
+        percent(row["share"]),
+        interval(row["low"], row["high"]) + " *" * bool(row.get("note")),
+        percent(row["std_error"]),
+        count(row["share"] * num_reports),
+        escape(p_text(row["p_adjusted"])),
+        *([fraction(row["forged"])] if "forged" in row else ()),
+    ]
+    value = f'<th scope="row" dir="auto">{escape(short(row["value"], 300))}</th>'
+    return f"<tr>{value}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
+
+
+def _guarantee(one: float, life: float | None) -> str:
+    """A sentence with the epsilons that each device was promised.
+
+    one, life: epsilon of a report, and of all that is ever sent of a value, in nats; None as
+    infinity.
+    """
+    by_report = (
+        f"one report changes the odds of any guess about a device's value at most "
+        f"{factor(one)} times (epsilon = {one:.2f})"
+    )
+    if life is None or math.isinf(life):
+        return (
+            f"{by_report[0].upper()}{by_report[1:]}. There is no permanent response: the bound for "
+            "a device's life is this one times its number of reports."
+        )
+    return (
+        f"Each device randomised its own data before sending. To whoever sees everything that a "
+        f"device ever sends about one value, the odds of any guess about that value change at most "
+        f"{factor(life)} times (epsilon = {life:.2f}), for life; {by_report}."
+    )
+
+
+def _cost(definition: Mapping[str, Any] | None) -> str | None:
+    """A sentence on what the metric's caps allow a device to spend in its life; None where not
+    declared."""
+    if not definition:
+        return None
+    metric = Metric.from_dict(definition)
+    text = (
+        f"A device memoises at most {metric.max_memoized_values:,} values of this metric, and "
+        f"spends for life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
+    )
+    if WEB not in metric.platforms:
+        return text
+    return (
+        f"{text} A browser may delete its storage, and spends it again in each life of the "
+        f"storage: epsilon = {metric.lifetime_epsilon_on(WEB):.2f} over {metric.lives:,} of them."
+    )
+
+
+def _promise(correction: str, alpha: float) -> str:
+    """A sentence with the correction's guarantee about the values found."""
+    level = f"{100 * alpha:g} %"
+    return {
+        "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
+        "holm": f"the chance that any of them is wrong is at most {level} (Holm)",
+        "bh": f"on average at most {level} of them are wrong (Benjamini-Hochberg)",
+        "fdr": f"on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
+        "fdr-eb": f"on average at most {level} of them are wrong, by the fitted prior (local fdr)",
+        "none": f"each of them had a chance of {level} to be listed by mistake: nothing corrects "
+        "for the number of candidates",
+    }[correction]
+
+
+def _method_text(method: str, correction: str, alpha: float) -> str:
+    """A sentence that names the estimator and the rule."""
+    name = "one bit a value" if method == "direct" else method
+    return f"{name}, {correction} at {100 * alpha:g} %"
+
+
+def _weights_text(weights: Mapping[str, Any] | None) -> str:
+    """A sentence that weights divided the level unevenly, with their range; "" without weights.
+
+    weights: as in manifest.json.
+    """
+    if weights is None:
+        return ""
+    return (
+        f", p-values divided by weights of {weights['least']:.2g} to {weights['most']:.2g}, "
+        "declared before the counts were seen"
+    )
+
+
+def p_heading(correction: str) -> str:
+    """Heading of the column of corrected p-values, by correction."""
+    headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
+    return headings.get(correction, "Corrected p")
