@@ -214,6 +214,12 @@ def test_an_older_database_learns_the_kinds_of_its_aggregates(database_url: str)
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
         shas = {upload(ana, startup(0, 0.3)): "number", upload(ana, STRINGS): None}
         with served.service.database.change() as connection:
+            for statement in (
+                "DROP INDEX ix_results_input_digest",
+                "ALTER TABLE results RENAME COLUMN input_digest TO question",
+                "CREATE INDEX ix_results_question ON results (question)",
+            ):
+                connection.execute(text(statement))
             for table in ("schedule_statuses", "release_metrics", "release_files", "releases"):
                 connection.execute(text(f"DROP TABLE {table}"))
             connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))

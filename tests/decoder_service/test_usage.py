@@ -145,6 +145,12 @@ def test_an_older_database_counts_what_it_has(database_url: str, tmp_path: Path)
         done(served, ana, tmp_path)
         held = ana.get("/v1/usage").json()["result_bytes"]["held"]
         with served.service.database.change() as connection:
+            for statement in (
+                "DROP INDEX ix_results_input_digest",
+                "ALTER TABLE results RENAME COLUMN input_digest TO question",
+                "CREATE INDEX ix_results_question ON results (question)",
+            ):
+                connection.execute(text(statement))
             for table in ("schedule_statuses", "release_metrics", "release_files", "releases"):
                 connection.execute(text(f"DROP TABLE {table}"))
             connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
