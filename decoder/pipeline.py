@@ -72,13 +72,13 @@ def decode(
         positions = candidates.positions(whole.params, progress)
 
         def decode_cohorts(rest: Aggregate) -> Decoding:
-            problem = _question(rest, candidates, positions, options, direct=direct)
+            problem = _problem(rest, candidates, positions, options, direct=direct)
             return _answer(problem, _estimator(problem, progress, warm_starts))
 
         return without_odd_cohorts(whole, decode_cohorts)
 
 
-def _question(
+def _problem(
     aggregate: Aggregate,
     candidates: Candidates,
     positions: Positions,

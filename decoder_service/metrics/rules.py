@@ -52,7 +52,7 @@ Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics, or 
 class MetricView:
     """A version of a metric. `listed`: as the collector lists it, empty where it does not.
 
-    results: how many of them one may see.  latest: the newest's id.
+    results: how many of its results the reader may see.  latest_day: the last day of these.
     """
 
     name: str
