@@ -1,4 +1,4 @@
-"""A device that adds to a counter until it is killed. Prints a line for each that was counted.
+"""A device that adds to a counter until it is killed. Prints a line for each: counted, or waiting.
 
 usage: python number_process.py STATE_DIR METRICS_FILE NOW
 """
@@ -20,5 +20,4 @@ if __name__ == "__main__":
         clock=lambda: float(now),
     )
     while True:
-        if client.add("crashes"):
-            print("added", flush=True)
+        print("added" if client.add("crashes") else "waits", flush=True)
