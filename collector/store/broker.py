@@ -158,16 +158,6 @@ def count_skipped(connection: Connection) -> int:
     return int(connection.execute(select(func.coalesce(func.sum(many), 0))).scalar_one())
 
 
-def list_skipped(connection: Connection, topic: str) -> list[Skipped]:
-    """The messages that were not counted, by partition and offset."""
-    names = ("partition", "first_offset", "last_offset", "reason")
-    statement = select(*(broker_skipped.c[name] for name in names)).where(
-        broker_skipped.c.topic == topic
-    )
-    found = connection.execute(statement.order_by("partition", "first_offset"))
-    return [Skipped(*row) for row in found]
-
-
 def _insert_missing(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]
 ) -> None:

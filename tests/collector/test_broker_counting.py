@@ -20,7 +20,7 @@ from collector.domain.batch_writer import Receipt, ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
 from collector.domain.submission import Content, decode_groups, read_submission
 from collector.errors import RequestError, SettingsError, StorageError
-from collector.store.broker import Skipped, leave, list_skipped, positions, read_state
+from collector.store.broker import leave, positions, read_state
 from collector.store.database import back_up, restore
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
@@ -40,9 +40,15 @@ def accepted(bench: Bench) -> int:
     return sum(int(one["accepted"]) for one in bench.collector.list_metrics())
 
 
-def skipped(line: Line) -> list[Skipped]:
+def skipped(line: Line) -> list[tuple[int, int, str]]:
+    """Partition, offset and reason of each message; one row holds those of one fetch."""
+    statement = text(
+        'SELECT "partition", first_offset, last_offset, reason FROM broker_skipped'
+        ' WHERE topic = :topic ORDER BY "partition", first_offset'
+    )
     with line.bench.database.read() as connection:
-        return list_skipped(connection, line.topic)
+        rows = connection.execute(statement, {"topic": line.topic}).all()
+    return [(row[0], offset, row[3]) for row in rows for offset in range(row[1], row[2] + 1)]
 
 
 def state(line: Line) -> Any:
@@ -104,9 +110,9 @@ def test_a_message_that_cannot_be_counted_is_noted_and_stops_nothing(line: Line)
     )
     counted = line.count_all()
     assert skipped(line) == [
-        Skipped(1, 1, 4, "unreadable"),
-        Skipped(1, 6, 7, "received_in_future"),
-        Skipped(1, 9, 9, "batch_id_with_other_body"),
+        *((1, offset, "unreadable") for offset in range(1, 5)),
+        *((1, offset, "received_in_future") for offset in (6, 7)),
+        (1, 9, "batch_id_with_other_body"),
     ]
     assert (counted.accepted, counted.skipped) == (11, 7)
     assert accepted(line.bench) == 11
@@ -123,7 +129,7 @@ def test_a_counter_that_is_full_takes_the_others_reports(
     monkeypatch.setattr("collector.store.counters.MAX_COUNT", 5)
     line.put(*[line.message(body, 3) for body in made], partition=0)
     line.count_all()
-    assert skipped(line) == [Skipped(0, 1, 1, "counter_full"), Skipped(0, 3, 3, "counter_full")]
+    assert skipped(line) == [(0, 1, "counter_full"), (0, 3, "counter_full")]
     assert accepted(line.bench) == 6
 
 
@@ -141,7 +147,7 @@ def test_a_defect_costs_the_message_alone_that_shows_it(
     monkeypatch.setattr(ReportJudge, "judge", fail)
     line.put(*[line.message(body, 3) for body in found], partition=3)
     line.count_all()
-    assert skipped(line) == [Skipped(3, 2, 2, "defect")]
+    assert skipped(line) == [(3, 2, "defect")]
     assert accepted(line.bench) == 12
 
 
@@ -260,9 +266,11 @@ def test_messages_that_the_broker_deleted_are_noted(line: Line) -> None:
     line.put(*[b"\x00" * 900_000] * 12, line.message(bodies(line, 1)[0], 3), partition=2)
     line.count_all()
     found = skipped(line)
-    assert [one.reason for one in found[:2]] == ["deleted_by_broker", "unreadable"]
-    assert [one.first for one in found] == [2, *(one.last + 1 for one in found[:-1])]
-    assert found[-1].last == 13
+    assert [offset for _, offset, _ in found] == list(range(2, 14))
+    assert list(dict.fromkeys(reason for *_, reason in found))[:2] == [
+        "deleted_by_broker",
+        "unreadable",
+    ]
     assert accepted(line.bench) == 9
 
 
@@ -319,8 +327,7 @@ def test_after_a_restore_all_is_counted_again_or_nothing_of_before(
     again.put(*[line.message(body, 3) for body in last])
     again.count_all()
     assert accepted(bench) == (36 if keep else 15)
-    assert [one.reason for one in skipped(again)] == ([] if keep else ["discarded"] * len(
-        {one.partition for one in skipped(again)}))  # fmt: skip
+    assert [reason for *_, reason in skipped(again)] == ([] if keep else ["discarded"] * len(new))
     bench.database.close()
 
 
