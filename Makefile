@@ -40,7 +40,7 @@ $(VENV)/.dev: $(VENV)/.all pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.all
-	$(BIN)/rappor demo
+	$(BIN)/rappor demo --serve
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
