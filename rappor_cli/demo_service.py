@@ -15,6 +15,7 @@ from decoder.sources.density_windows import SplitName
 from decoder_service.alarms.events import Rules
 from decoder_service.alarms.rows import EventState
 from decoder_service.alarms.rules import Channel
+from decoder_service.daily_series.rules import DailySeriesState
 from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import (
     CandidateSpec,
@@ -40,6 +41,7 @@ from rappor_server.serving import bind, listening_problem
 from simulations.experiments.demo_weeks import DAYS, candidates, place_weeks
 
 JOB_SECONDS = 300.0
+FOLLOWED = ("start_page", "theme")  # metrics with a daily series
 MOST_JOBS = 1000
 TICK_SECONDS = 2.0
 FILE = "decoder.sqlite"
@@ -115,6 +117,7 @@ def prepared_service(
             person, "start pages", text.encode(), source="made by rappor demo", shared=True
         )
         listed = CandidateSpec(list=pages.id)
+        service.daily_series.choose(person, FOLLOWED[0], True, pages.id)
         schedule = _follow(service, person, listed, hook)
         for spec in _specs(service, person, today, rng, listed):
             service.jobs.submit(person, spec)
@@ -166,7 +169,7 @@ def _specs(
     rng: np.random.Generator,
     listed: CandidateSpec,
 ) -> list[JobSpec]:
-    """Two decodings, their comparison, a series and a map."""
+    """Two decodings, their comparison and a map."""
 
     def upload(one: Aggregate) -> str:
         return service.aggregates.upload(person, one.to_json().encode()).sha256
@@ -178,12 +181,11 @@ def _specs(
         )
 
     places = [upload(one) for one in place_weeks(today, rng)]
-    first, second, both = days(0, 6), days(7, DAYS - 1), days(0, DAYS - 1)
+    first, second = days(0, 6), days(7, DAYS - 1)
     return [
         JobSpec(kind="decode", source=first, candidates=listed),
         JobSpec(kind="decode", source=second, candidates=listed),
         JobSpec(kind="compare", before=first, source=second, candidates=listed),
-        JobSpec(kind="series", source=both, candidates=listed),
         JobSpec(
             kind="density",
             source=CountSource(aggregates=places),
@@ -210,11 +212,16 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
-    """Whether the schedule has decoded each closed day, and its alarm has told all of it."""
+    """Whether the schedule has decoded each closed day and its alarm has told all of it, and
+    the daily series of two metrics are there."""
+    listed = [view.listed for view in service.metrics.all(person).metrics if view.listed]
+    daily = service.daily_series.all(person, listed).values()
     windows = service.schedules.windows(person, schedule.id)
     events = service.alarms.events(person, schedule.id)
     return (
         len(windows) == DAYS
         and all(one.state == WindowState.DONE for one in windows)
         and all(one.state == EventState.SENT for one in events)
+        and len(daily) == len(FOLLOWED)
+        and all(one.state == DailySeriesState.DONE for one in daily)
     )

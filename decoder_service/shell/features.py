@@ -10,6 +10,7 @@ from decoder_service.jobs import page as jobs_page
 from decoder_service.lists import api as lists_api
 from decoder_service.lists import page as lists_page
 from decoder_service.metrics import api as metrics_api
+from decoder_service.metrics import chart_page
 from decoder_service.metrics import page as metrics_page
 from decoder_service.people import api as people_api
 from decoder_service.people import keys_page, provider_page, sessions_api, sessions_page
@@ -40,6 +41,7 @@ _PAGES = (
     provider_page,
     dictionary_page,
     metrics_page,
+    chart_page,
     lists_page,
     jobs_page,
     schedules_page,

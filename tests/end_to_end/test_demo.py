@@ -47,7 +47,7 @@ def test_words_go_in_and_estimates_come_out(
     with closing(sqlite3.connect(out / "decoder.sqlite")) as database:
         kinds = database.execute("SELECT kind FROM results ORDER BY kind").fetchall()
     assert Counter(kind for (kind,) in kinds) == {
-        "compare": 1, "decode": 16, "density": 1, "series": 1,
+        "compare": 1, "decode": 16, "density": 1, "series": 2,
     }  # fmt: skip
     assert "changed by more than 3 points since the window before (https://video" in shown
     assert f"rappor decoder serve --database sqlite:///{out}/decoder.sqlite --port 8100" in shown
