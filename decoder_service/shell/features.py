@@ -21,7 +21,7 @@ from decoder_service.results import compare_page
 from decoder_service.results import page as results_page
 from decoder_service.schedules import api as schedules_api
 from decoder_service.schedules import page as schedules_page
-from decoder_service.shell import health, static
+from decoder_service.shell import health, state_page, static
 from decoder_service.shell.guard import GuardedRoute, include, is_open
 
 _API = (
@@ -49,6 +49,7 @@ _PAGES = (
     releases_page,
     compare_page,
     keys_page,
+    state_page,
 )
 
 
