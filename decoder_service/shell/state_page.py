@@ -67,7 +67,7 @@ def state(request: Request, person: Reader) -> Response:
         schedule_states=Counter(one.state.value for _, one in schedules),
         daily_states=Counter(one.state.value for one in daily.values()),
         collector=service.settings.collector,
-        metrics=len({view.name for view in metrics.metrics if view.listed}),
+        metrics=len({view.name.partition("/")[0] for view in metrics.metrics if view.listed}),
         size=size,
         dialect=service.database.engine.dialect.name,
         version=decoder_version(),
