@@ -30,7 +30,7 @@ router = new_router()
 
 
 @dataclass(frozen=True)
-class Finding:
+class StateWarning:
     """Something that needs an admin. where: the page that says more, or ""."""
 
     text: str
@@ -81,28 +81,30 @@ def _findings(
     schedules: list[tuple[ScheduleRow, ScheduleStatus]],
     daily: dict[str, DailySeriesView],
     size: DatabaseSize | None,
-) -> Iterator[Finding]:
+) -> Iterator[StateWarning]:
     """What does not go on, the worst first."""
     if size is not None and size.free < LOW_SPACE * size.disk:
-        yield Finding("less than a tenth of the database's disk is free: make room")
+        yield StateWarning("less than a tenth of the database's disk is free: make room")
     if not counts.workers:
-        yield Finding("no worker lives, so that jobs wait: start rappor decoder worker")
+        yield StateWarning("no worker lives, so that jobs wait: start rappor decoder worker")
     if service.settings.collector is None:
-        yield Finding(NO_COLLECTOR)
+        yield StateWarning(NO_COLLECTOR)
     elif metrics.problem:
-        yield Finding(metrics.problem)
+        yield StateWarning(metrics.problem)
     if counts.oldest_queued > LONG_WAIT:
         waited = timedelta(seconds=round(counts.oldest_queued))
-        yield Finding(f"a job has waited for {waited}: add workers or slots", "/jobs?state=queued")
+        yield StateWarning(
+            f"a job has waited for {waited}: add workers or slots", "/jobs?state=queued"
+        )
     for row, status in schedules:
         if status.state is ScheduleState.BLOCKED:
-            yield Finding(f"schedule {row.name}: {status.reason}", f"/schedules/{row.id}")
+            yield StateWarning(f"schedule {row.name}: {status.reason}", f"/schedules/{row.id}")
     for name, view in daily.items():
         if view.state in (DailySeriesState.FAILED, DailySeriesState.NEEDS_LIST):
-            yield Finding(f"daily series of {name}: {view.reason}", f"/metrics/{name}")
+            yield StateWarning(f"daily series of {name}: {view.reason}", f"/metrics/{name}")
     if counts.events.get("failed"):
         number = counts.events["failed"]
-        yield Finding(f"{number} messages of alarms were given up", "/schedules")
+        yield StateWarning(f"{number} messages of alarms were given up", "/schedules")
 
 
 def database_size(service: DecoderService) -> DatabaseSize | None:
