@@ -10,16 +10,13 @@ import typer
 from collector.domain.operations import COMMAND_LINE
 from collector.store.database import back_up
 from collector.store.database import restore as put_back
+from rappor_cli import options as shared
 from rappor_cli.store import opened
-
-DatabaseOption = Annotated[
-    str, typer.Option(envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
-]
 
 
 def backup(
-    database: DatabaseOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new file.")],
+    database: shared.NeededDatabase,
+    output: shared.NewFile,
 ) -> None:
     """Write a consistent copy of the database while it is in use."""
     size = back_up(database, output)
@@ -28,7 +25,7 @@ def backup(
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
-    database: DatabaseOption,
+    database: shared.NeededDatabase,
     keep_open_days: Annotated[
         bool, typer.Option(help="Only if nothing was served since the backup.")
     ] = False,

@@ -16,7 +16,8 @@ from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from metric_design.review import Finding, check_metrics, crowd_of
 from metric_design.typescript import typescript_text
-from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli import options as shared
+from rappor_cli.store import need_one, opened
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
 from rappor_core.metrics.compiled import compiled_text
@@ -34,12 +35,11 @@ app = typer.Typer(
 app.command("train-code")(train)
 
 TYPESCRIPT_ENDING = ".ts"
-FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
 
 
 @app.command()
 def check(
-    file: FileArgument,
+    file: shared.MetricsFile,
     population: Annotated[
         int | None,
         typer.Option(
@@ -58,7 +58,7 @@ def check(
             min=1, max=10**6, help="Distinct cells of a device in its life; its cap's, or 3."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Say what a reviewer should know of FILE. Exit code 1 for errors, 0 for warnings alone."""
     metrics = load_metrics(file)
@@ -123,7 +123,7 @@ def _maps(
 
 @app.command("compile")
 def compile_(
-    file: FileArgument,
+    file: shared.MetricsFile,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write; its name ends in .json or .ts.")
     ],
@@ -147,7 +147,7 @@ def compile_(
 
 @app.command()
 def publish(
-    file: FileArgument,
+    file: shared.MetricsFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")],
     contact: Annotated[str, typer.Option(help="Whom people can ask; shown as it is.")] = "",
 ) -> None:
@@ -164,7 +164,9 @@ def publish(
 
 @app.command("list")
 def list_(
-    collector: CollectorOption = None, database: DatabaseOption = None, as_json: JsonOption = False
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    as_json: shared.Json = False,
 ) -> None:
     """List what a collector collects: versions, totals, days served, epsilons, owners, ends.
 
@@ -203,15 +205,15 @@ def _listed(
 
 @app.command()
 def push(
-    file: FileArgument,
+    file: shared.MetricsFile,
     weaken: Annotated[
         bool, typer.Option("--weaken", help="Allow changes that weaken privacy; audited.")
     ] = False,
     revive: Annotated[
         bool, typer.Option("--revive", help="Collect again what was retired.")
     ] = False,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
 ) -> None:
     """Declare the metrics of FILE at a collector, or new versions of them."""
     need_one(collector, database)
@@ -247,10 +249,10 @@ def push(
 
 @app.command()
 def retire(
-    metric: Annotated[str, typer.Argument(help="Its name.")],
+    metric: shared.Metric,
     params_id: Annotated[str | None, typer.Option(help="Only this version.")] = None,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
 ) -> None:
     """Take no more reports of METRIC. What was collected is served as before."""
     need_one(collector, database)

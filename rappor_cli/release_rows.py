@@ -38,6 +38,7 @@ from publication.rows.publishing import (
     write_rows,
 )
 from publication.rows.sources import read_estimates
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
 from rappor_cli.release_build import (
     EarlierOption,
@@ -50,7 +51,6 @@ from rappor_core.text import visible
 
 app = typer.Typer(help="Rows that are of nobody.", no_args_is_help=True)
 
-OutputOption = Annotated[Path, typer.Option("-o", "--output", help="A folder that does not exist.")]
 RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
 
 
@@ -64,15 +64,13 @@ def decoded(
     source: Annotated[
         Path, typer.Argument(help="Folder of rappor decode -o (pairs, categories) or density -o.")
     ],
-    policy: Annotated[Path, typer.Option(help="release.toml.")],
-    output: OutputOption,
+    policy: shared.Policy,
+    output: shared.NewFolder,
     sets: Annotated[int, typer.Option(min=2, help="Sets of rows.")] = 20,
     rows: RowsOption = None,
-    issued: Annotated[
-        str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
-    ] = None,
+    issued: shared.Issued = None,
     earlier: EarlierOption = None,
-    key: Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")] = None,
+    key: shared.SigningKey = None,
     public_key: PublicKeyOption = None,
     unsigned_earlier: UnsignedOption = False,
 ) -> None:
@@ -108,11 +106,11 @@ def decoded(
 
 @app.command()
 def table(
-    source: Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")],
+    source: shared.Table,
     domain: Annotated[Path, typer.Option(help="TOML: what each column may hold.")],
     epsilon: Annotated[float, typer.Option(help="What the rows may tell of one, in nats.")],
-    ledger: Annotated[Path, typer.Option(help="Of the data set: rappor release ledger.")],
-    output: OutputOption,
+    ledger: shared.Ledger,
+    output: shared.NewFolder,
     method: Annotated[str, typer.Option(help="dpcocgen or baseline.")] = "dpcocgen",
     partitioner: Annotated[str, typer.Option(help="Of dpcocgen: what groups cells.")] = "kd-tree",
     rows: RowsOption = None,
