@@ -31,11 +31,15 @@ from rappor_cli.archive_options import (
     window_of,
 )
 from rappor_cli.days import read_day
+from rappor_cli.groups import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
 from rappor_core.whole_files import replacing, write_whole
 
-app = typer.Typer(help="Keep raw reports in Parquet files, and sum them.", no_args_is_help=True)
+app = command_group(
+    "Keep raw reports in Parquet files, and sum them.",
+    "rappor archive verify archive",
+)
 
 FEW_REPORTS = 20_000_000  # summed here sooner than processes start
 Archive = Annotated[str, typer.Argument(help="Folder, or URL such as s3://bucket/archive.")]

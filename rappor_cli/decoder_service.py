@@ -23,14 +23,24 @@ from decoder_service.shell.server import work
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli import options as shared
+from rappor_cli.groups import command_group
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
 from rappor_server.schema import migrated_text, prepare
 
-app = typer.Typer(help="The decoder service: jobs, results, lists, people.", no_args_is_help=True)
-keys = typer.Typer(help="Create, list and revoke keys of the service.", no_args_is_help=True)
+app = command_group(
+    "The decoder service: jobs, results, lists, people.",
+    "rappor decoder migrate --database sqlite:///decoder.sqlite",
+)
+keys = command_group(
+    "Create, list and revoke keys of the service.",
+    "rappor decoder keys create --role analyst --name Ada --database sqlite:///decoder.sqlite",
+)
 app.add_typer(keys, name="keys")
-schedules = typer.Typer(help="Look after the schedules of the service.", no_args_is_help=True)
+schedules = command_group(
+    "Look after the schedules of the service.",
+    "rappor decoder schedules list --database sqlite:///decoder.sqlite",
+)
 app.add_typer(schedules, name="schedules")
 
 CollectorUrl = Annotated[

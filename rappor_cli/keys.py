@@ -11,10 +11,14 @@ from collector.domain.access import Scope, shown
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli import options as shared
+from rappor_cli.groups import command_group
 from rappor_cli.store import need_one, opened
 from rappor_cli.text_columns import print_columns
 
-app = typer.Typer(help="Create, list and revoke keys.", no_args_is_help=True)
+app = command_group(
+    "Create, list and revoke keys.",
+    "rappor keys create --scope report --database sqlite:///collector.sqlite",
+)
 
 
 @app.command()

@@ -17,6 +17,7 @@ from decoder.sources.collector_client import ask_json
 from metric_design.review import Finding, check_metrics, crowd_of
 from metric_design.typescript import typescript_text
 from rappor_cli import options as shared
+from rappor_cli.groups import command_group
 from rappor_cli.store import need_one, opened
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
@@ -28,8 +29,9 @@ from rappor_core.sequence_risk import risk_text
 from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
 
-app = typer.Typer(
-    help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True
+app = command_group(
+    "Check, compile, publish, list, push and retire metrics.",
+    "rappor metrics check metrics.toml --population 1000000",
 )
 
 app.command("train-code")(train)

@@ -10,13 +10,17 @@ import typer
 
 from disclosure_control.disclosure_risk import Method, assess_risk, load_domain, read_columns
 from rappor_cli import options as shared
+from rappor_cli.groups import command_group
 from rappor_cli.release_build import audit, build, diff, keygen, verify
 from rappor_cli.release_clusters import anonymise_table, co_cluster_table
 from rappor_cli.release_measures import measure, merge_places, series
 from rappor_cli.release_rows import app as rows_app
 from rappor_cli.release_rows import ledger
 
-app = typer.Typer(help="Judge, make and verify what is published.", no_args_is_help=True)
+app = command_group(
+    "Judge, make and verify what is published.",
+    "rappor release risk table.csv --columns plan,age --domain domain.toml",
+)
 app.command()(build)
 app.command()(audit)
 app.command()(diff)

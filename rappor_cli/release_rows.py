@@ -40,6 +40,7 @@ from publication.rows.publishing import (
 from publication.rows.sources import read_estimates
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
+from rappor_cli.groups import command_group
 from rappor_cli.release_build import (
     EarlierOption,
     PublicKeyOption,
@@ -49,7 +50,11 @@ from rappor_cli.release_build import (
 from rappor_cli.text_columns import print_columns
 from rappor_core.text import visible
 
-app = typer.Typer(help="Rows that are of nobody.", no_args_is_help=True)
+app = command_group(
+    "Rows that are of nobody.",
+    "rappor release synthesise table table.csv --domain domain.toml --epsilon 1 "
+    "--ledger ledger.json -o rows",
+)
 
 RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-import typer
-
 from collector.domain.export import as_lines
 from collector.domain.operations import COMMAND_LINE
 from collector.routes.aggregates import COUNT_HEADER
@@ -17,11 +15,15 @@ from decoder.errors import RemoteError
 from decoder.sources.collector_client import answer_of
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
+from rappor_cli.groups import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import need_one, opened
 from rappor_core.whole_files import replacing
 
-app = typer.Typer(help="Get raw reports out.", no_args_is_help=True)
+app = command_group(
+    "Get raw reports out.",
+    "rappor reports export homepage -o homepage.ndjson --database sqlite:///collector.sqlite",
+)
 Lines = tuple[int, Iterator[bytes]]  # how many there are, and pieces of whole lines
 
 

@@ -15,6 +15,7 @@ from rappor_cli import options as shared
 from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.experiment_files import ExperimentOptions, ExperimentRun, run_experiment
+from rappor_cli.groups import command_group
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
@@ -33,11 +34,9 @@ from simulations.experiments import paper
 from simulations.experiments.figures import draw_experiments
 from simulations.experiments.paper import Experiment
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    help="Run a published or calibration experiment, from fresh draws.",
+app = command_group(
+    "Run a published or calibration experiment, from fresh draws.",
+    "rappor simulate normal --reports 10000",
 )
 
 for experiment in (processes, homepages, parameters, longitudinal, poisoning):
