@@ -1,4 +1,4 @@
-"""The kind `number` before it ships: what a reviewer should know, and its TypeScript."""
+"""The kind `number` before it ships: what a reviewer should know, and its types."""
 
 from __future__ import annotations
 
@@ -109,6 +109,10 @@ class NumberDesign(KindDesign):
     def value_type(self, metric: Metric) -> str:  # noqa: ARG002
         """Any number."""
         return "number"
+
+    def python_type(self, metric: Metric) -> str:  # noqa: ARG002
+        """Any number."""
+        return "float"
 
     def adds(self, metric: Metric) -> bool:
         """Whether it is a sum."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from importlib import import_module
@@ -14,6 +14,7 @@ import typer
 
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
+from metric_design.python_accessors import python_text
 from metric_design.review import Finding, check_metrics, crowd_of
 from metric_design.typescript import typescript_text
 from rappor_cli import options as shared
@@ -37,6 +38,7 @@ app = command_group(
 app.command("train-code")(train)
 
 TYPESCRIPT_ENDING = ".ts"
+PYTHON_ENDING = ".py"
 
 
 @app.command()
@@ -127,23 +129,35 @@ def _maps(
 def compile_(
     file: shared.MetricsFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write; its name ends in .json or .ts.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Where to write; its name ends in .json, or .ts, or .py."
+        ),
     ],
     typescript: Annotated[
         bool, typer.Option("--typescript", help="Typed accessors for the TypeScript client.")
     ] = False,
+    python: Annotated[
+        bool, typer.Option("--python", help="Typed accessors for the Python client.")
+    ] = False,
 ) -> None:
     """Write FILE as JSON that a device reads without a TOML parser, or as typed accessors."""
-    ending = TYPESCRIPT_ENDING if typescript else COMPILED_ENDING
+    if typescript and python:
+        raise typer.BadParameter("--typescript and --python are files of their own; give one")
+    written: dict[str, Callable[[MetricsFile], str]] = {
+        COMPILED_ENDING: compiled_text,
+        TYPESCRIPT_ENDING: typescript_text,
+        PYTHON_ENDING: python_text,
+    }
+    ending = TYPESCRIPT_ENDING if typescript else PYTHON_ENDING if python else COMPILED_ENDING
     if output.suffix != ending:
-        by_which = "compiler" if typescript else "device"
+        by_which = "device" if ending == COMPILED_ENDING else "compiler"
         raise typer.BadParameter(
             f"{output} does not end in {ending}, by which a {by_which} knows the form",
             param_hint="--output",
         )
     metrics = load_metrics(file)
-    text = typescript_text(metrics) if typescript else compiled_text(metrics)
-    write_whole(output, text)
+    write_whole(output, written[ending](metrics))
     print(f"{output}: {counted(len(metrics.declared), 'metric')}")
 
 
