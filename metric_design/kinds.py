@@ -9,7 +9,7 @@ TypeScript client.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Literal
 
@@ -54,6 +54,11 @@ class KindDesign:
     def python_type(self, metric: Metric) -> str:
         """The Python type of what a metric takes: its values where they are listed."""
         return literal(metric.rules.all_values(metric)) or "str"
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Values that devices of an invented fleet hold, the most frequent first."""
+        listed = [value for value in metric.rules.all_values(metric) if isinstance(value, Hashable)]
+        return listed or [f"{metric.base_name}-{number}" for number in range(1, 9)]
 
     def adds(self, metric: Metric) -> bool:  # noqa: ARG002
         """Whether an app adds to the value of a period."""

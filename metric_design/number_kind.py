@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.metric import Metric
@@ -113,6 +113,11 @@ class NumberDesign(KindDesign):
     def python_type(self, metric: Metric) -> str:  # noqa: ARG002
         """Any number."""
         return "float"
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Its edges from the middle on, where most numbers are."""
+        edges = metric.details.edges
+        return sorted(edges, key=lambda edge: abs(edges.index(edge) - len(edges) // 2))
 
     def adds(self, metric: Metric) -> bool:
         """Whether it is a sum."""

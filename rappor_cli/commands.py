@@ -13,6 +13,11 @@ from typing import Any
 ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     "start here": {
         "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
+        "quickstart": (
+            "rappor_cli.quickstart",
+            "quickstart",
+            "Your own metrics, from virtual devices.",
+        ),
     },
     "collect": {
         "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),

@@ -187,6 +187,7 @@ def in_shell(folder: Path, *words: str, **more: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.long
 def test_files_of_google_rappor_give_the_same_by_map_and_by_hash(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "from_google_rappor", tmp_path, dirs_exist_ok=True)
     done = in_shell(tmp_path, "./migrate.sh")
@@ -198,6 +199,7 @@ def test_files_of_google_rappor_give_the_same_by_map_and_by_hash(tmp_path: Path)
     assert (params.num_bits, params.hash, params.prob_q) == (16, "md5", 0.75)
 
 
+@pytest.mark.long
 def test_the_cron_job_publishes_week_after_week(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "cron", tmp_path, dirs_exist_ok=True)
     metrics, today = load_metrics(tmp_path / "metrics.toml").metrics, datetime.now(UTC).date()
