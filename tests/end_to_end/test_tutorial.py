@@ -5,62 +5,26 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_readme import Shell, await_collector
+from tests.end_to_end.test_readme import Shell, agrees, await_collector, commands
 from tests.free_ports import free_port
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 FENCES = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILES = {"[metrics.start_page]": "metrics.toml", "audience": "release.toml", "Encoder": "fleet.py"}
-BOXES = str.maketrans(dict.fromkeys("┏━┳┓┃┡╇┩│└─┴┘╀", " "))
-NUMBERS = re.compile(r"\b[0-9a-f]{16,}\b|\d[\d.,e+-]*")
 SHARE = re.compile(r"│ (https://\w+\.example/)\s+│\s+([\d.]+) %")
-
-
-def commands() -> Iterator[tuple[str, list[str]]]:
-    """Each command with the lines that the page has it print. A here-document is of its command."""
-    for language, text in FENCES.findall(TEXT):
-        if language != "console":
-            continue
-        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-            command, _, printed = part.partition("\n")
-            if "<< END" in command:
-                inner, _, printed = printed.partition("END\n")
-                command = f"{command}\n{inner}END"
-            yield command, printed.splitlines()
-
-
-def masked(line: str) -> str:
-    """A line without boxes, spaces and numbers."""
-    return " ".join(NUMBERS.sub("#", line.translate(BOXES)).split())
-
-
-def agrees(expected: list[str], printed: str) -> bool:
-    """Whether what was printed is what the page says; `...` stands for any lines."""
-    wanted = [masked(line) for line in expected if masked(line)]
-    found = "\n".join(masked(line) for line in printed.splitlines() if masked(line))
-    pattern = "\n".join(r"(?:.*\n?)*?" if line == "..." else re.escape(line) for line in wanted)
-    pattern = pattern.replace("*?\n", "*?").replace("\n(?:.*", "\n?(?:.*")
-    return re.fullmatch(pattern, found) is not None
-
-
-def test_another_output_does_not_agree() -> None:
-    assert agrees(["...", "seen: 10 %", "..."], "solved\nseen: 9.5 %\nmore")
-    assert agrees(["id 3", "..."], "id 12\nx")
-    assert not agrees(["seen: 10 %"], "solved\nseen: 9.5 %")
-    assert not agrees(["...", "seen: 10 %"], "solved\nseen: no value")
-    assert not agrees(["a"], "")
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)
     bash = Shell(tmp_path, free_port())
-    bash.run(f'python() {{ "{__import__("sys").executable}" "$@"; }}')
+    bash.run(f'python() {{ "{sys.executable}" "$@"; }}')
     yield bash
     bash.close()
 
@@ -74,7 +38,7 @@ def test_every_command_prints_what_the_page_says(shell: Shell, tmp_path: Path) -
         for mark, name in FILES.items():
             if mark in text:
                 (tmp_path / name).write_text(text.replace("8000", ports["8000"]))
-    for command, expected in commands():
+    for command, expected in commands(TEXT):
         printed = shell.run(command.replace("8100", decoder_port) + "\n")
         if command.endswith("&"):
             await_collector(f"http://127.0.0.1:{ports[re.search('--port (8.00)', command)[1]]}")
