@@ -13,7 +13,7 @@ from tests.architecture.test_imports import DEVICE, PACKAGES, ROOT, named_by
 EXTRAS = {  # of each part; "" is what is always installed
     "rappor_core": ("", "h3"),
     "rappor_server": ("collector",),
-    "client_sdk": ("",),
+    "client_sdk": ("", "testing"),
     "collector": ("collector", "kafka"),
     "decoder": ("", "decoder", "notebook"),
     "decoder_service": ("service", "oidc"),
