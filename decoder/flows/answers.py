@@ -1,0 +1,98 @@
+"""What the counts of each question say of the shares of its classes: unbiased, with a variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from decoder.typing import Floats, Indices
+
+
+@dataclass(frozen=True)
+class SymbolCounts:
+    """The counts of the cohorts that ask one question.
+
+    counts: (M, g) reports of each symbol.  symbols: (M, C) symbol of each class in each cohort;
+    None where the class is the symbol.  kept, lied: chances that a report bears its value's own
+    symbol, and each other one.
+    """
+
+    counts: Floats
+    symbols: Indices | None
+    num_classes: int
+    kept: float
+    lied: float
+
+    @property
+    def reports(self) -> Floats:
+        """(M,) reports of each cohort."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    @property
+    def num_reports(self) -> float:
+        """Reports of all cohorts."""
+        return float(self.counts.sum())
+
+    @property
+    def num_symbols(self) -> int:
+        """Number of symbols, g."""
+        return self.counts.shape[1]
+
+    @property
+    def hit(self) -> float:
+        """Chance of the symbol of a class in the report of a device of another class."""
+        return self.lied if self.symbols is None else 1 / self.num_symbols
+
+    @property
+    def used(self) -> Indices:
+        """Cohorts with reports."""
+        return np.flatnonzero(self.reports > 0)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Unbiased shares (C,) of the classes of one question, their variances, and number of
+    reports."""
+
+    shares: Floats
+    variance: Floats
+    num_reports: float
+
+
+def answers_of(counts: SymbolCounts, expected: Floats, doubt: float | None = None) -> Answers:
+    """Remove the bias of the noise, and of classes that share a symbol.
+
+    A symbol of a cohort says of a class what it says of all others with that hash: what `expected`
+    predicts of it is subtracted, so that only what is not known of the others is noise.
+
+    Args:
+        counts: of the question.
+        expected: (C,) shares of the classes so far, of sum 1.
+        doubt: sum of the squared errors of `expected`; None: estimated from the counts.
+
+    Returns:
+        Shares and variances. Without reports, shares as expected of infinite variance.
+    """
+    reports = counts.num_reports
+    if not reports:
+        return Answers(expected, np.full(len(expected), np.inf), 0.0)
+    gain = counts.kept - counts.lied
+    rate = counts.hit + (counts.kept - counts.hit) * np.clip(expected, 0, 1)
+    variance = rate * (1 - rate) / (reports * (counts.kept - counts.hit) ** 2)
+    if counts.symbols is None:
+        total = counts.counts.sum(axis=0)[: counts.num_classes] / reports
+        return Answers((total - counts.lied) / gain, variance, reports)
+    symbols, size = counts.num_symbols, len(expected)
+    residual = np.zeros(size)
+    for cohort in counts.used:
+        of_class = counts.symbols[cohort]
+        predicted = np.bincount(of_class, expected, symbols)
+        seen = (counts.counts[cohort] / counts.reports[cohort] - counts.lied) / gain
+        residual += counts.reports[cohort] * (seen - predicted)[of_class]
+    moved = symbols / (symbols - 1) * residual / reports
+    if doubt is None:
+        doubt = max(0.0, float(np.sum(moved**2 - variance)))
+    weights = counts.reports / reports
+    collisions = doubt * float(weights @ weights) / (symbols - 1)
+    return Answers(expected + moved, variance + collisions, reports)

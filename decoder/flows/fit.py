@@ -1,0 +1,249 @@
+"""Fit the gravity model and the departures from it, whose size the evidence tells.
+
+The shares of pairs are theta = t0(x) + u with u normal of variance V = tau m t0, m the mean share
+of a pair. The question `pair` says something of each theta, the other questions of sums. Given x,
+everything is normal: u is integrated out, first by `pair`, which is diagonal, then by the sums,
+whose number R is small; x by Gauss-Newton and Laplace's approximation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from decoder.errors import ConvergenceError
+from decoder.flows.answers import Answers
+from decoder.flows.gravity import Gravity, Tangent
+from decoder.flows.space import COARSE
+from decoder.typing import Floats
+
+LEAST_TAU = 0.3  # what real matrices depart by at least; without it weak data return 0
+MOST_TAU = 1e4
+_NO_TAU = 1e-6  # of a gravity model without departures
+_TOLERANCE = 1e-6  # nats that a further step would gain
+_STEPS = 200
+_HALVINGS = 30
+_FIRST_FACTOR = 4.0  # between two sizes of departures that are tried
+_LAST_FACTOR = 1.1
+_UNDAMPED = 12  # steps; later ones are halved, since V moves with x
+
+
+@dataclass(frozen=True)
+class FlowData:
+    """Answers to all questions, with a question without reports of infinite variance."""
+
+    pair: Answers
+    coarse: Answers  # the classes of all other questions, one after another
+    sums: Any  # (R, P) sparse, of those classes
+
+    @classmethod
+    def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> FlowData:
+        """Join the answers by question."""
+        asked = [name for name in COARSE if answers[name].num_reports]
+        sums = [gravity.space.sums(name) for name in asked]
+        none = np.zeros(0)
+        coarse = Answers(
+            np.concatenate([none, *(answers[name].shares for name in asked)]),
+            np.concatenate([none, *(answers[name].variance for name in asked)]),
+            sum(answers[name].num_reports for name in asked),
+        )
+        empty = sparse.csr_array((0, gravity.space.num_pairs))
+        return cls(answers["pair"], coarse, sparse.vstack([empty, *sums], format="csr"))
+
+
+@dataclass(frozen=True)
+class FlowFit:
+    """The model at parameters x (n,), linear about them; everything that follows from both.
+
+    tau: size of the departures.
+    """
+
+    gravity: Gravity
+    data: FlowData
+    parameters: Floats
+    tau: float
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(P,) t0."""
+        return self.gravity.shares(self.parameters)
+
+    @cached_property
+    def tangent(self) -> Tangent:
+        """dt0/dx."""
+        return Tangent(self.gravity, self.shares)
+
+    @cached_property
+    def prior_variance(self) -> Floats:
+        """(P,) V, of the departures."""
+        return self.tau / len(self.shares) * self.shares
+
+    @cached_property
+    def weight(self) -> Floats:
+        """(P,) precision of an answer to `pair`, with its departure."""
+        return np.asarray(1 / (self.prior_variance + self.data.pair.variance))
+
+    @cached_property
+    def shrunk(self) -> Floats:
+        """(P,) part of the departure that an answer to `pair` tells."""
+        return self.prior_variance * self.weight
+
+    @cached_property
+    def kept_variance(self) -> Floats:
+        """(P,) variance of the departures given the answers to `pair`."""
+        return self.prior_variance * (1 - self.shrunk)
+
+    @cached_property
+    def residual(self) -> Floats:
+        """(P,) answers to `pair` less t0."""
+        known = np.isfinite(self.data.pair.variance)
+        return np.where(known, self.data.pair.shares - self.shares, 0.0)
+
+    @cached_property
+    def coarse_residual(self) -> Floats:
+        """(R,) answers to the other questions less what t0 and `pair` predict."""
+        predicted = self.data.sums @ (self.shares + self.shrunk * self.residual)
+        return np.asarray(self.data.coarse.shares - predicted)
+
+    @cached_property
+    def coarse_factor(self) -> Any:
+        """Cholesky factor of the (R, R) covariance of `coarse_residual`, given x."""
+        sums = self.data.sums
+        spread = (sums.multiply(self.kept_variance[None, :]) @ sums.T).toarray()
+        return linalg.cho_factor(spread + np.diag(self.data.coarse.variance), lower=True)
+
+    @cached_property
+    def coarse_tangent(self) -> Floats:
+        """(R, n): how the prediction of the other questions changes with x."""
+        return self.tangent.summed(self.data.sums, 1 - self.shrunk)
+
+    @cached_property
+    def coarse_solved(self) -> Floats:
+        """(R, n): inverse covariance of the other questions times `coarse_tangent`."""
+        return np.asarray(linalg.cho_solve(self.coarse_factor, self.coarse_tangent))
+
+    @cached_property
+    def parameter_factor(self) -> Any:
+        """Cholesky factor of the (n, n) posterior precision of x."""
+        precision = self.tangent.squared(self.weight)
+        precision += self.coarse_tangent.T @ self.coarse_solved
+        precision[np.diag_indices_from(precision)] += self.gravity.precision
+        return linalg.cho_factor(precision, lower=True)
+
+    @property
+    def slope(self) -> Floats:
+        """(n,) of the log posterior of x, with V held."""
+        told = self.tangent.transposed(self.weight * self.residual)
+        coarse = self.coarse_solved.T @ self.coarse_residual
+        return np.asarray(told + coarse - self.gravity.precision * self.parameters)
+
+    def loss(self, parameters: Floats) -> float:
+        """Negative log posterior of parameters, with V and the covariances of this fit held."""
+        shares = self.gravity.shares(parameters)
+        known = np.isfinite(self.data.pair.variance)
+        residual = np.where(known, self.data.pair.shares - shares, 0.0)
+        coarse = self.data.coarse.shares - self.data.sums @ (shares + self.shrunk * residual)
+        value = float(residual @ (self.weight * residual))
+        value += float(coarse @ linalg.cho_solve(self.coarse_factor, coarse))
+        return 0.5 * (value + float(parameters @ (self.gravity.precision * parameters)))
+
+    @property
+    def log_evidence(self) -> float:
+        """Log probability of the answers with u and x integrated out, up to a constant."""
+        known = np.isfinite(self.data.pair.variance)
+        determinants = -float(np.log(self.weight[known]).sum())
+        determinants += _log_determinant(self.coarse_factor)
+        determinants += _log_determinant(self.parameter_factor)
+        determinants -= float(np.log(self.gravity.precision).sum())
+        return -0.5 * determinants - self.loss(self.parameters)
+
+    @cached_property
+    def departures(self) -> Floats:
+        """(P,) posterior mean of u."""
+        solved = linalg.cho_solve(self.coarse_factor, self.coarse_residual)
+        return np.asarray(
+            self.shrunk * self.residual + self.kept_variance * (self.data.sums.T @ solved)
+        )
+
+    @property
+    def mean(self) -> Floats:
+        """(P,) posterior mean of theta, not positive everywhere."""
+        return self.shares + self.departures
+
+
+def fit_flows(gravity: Gravity, data: FlowData, start: Floats, tau: float | None = None) -> FlowFit:
+    """Fit the model with the size of the departures that has the highest evidence.
+
+    Args:
+        gravity: the model.
+        data: answers.
+        start: parameters (n,) to begin at.
+        tau: given, so that nothing is chosen.
+
+    Returns:
+        The fit.
+
+    Raises:
+        ConvergenceError: no finite fit, or a step that does not end.
+    """
+    if tau is not None:
+        return _converged(FlowFit(gravity, data, start, tau))
+    best = _converged(FlowFit(gravity, data, start, LEAST_TAU))
+    tried = {LEAST_TAU: best.log_evidence}
+    factor = _FIRST_FACTOR
+    while factor > _LAST_FACTOR:
+        near = [best.tau * factor, best.tau / factor]
+        for tau_tried in near:
+            if tau_tried in tried or not LEAST_TAU <= tau_tried <= MOST_TAU:
+                continue
+            fit = _converged(FlowFit(gravity, data, best.parameters, tau_tried))
+            tried[tau_tried] = fit.log_evidence
+            if fit.log_evidence > best.log_evidence:
+                best = fit
+                break
+        else:
+            factor = factor**0.5
+    return best
+
+
+def no_departures(fit: FlowFit) -> float:
+    """Log evidence of departures of the size found over none at all, nats."""
+    none = _converged(FlowFit(fit.gravity, fit.data, fit.parameters, _NO_TAU))
+    return fit.log_evidence - none.log_evidence
+
+
+def _converged(fit: FlowFit) -> FlowFit:
+    """Gauss-Newton steps, each at most as long as lowers the loss, until none gains."""
+    for count in range(_STEPS):
+        slope = fit.slope
+        step = linalg.cho_solve(fit.parameter_factor, slope)
+        gain = 0.5 * float(slope @ step)
+        if not np.isfinite(gain):
+            break
+        if gain < _TOLERANCE:
+            return fit
+        step = step if count < _UNDAMPED else 0.5 * step
+        fit = FlowFit(fit.gravity, fit.data, _shortened(fit, step), fit.tau)
+    raise ConvergenceError(
+        f"the gravity model does not converge in {_STEPS} steps: use a longer window, or coarser "
+        "cells"
+    )
+
+
+def _shortened(fit: FlowFit, step: Floats) -> Floats:
+    loss = fit.loss(fit.parameters)
+    for _ in range(_HALVINGS):
+        tried = fit.parameters + step
+        if fit.loss(tried) < loss:
+            return np.asarray(tried)
+        step = step / 2
+    return np.asarray(fit.parameters + step)
+
+
+def _log_determinant(factor: Any) -> float:
+    return 2 * float(np.log(np.diag(factor[0])).sum())
