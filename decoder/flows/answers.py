@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decoder.candidates.bloom_positions import bit_positions
 from decoder.typing import Floats, Indices
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.flow import DISTANCE, QUESTIONS, Flow, class_text, question_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,28 @@ class Answers:
     num_reports: float
 
 
-def answers_of(counts: SymbolCounts, expected: Floats, doubt: float | None = None) -> Answers:
+def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
+    """The counts of a metric of flows, by question."""
+    params = aggregate.params
+    table = np.array(aggregate.bit_counts, dtype=np.float64)
+    of_question = [question_of(cohort) for cohort in range(params.num_cohorts)]
+    found = {}
+    for question in QUESTIONS:
+        cohorts = [c for c, asked in enumerate(of_question) if asked == question]
+        size = flow.num_classes(question)
+        symbols = None
+        if question != DISTANCE:
+            texts = [class_text(question, one).encode() for one in range(size)]
+            symbols = np.ascontiguousarray(bit_positions(texts, params)[:, cohorts, 0].T)
+        mechanism = params.mechanism
+        chances = float(mechanism.q_star), float(mechanism.p_star)
+        found[question] = SymbolCounts(table[cohorts], symbols, size, *chances)
+    return found
+
+
+def answers_of(
+    counts: SymbolCounts, expected: Floats, doubt: float | None = None, repetition: float = 1.0
+) -> Answers:
     """Remove the bias of the noise, and of classes that share a symbol.
 
     A symbol of a cohort says of a class what it says of all others with that hash: what `expected`
@@ -70,6 +94,7 @@ def answers_of(counts: SymbolCounts, expected: Floats, doubt: float | None = Non
         counts: of the question.
         expected: (C,) shares of the classes so far, of sum 1.
         doubt: sum of the squared errors of `expected`; None: estimated from the counts.
+        repetition: rho = sum r^2 / sum r of devices with r reports each, which say the same again.
 
     Returns:
         Shares and variances. Without reports, shares as expected of infinite variance.
@@ -78,8 +103,10 @@ def answers_of(counts: SymbolCounts, expected: Floats, doubt: float | None = Non
     if not reports:
         return Answers(expected, np.full(len(expected), np.inf), 0.0)
     gain = counts.kept - counts.lied
-    rate = counts.hit + (counts.kept - counts.hit) * np.clip(expected, 0, 1)
+    known = np.clip(expected, 0, 1)
+    rate = counts.hit + (counts.kept - counts.hit) * known
     variance = rate * (1 - rate) / (reports * (counts.kept - counts.hit) ** 2)
+    variance += (repetition - 1) * known * (1 - known) / reports
     if counts.symbols is None:
         total = counts.counts.sum(axis=0)[: counts.num_classes] / reports
         return Answers((total - counts.lied) / gain, variance, reports)

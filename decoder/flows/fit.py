@@ -29,7 +29,8 @@ _TOLERANCE = 1e-6  # nats that a further step would gain
 _STEPS = 200
 _HALVINGS = 30
 _FIRST_FACTOR = 4.0  # between two sizes of departures that are tried
-_LAST_FACTOR = 1.1
+_NEAR_FACTOR = 1.5
+_LAST_FACTOR = 1.15
 _UNDAMPED = 12  # steps; later ones are halved, since V moves with x
 
 
@@ -176,14 +177,16 @@ class FlowFit:
         return self.shares + self.departures
 
 
-def fit_flows(gravity: Gravity, data: FlowData, start: Floats, tau: float | None = None) -> FlowFit:
+def fit_flows(
+    gravity: Gravity, data: FlowData, start: Floats, near: float | None = None
+) -> FlowFit:
     """Fit the model with the size of the departures that has the highest evidence.
 
     Args:
         gravity: the model.
         data: answers.
         start: parameters (n,) to begin at.
-        tau: given, so that nothing is chosen.
+        near: size of departures to begin the search at; None: the least.
 
     Returns:
         The fit.
@@ -191,18 +194,16 @@ def fit_flows(gravity: Gravity, data: FlowData, start: Floats, tau: float | None
     Raises:
         ConvergenceError: no finite fit, or a step that does not end.
     """
-    if tau is not None:
-        return _converged(FlowFit(gravity, data, start, tau))
-    best = _converged(FlowFit(gravity, data, start, LEAST_TAU))
-    tried = {LEAST_TAU: best.log_evidence}
-    factor = _FIRST_FACTOR
+    best = _converged(FlowFit(gravity, data, start, near or LEAST_TAU))
+    tried = {best.tau}
+    factor = _FIRST_FACTOR if near is None else _NEAR_FACTOR
     while factor > _LAST_FACTOR:
-        near = [best.tau * factor, best.tau / factor]
-        for tau_tried in near:
-            if tau_tried in tried or not LEAST_TAU <= tau_tried <= MOST_TAU:
+        for tau in (best.tau * factor, best.tau / factor):
+            tau = min(max(tau, LEAST_TAU), MOST_TAU)
+            if tau in tried:
                 continue
-            fit = _converged(FlowFit(gravity, data, best.parameters, tau_tried))
-            tried[tau_tried] = fit.log_evidence
+            tried.add(tau)
+            fit = _converged(FlowFit(gravity, data, best.parameters, tau))
             if fit.log_evidence > best.log_evidence:
                 best = fit
                 break

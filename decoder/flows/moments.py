@@ -29,6 +29,11 @@ class Moments:
     covariance: Floats
     gravity_variance: Floats
 
+    def at(self, rows: Indices) -> Moments:
+        """Some of the sums, in any order and as often as wanted."""
+        columns = (self.fitted, self.departure, self.prior, self.variance, self.covariance)
+        return Moments(*(column[rows] for column in columns), self.gravity_variance[rows])
+
     def posterior(self) -> tuple[Floats, Floats]:
         """Mean and standard error with the prior of the departure."""
         total = self.variance + 2 * self.covariance + self.gravity_variance
@@ -52,6 +57,21 @@ class Moments:
         known = np.isfinite(free)
         estimate = np.where(known, estimate, self.fitted + self.departure)
         return estimate, np.where(known, np.sqrt(np.maximum(variance, 0)), np.inf)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Cross moments of parts with their wholes, in the order of `Moments`: (rows,) each.
+
+    prior, variance: of both departures.  forward: of the part's departure with the whole's t;
+    backward: of the whole's departure with the part's t.  gravity: of both t.
+    """
+
+    prior: Floats
+    variance: Floats
+    forward: Floats
+    backward: Floats
+    gravity: Floats
 
 
 @dataclass(frozen=True)
@@ -129,8 +149,32 @@ class FlowMoments:
             np.einsum("gn,gn->g", tangents @ self._inverse, tangents),
         )
 
+    def with_origins(self, sums: Any, origin: Indices) -> Together:
+        """Cross moments of each pair (P,) with the sum (K + 2, P) of its origin."""
+        fit, labels, classes = self.fit, self.fit.gravity.labels, self._classes
+        slopes, tangents, reach = self._reach(sums)
+        alpha, kept, shares = self._alpha, fit.kept_variance, fit.shares
+
+        def own(of: Floats) -> tuple[Floats, Floats]:
+            """Rows T_i and H_i of the pairs, each times G times the row `of` their origin."""
+            solved = self._inverse @ of.T  # (n, K + 2)
+            padded = np.pad(solved, ((0, 1), (0, 0)))
+            entered = padded[labels, origin].sum(axis=0) - (fit.tangent.mean @ solved)[origin]
+            coarse = (fit.coarse_solved @ solved)[classes, origin].sum(axis=0)
+            return shares * entered, alpha * entered + kept * coarse
+
+        of_slopes, of_tangents = own(slopes), own(tangents)
+        seen = (self._coarse_inverse @ reach.T)[classes, origin].sum(axis=0)
+        return Together(
+            fit.prior_variance,
+            kept - kept * seen + of_slopes[1],
+            -of_tangents[1],
+            -of_slopes[0],
+            of_tangents[0],
+        )
+
     def _reach(self, sums: Any) -> tuple[Floats, Floats, Floats]:
-        """Of sums: (G, n) how departures change with x, less the sign; (G, n) L T; (G, R) L U A'."""
+        """Of sums: (G, n) how departures fall as x rises; (G, n) L T; (G, R) L U A'."""
         fit = self.fit
         kept = sums.multiply(fit.kept_variance[None, :]).tocsr()
         reach = np.asarray((kept @ fit.data.sums.T).toarray())

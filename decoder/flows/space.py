@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from decoder.typing import Indices
-from rappor_core.metrics.flow import QUESTIONS
+from decoder.typing import Flags, Indices
+from rappor_core.metrics.flow import PAIR, QUESTIONS, Flow
 
 RESERVED = 2  # sides after the cells: `other`, then `no_data`
 
@@ -26,6 +26,13 @@ class FlowSpace:
     zones: Indices
     bands: Indices
     num_bands: int
+
+    @classmethod
+    def of(cls, flow: Flow) -> FlowSpace:
+        """The space of a metric of flows."""
+        cells = range(len(flow.cells))
+        bands = [[flow.band(origin, destination) for destination in cells] for origin in cells]
+        return cls(np.array(flow.zone_of), np.array(bands), flow.num_classes("distance"))
 
     @property
     def num_cells(self) -> int:
@@ -56,6 +63,11 @@ class FlowSpace:
     def destination(self) -> Indices:
         """(P,) side that a pair ends at."""
         return np.tile(np.arange(self.num_sides), self.num_sides)
+
+    @property
+    def between_cells(self) -> Flags:
+        """(P,) whether both sides are cells."""
+        return np.asarray(np.maximum(self.origin, self.destination) < self.num_cells)
 
     @cached_property
     def same(self) -> Indices:
@@ -100,7 +112,7 @@ class FlowSpace:
         return indicator(self.classes(question), self.num_classes(question))
 
 
-COARSE = tuple(name for name in QUESTIONS if name != "pair")
+COARSE = tuple(name for name in QUESTIONS if name != PAIR)
 
 
 def indicator(labels: Indices, size: int) -> Any:
