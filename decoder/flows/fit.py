@@ -25,7 +25,7 @@ from decoder.typing import Floats
 LEAST_TAU = 0.3  # what real matrices depart by at least; without it weak data return 0
 MOST_TAU = 1e4
 _NO_TAU = 1e-6  # of a gravity model without departures
-_TOLERANCE = 1e-6  # nats that a further step would gain
+_TOLERANCE = 1e-5  # nats that a further step would gain
 _STEPS = 200
 _HALVINGS = 30
 _FIRST_FACTOR = 4.0  # between two sizes of departures that are tried
@@ -128,11 +128,20 @@ class FlowFit:
         """(R, n): inverse covariance of the other questions times `coarse_tangent`."""
         return np.asarray(linalg.cho_solve(self.coarse_factor, self.coarse_tangent))
 
+    def _whitened(self, values: Floats) -> Floats:
+        """Values (R, ...) of the other questions over the factor of their covariance."""
+        factor, _ = self.coarse_factor
+        return np.asarray(linalg.solve_triangular(factor, values, lower=True, check_finite=False))
+
+    @cached_property
+    def _white_tangent(self) -> Floats:
+        return self._whitened(self.coarse_tangent)
+
     @cached_property
     def parameter_factor(self) -> Any:
         """Cholesky factor of the (n, n) posterior precision of x."""
         precision = self.tangent.squared(self.weight)
-        precision += self.coarse_tangent.T @ self.coarse_solved
+        precision += self._white_tangent.T @ self._white_tangent
         precision[np.diag_indices_from(precision)] += self.gravity.precision
         return linalg.cho_factor(precision, lower=True)
 
@@ -140,7 +149,7 @@ class FlowFit:
     def slope(self) -> Floats:
         """(n,) of the log posterior of x, with V held."""
         told = self.tangent.transposed(self.weight * self.residual)
-        coarse = self.coarse_solved.T @ self.coarse_residual
+        coarse = self._white_tangent.T @ self._whitened(self.coarse_residual)
         return np.asarray(told + coarse - self.gravity.precision * self.parameters)
 
     def loss(self, parameters: Floats) -> float:
@@ -150,7 +159,8 @@ class FlowFit:
         residual = np.where(known, self.data.pair.shares - shares, 0.0)
         coarse = self.data.coarse.shares - self.data.sums @ (shares + self.shrunk * residual)
         value = float(residual @ (self.weight * residual))
-        value += float(coarse @ linalg.cho_solve(self.coarse_factor, coarse))
+        white = self._whitened(coarse)
+        value += float(white @ white)
         return 0.5 * (value + float(parameters @ (self.gravity.precision * parameters)))
 
     @property
@@ -178,7 +188,12 @@ class FlowFit:
 
 
 def fit_flows(
-    gravity: Gravity, data: FlowData, start: Floats, near: float | None = None
+    gravity: Gravity,
+    data: FlowData,
+    start: Floats,
+    near: float | None = None,
+    *,
+    search: bool = True,
 ) -> FlowFit:
     """Fit the model with the size of the departures that has the highest evidence.
 
@@ -187,6 +202,7 @@ def fit_flows(
         data: answers.
         start: parameters (n,) to begin at.
         near: size of departures to begin the search at; None: the least.
+        search: False to take that size.
 
     Returns:
         The fit.
@@ -195,6 +211,8 @@ def fit_flows(
         ConvergenceError: no finite fit, or a step that does not end.
     """
     best = _converged(FlowFit(gravity, data, start, near or LEAST_TAU))
+    if not search:
+        return best
     tried = {best.tau}
     factor = _FIRST_FACTOR if near is None else _NEAR_FACTOR
     while factor > _LAST_FACTOR:

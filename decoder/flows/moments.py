@@ -31,8 +31,14 @@ class Moments:
 
     def at(self, rows: Indices) -> Moments:
         """Some of the sums, in any order and as often as wanted."""
-        columns = (self.fitted, self.departure, self.prior, self.variance, self.covariance)
-        return Moments(*(column[rows] for column in columns), self.gravity_variance[rows])
+        return Moments(
+            self.fitted[rows],
+            self.departure[rows],
+            self.prior[rows],
+            self.variance[rows],
+            self.covariance[rows],
+            self.gravity_variance[rows],
+        )
 
     def posterior(self) -> tuple[Floats, Floats]:
         """Mean and standard error with the prior of the departure."""
