@@ -59,7 +59,7 @@ class FlowVisits(Visits):
 
     @property
     def _answered_for_life(self) -> bool:
-        answers = sum(last - first + 1 for first, last in self._reported.runs())
+        answers: int = sum(last - first + 1 for first, last in self._reported.runs())
         return answers >= (self._metric.max_reports or 1)
 
     def _is_first(self, period: int, present: int) -> bool:
@@ -70,8 +70,7 @@ class FlowVisits(Visits):
         earliest = max(self._since or 0, present - self._flow.lag)
         if period < earliest or period % self._every != self._turn(period // self._every):
             return False
-        in_turn: bool = self._flow.mode != "once" or period - earliest < self._every
-        return in_turn
+        return self._flow.mode != "once" or period - earliest < self._every
 
     def _to_come(self, seen: int) -> list[tuple[int, str]]:
         """Answers that are still to be given, as period and slot, that a period is asked for."""
