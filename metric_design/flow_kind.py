@@ -133,13 +133,9 @@ class FlowDesign(KindDesign):
         yield "note", f"{population:,} devices{over}: {_errors(metric, population)}"
         yield from _cohorts(metric, population)
 
-    def value_type(self, metric: Metric) -> str:  # noqa: ARG002
-        """A place, of which the client makes the usual cells."""
-        return "Place"
-
-    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:  # noqa: ARG002
-        """Nothing beside the part itself."""
-        return ()
+    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
+        """The library h3-js, where a grid is of its cells."""
+        return ("h3",) if any(metric.details.grid.kind == "h3" for metric in metrics) else ()
 
 
 KIND = FlowDesign()
