@@ -73,9 +73,14 @@ def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
     start = min(day_of(metric.expires) for metric in declared) - 120
     unit = max(PERIOD_DAYS[metric.period] for metric in declared)
     patterns = ((0, 0, 1), (2, 2, 3), (0, 1, 2))
-    linked = {name for one in file.associations for name in one.of}
-    alone = _single([metric for metric in declared if metric.name not in linked])
+    alone = alone_in(file)
     return tuple(tuple(_life(declared, start, unit, pattern, alone)) for pattern in patterns)
+
+
+def alone_in(file: MetricsFile) -> str:
+    """A metric of which one report makes one batch, and no other; "" where there is none."""
+    linked = {name for one in file.associations for name in one.of}
+    return _single([m for m in file.declared if _pool(m) and m.name not in linked])
 
 
 def withdrawn_lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
@@ -116,7 +121,6 @@ def _life(
 
 
 def _single(declared: list[Metric]) -> str:
-    """A metric of which one report makes one batch, and no other."""
     for metric in declared:
         if (
             not metric.rules.takes_fixes

@@ -71,7 +71,8 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
     yield from influence_checks(found.influences)
     yield from conduct_checks(crowd)
     yield from withdrawal_checks(found.again, found.consented.devices)
-    yield from observable_checks(crowd, crowd_lives.MEAN_DELAY, crowd_lives.PAD_TO)
+    delay = crowd_lives.MEAN_DELAY if crowd_lives.alone_in(file) else None
+    yield from observable_checks(crowd, delay, crowd_lives.PAD_TO)
     files = [
         [device.files[-1] for one in some for device in one.devices if device.files]
         for some in ((crowd.usual, crowd.anew), (crowd.others, crowd.others_anew))
