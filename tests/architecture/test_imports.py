@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = [
     "rappor_core",
     "rappor_server",
+    "ohttp",
     "client_sdk",
     "collector",
     "decoder",

@@ -13,6 +13,7 @@ from tests.architecture.test_imports import DEVICE, PACKAGES, ROOT, named_by
 EXTRAS = {  # of each part; "" is what is always installed
     "rappor_core": ("", "h3"),
     "rappor_server": ("collector",),
+    "ohttp": ("relay",),
     "client_sdk": ("",),
     "collector": ("collector", "kafka"),
     "decoder": ("", "decoder", "notebook"),
