@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "plan": ("rappor_cli.plan", "plan", "Choose parameters: what will be seen, what it costs."),
     "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
     "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
+    "ohttp-keys": ("rappor_cli.ohttp_keys", "app", "Keys of devices that send by a relay."),
     "association": (
         "rappor_cli.association",
         "association",

@@ -15,7 +15,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "rappor_server": ("collector",),
     "ohttp": ("relay",),
     "client_sdk": ("",),
-    "collector": ("collector", "kafka"),
+    "collector": ("collector", "kafka", "relay"),
     "decoder": ("", "decoder", "notebook"),
     "decoder_service": ("service", "oidc"),
     "decoder_client": ("",),
