@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from client_sdk.delivery.options import Delivery
 from client_sdk.privacy_level import PrivacyLevel
@@ -14,6 +15,9 @@ from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+
+if TYPE_CHECKING:
+    from client_sdk.delivery.relay import Relay
 
 
 class Setup(Frozen):
@@ -28,6 +32,7 @@ class Setup(Frozen):
     development: bool
     randomness: Randomness
     clock: Callable[[], float]
+    relay: Relay | None
 
     def __repr__(self) -> str:
         """Without the key, which may end up in a log."""
@@ -51,14 +56,19 @@ def make_setup(
     development: bool,
     randomness: Randomness,
     clock: Callable[[], float],
+    relay: Relay | None,
 ) -> Setup:
     """Check the arguments of `Client.open`. Raises MetricsFileError and ParameterError."""
     split_url(collector)
     check_key(key)
-    if not development:
+    if not (development or relay):
         check_key_is_hidden(key, collector)
     if not isinstance(delivery, Delivery | None):
         raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
+    if relay is not None:
+        if not hasattr(relay, "transport"):
+            raise ParameterError(f"relay = {shown(relay)} is not a Relay")
+        relay.check(delivery or Delivery(), plain=development)
     if not isinstance(state_dir, str | os.PathLike):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
     return Setup(
@@ -71,4 +81,5 @@ def make_setup(
         development,
         randomness,
         clock,
+        relay,
     )

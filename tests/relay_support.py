@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -67,3 +69,73 @@ def opened(response: httpx.Response, exchange: Exchange) -> BinaryResponse:
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == RESPONSE_TYPE
     return decode_response(exchange.open_response(response.content))
+
+
+class Passing(BaseHTTPRequestHandler):
+    """Passes bodies on to the collector of its server, and nothing else."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: PassingRelay
+
+    def do_POST(self) -> None:
+        relay = self.server
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        relay.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        if relay.instead:
+            self._write(*relay.instead.pop(0))
+            return
+        answer = relay.http.post("/v1/ohttp", content=body, headers=OUTER)
+        if relay.lose_answers > 0:
+            relay.lose_answers -= 1
+            self.close_connection = True
+            return
+        self._write(answer.status_code, dict(answer.headers), answer.content)
+
+    def _write(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response_only(status)
+        kept = {k.title(): v for k, v in headers.items() if k.lower() in PASSED_BACK}
+        for name, value in {**kept, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+PASSED_BACK = ("content-type", "retry-after")
+
+
+class PassingRelay(ThreadingHTTPServer):
+    """A relay that remembers what it saw.
+
+    instead: answers of its own, (status, headers, body), before it passes anything on.
+    lose_answers: of the collector, which the device never gets.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, collector: str) -> None:
+        super().__init__(("127.0.0.1", 0), Passing)
+        self.http = httpx.Client(base_url=collector, timeout=20)
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.instead: list[tuple[int, dict[str, str], bytes]] = []
+        self.lose_answers = 0
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/ohttp"
+
+    def handle_error(self, request: object, client_address: object) -> None: ...
+
+    def __enter__(self) -> PassingRelay:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+        self.http.close()
