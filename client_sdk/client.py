@@ -71,10 +71,9 @@ class Client:
 
         metrics: `metrics.toml` or its compiled `.json`.  collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
-        choice, `standard`, `strict` or a `PrivacyLevel`.  relay: the only way to the collector,
-        where the app has one; it needs batches of one metric.  development: programming errors in
-        `record` raise, other reasons not to record are logged, and a key may travel over plain
-        http (otherwise to loopback addresses alone).  clock: seconds since 1970, UTC.
+        choice, `standard`, `strict` or a `PrivacyLevel`.  relay: as of `Delivery`.  development:
+        programming errors in `record` raise, other reasons not to record are logged, and a key may
+        travel over plain http (otherwise to loopback addresses alone).  clock: seconds since 1970, UTC.
 
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.

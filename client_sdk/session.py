@@ -99,7 +99,6 @@ class Session:
             self._close_periods if located or filled or self._collected or linked else None,
             self._write_held,
             linked,
-            setup.relay,
         )
         try:
             self.worker.start()

@@ -32,7 +32,6 @@ class Setup(Frozen):
     development: bool
     randomness: Randomness
     clock: Callable[[], float]
-    relay: Relay | None
 
     def __repr__(self) -> str:
         """Without the key, which may end up in a log."""
@@ -61,14 +60,10 @@ def make_setup(
     """Check the arguments of `Client.open`. Raises MetricsFileError and ParameterError."""
     split_url(collector)
     check_key(key)
-    if not (development or relay):
+    if not development:
         check_key_is_hidden(key, collector)
     if not isinstance(delivery, Delivery | None):
         raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
-    if relay is not None:
-        if not hasattr(relay, "transport"):
-            raise ParameterError(f"relay = {shown(relay)} is not a Relay")
-        relay.check(delivery or Delivery(), plain=development)
     if not isinstance(state_dir, str | os.PathLike):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
     return Setup(
@@ -77,9 +72,8 @@ def make_setup(
         collector,
         key,
         PrivacyLevel.of(privacy_level),
-        delivery or Delivery(),
+        (delivery or Delivery()).replace(relay=relay) if relay else delivery or Delivery(),
         development,
         randomness,
         clock,
-        relay,
     )

@@ -45,14 +45,16 @@ class Relay:
         """Check both, long before the first connection.
 
         Args:
-            url: such as `https://relay.example.net/ohttp`.
+            url: such as `https://relay.example.net/ohttp`; plain http is for loopback addresses.
             keys: the public part that `rappor ohttp-keys create -o FILE` wrote, or the path of
                 that file; the first key that can be used is.
 
         Raises:
             ParameterError: for an address or keys that are none.
         """
-        split_url(url)
+        scheme, host, _ = split_url(url)
+        if scheme == "http" and not address_of(scheme, host).is_loopback:
+            raise ParameterError(f"{url!r}: over plain http anybody could answer; use https")
         self.url = url
         try:
             self.config = decode_keys(keys if isinstance(keys, bytes) else _read(keys))[0]
@@ -63,19 +65,13 @@ class Relay:
         """The address and the number of the key."""
         return f"Relay({self.url!r}, key {self.config.key_id})"
 
-    def check(self, delivery: Delivery, *, plain: bool) -> None:
-        """Raise ParameterError where batches could be told apart, or read on their way.
-
-        plain: the relay may be reached over plain http, as in development.
-        """
+    def check(self, delivery: Delivery) -> None:
+        """Raise ParameterError for options with which the batches of a device could be linked."""
         if not delivery.isolate_metrics:
             raise ParameterError(
                 "isolate_metrics = False behind a relay: the cohorts of several metrics in a batch "
                 "would make it the device's; leave it at True"
             )
-        scheme, host, _ = split_url(self.url)
-        if scheme == "http" and not plain and not address_of(scheme, host).is_loopback:
-            raise ParameterError(f"{self.url!r}: over plain http answers can be forged; use https")
 
     def transport(self, collector: str, key: str | None, **options: Any) -> RelayTransport:
         """A way to the collector through the relay alone; options as of `Transport`."""

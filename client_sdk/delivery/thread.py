@@ -21,7 +21,6 @@ from client_sdk.storage.sqlite import SqliteState
 from client_sdk.storage.traces import scrub_traces
 
 if TYPE_CHECKING:
-    from client_sdk.delivery.relay import Relay
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
 
@@ -47,9 +46,8 @@ class SenderThread:
         chore: Callable[[], None] | None = None,
         catch_up: Callable[[], None] = lambda: None,
         associations: tuple[object, ...] = (),
-        relay: Relay | None = None,
     ) -> None:
-        """lock: of the process, for the state. clock: seconds since 1970. relay: the only way.
+        """lock: of the process, for the state. clock: seconds since 1970.
 
         chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
         sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
@@ -57,7 +55,6 @@ class SenderThread:
         together.
         """
         self._associations = associations
-        self._relay = relay
         self._catch_up = catch_up
         self._chore = chore
         self._collector = collector
@@ -209,7 +206,7 @@ class SenderThread:
             from client_sdk.delivery.transport import Transport
 
         delivery = self._delivery
-        self._transport = (self._relay.transport if self._relay else Transport)(
+        self._transport = (delivery.relay.transport if delivery.relay else Transport)(
             self._collector,
             self._key,
             timeout=delivery.timeout,

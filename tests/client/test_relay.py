@@ -219,12 +219,14 @@ def test_a_relay_that_is_none_is_named(url: str, keys: Any, reason: str) -> None
 
 
 def test_a_relay_is_reached_over_https(parts: Parts) -> None:
-    plain = Relay("http://relay.example.net/ohttp", encode_keys([parts.config]))
+    keys = encode_keys([parts.config])
     with pytest.raises(ParameterError, match="use https"):
-        parts.client(relay=plain)
+        Relay("http://relay.example.net/ohttp", keys)
     with pytest.raises(ParameterError, match="is not a Relay"):
         parts.client(relay="https://relay.example.net")
-    parts.client(relay=plain, development=True).close()
+    given = Relay("https://relay.example.net/ohttp", keys)
+    assert Delivery(relay=given).relay is given
+    parts.client(relay=None, delivery=Delivery(relay=given)).close()
 
 
 def test_keys_may_be_the_path_of_a_file(parts: Parts) -> None:
