@@ -73,7 +73,8 @@ class Client:
         consent: what the person answered; there is no default.  privacy_level: the person's
         choice, `standard`, `strict` or a `PrivacyLevel`.  relay: as of `Delivery`.  development:
         programming errors in `record` raise, other reasons not to record are logged, and a key may
-        travel over plain http (otherwise to loopback addresses alone).  clock: seconds since 1970, UTC.
+        travel over plain http (otherwise to loopback addresses alone).  clock: seconds since 1970,
+        UTC.
 
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
