@@ -11,15 +11,17 @@ from pathlib import Path
 
 import httpx
 
-from collector.domain.relay_keys import create_relay_key
+from collector.domain.relay_keys import RelayKeys, create_relay_key
 from ohttp.binary_http import (
     SIZE_STEP,
     BinaryRequest,
     BinaryResponse,
+    decode_request,
     decode_response,
     encode_request,
+    encode_response,
 )
-from ohttp.encapsulation import REQUEST_TYPE, RESPONSE_TYPE, Exchange, encapsulate
+from ohttp.encapsulation import REQUEST_TYPE, RESPONSE_TYPE, Exchange, decapsulate, encapsulate
 from ohttp.key_config import KeyConfig
 
 OUTER = {"content-type": REQUEST_TYPE}
@@ -85,14 +87,14 @@ class Passing(BaseHTTPRequestHandler):
         if relay.instead:
             self._write(*relay.instead.pop(0))
             return
-        answer = relay.http.post("/v1/ohttp", content=body, headers=OUTER)
+        status, headers, answer = relay.pass_on(body)
         if relay.lose_answers > 0:
             relay.lose_answers -= 1
             self.close_connection = True
             return
-        self._write(answer.status_code, dict(answer.headers), answer.content)
+        self._write(status, headers, answer)
 
-    def _write(self, status: int, headers: dict[str, str], body: bytes) -> None:
+    def _write(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.send_response_only(status)
         kept = {k.title(): v for k, v in headers.items() if k.lower() in PASSED_BACK}
         for name, value in {**kept, "Content-Length": str(len(body))}.items():
@@ -128,6 +130,11 @@ class PassingRelay(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/ohttp"
 
+    def pass_on(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """What the collector answers."""
+        answer = self.http.post("/v1/ohttp", content=body, headers=OUTER)
+        return answer.status_code, answer.headers, answer.content
+
     def handle_error(self, request: object, client_address: object) -> None: ...
 
     def __enter__(self) -> PassingRelay:
@@ -139,3 +146,21 @@ class PassingRelay(ThreadingHTTPServer):
         self._thread.join()
         self.server_close()
         self.http.close()
+
+
+class OpeningRelay(PassingRelay):
+    """A relay that opens requests itself, for a collector that cannot: both in one."""
+
+    def __init__(self, collector: str, file: Path) -> None:
+        super().__init__(collector)
+        self._keys = RelayKeys(file)
+
+    def pass_on(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        plain, exchange = decapsulate(self._keys.private_keys(), body)
+        request = decode_request(plain)
+        fields = {name.decode(): value.decode() for name, value in request.fields}
+        answer = self.http.post(request.path.decode(), content=request.content, headers=fields)
+        kind = answer.headers["content-type"].encode()
+        inner = BinaryResponse(answer.status_code, ((b"content-type", kind),), answer.content)
+        sealed = exchange.seal_response(encode_response(inner, SIZE_STEP))
+        return 200, {"content-type": RESPONSE_TYPE}, sealed

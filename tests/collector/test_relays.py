@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import re
 import shutil
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,14 +21,14 @@ import pytest
 
 from client_sdk import Client, Delivery, Relay
 from ohttp.encapsulation import RESPONSE_TYPE
-from ohttp.key_config import encode_keys
+from ohttp.key_config import KeyConfig, encode_keys
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.collector.support import Clock, ServerMaker, make_metric
 from tests.collector.test_docker_and_proxy import DOCKER, await_port
 from tests.free_ports import free_port
 from tests.relay_support import OUTER, Behind, new_keys, opened
 
-METRIC = make_metric(min_reports=1)
+METRIC = make_metric(min_reports=1, max_reports_per_period=10_000)
 IDENTIFYING = {
     "cookie": "s=1",
     "forwarded": "for=192.0.2.1",
@@ -57,9 +61,14 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def running_relay(kind: str, folder: Path, upstream: int) -> Iterator[str]:
-    """A relay of docker/ before a port; only ports, TLS, folders and rates are changed."""
-    port = free_port()
+def running_relay(
+    kind: str, folder: Path, upstream: int, port: int = 0, *, kill: bool = False
+) -> Iterator[str]:
+    """A relay of docker/ before a port; only ports, TLS, folders and rates are changed.
+
+    kill: with all its processes on leaving, without a word to anybody.
+    """
+    port = port or free_port()
     name, changes = ("relay.nginx.conf", NGINX) if kind == "nginx" else ("relay.Caddyfile", CADDY)
     text = (DOCKER / name).read_text()
     for old, new in changes:
@@ -73,11 +82,15 @@ def running_relay(kind: str, folder: Path, upstream: int) -> Iterator[str]:
         command = [program(kind), "run", "--adapter", "caddyfile", "--config", str(config)]
     config.write_text(text)
     environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, env=environment, start_new_session=True
+    )
     try:
         await_port(port, process)
         yield f"http://127.0.0.1:{port}/ohttp"
     finally:
+        if kill:
+            os.killpg(process.pid, signal.SIGKILL)
         process.terminate()
         process.communicate(timeout=20)
 
@@ -135,6 +148,18 @@ def test_the_collector_sees_three_headers(kind: str, folder: Path) -> None:
     assert large.status_code == 413
 
 
+def client_of(folder: Path, url: str, config: KeyConfig, clock: Clock) -> Client:
+    return Client.open(
+        MetricsFile({METRIC.name: METRIC}),
+        state_dir=folder / "state",
+        collector="https://telemetry.example.org",
+        consent=True,
+        delivery=Delivery(mean_delay=0, first_pause=0.05, longest_pause=0.2, batch_reports=5),
+        relay=Relay(url, encode_keys([config])),
+        clock=lambda: clock().timestamp(),
+    )
+
+
 @pytest.mark.parametrize("kind", ["nginx", "caddy"])
 def test_a_device_behind_the_relay_is_counted_once(
     kind: str, folder: Path, serving: ServerMaker, clock: Clock
@@ -142,14 +167,7 @@ def test_a_device_behind_the_relay_is_counted_once(
     file, (config,) = new_keys(folder.parent)
     with serving([METRIC], ohttp_keys=file) as server:
         with running_relay(kind, folder, server.http.base_url.port or 0) as url:
-            choices = {
-                "state_dir": folder / "state",
-                "collector": "https://telemetry.example.org",
-                "consent": True,
-                "delivery": Delivery(mean_delay=0, relay=Relay(url, encode_keys([config]))),
-                "clock": lambda: clock().timestamp(),
-            }
-            with Client.open(MetricsFile({METRIC.name: METRIC}), **choices) as client:
+            with client_of(folder, url, config, clock) as client:
                 assert client.record(METRIC.name, "a"), client.last_refusal
                 assert client.flush(20), client.last_error
             with httpx.Client() as http:
@@ -160,3 +178,24 @@ def test_a_device_behind_the_relay_is_counted_once(
         text = server.http.get("/metrics").text
     assert "rappor_reports_accepted_total 3.0" in text
     assert "rappor_batches_duplicate_total 1.0" in text
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.long)])
+def test_a_relay_that_is_killed_loses_and_doubles_nothing(
+    kills: int, folder: Path, serving: ServerMaker, clock: Clock
+) -> None:
+    file, (config,) = new_keys(folder.parent)
+    draw, port, recorded = random.Random(5), free_port(), 0
+    with serving([METRIC], ohttp_keys=file) as server:
+        upstream = server.http.base_url.port or 0
+        with client_of(folder, f"http://127.0.0.1:{port}/ohttp", config, clock) as client:
+            for _ in range(kills):
+                with running_relay("nginx", folder, upstream, port, kill=True):
+                    for _ in range(20):
+                        recorded += client.record(METRIC.name, "a")
+                        time.sleep(draw.uniform(0, 0.01))
+            with running_relay("nginx", folder, upstream, port):
+                assert client.flush(60), client.last_error
+        text = server.http.get("/metrics").text
+    assert f"rappor_reports_accepted_total {float(recorded)}" in text
+    assert recorded == 20 * kills
