@@ -39,6 +39,7 @@ const PARTS = {
   discover: [630, "code_missing"],
   domains: [11_800, "lower_case\\\\?\":true"],
   associations: [510, "params_ids"],
+  relay: [2_200, "message/ohttp-req"],
 };
 
 test("what a part adds is within its budget, and is in no bundle without it", async (t) => {
