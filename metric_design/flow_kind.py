@@ -9,7 +9,7 @@ from statistics import NormalDist
 from metric_design.kinds import KindDesign, Level
 from rappor_core.errors import InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, QUESTIONS, Flow, question_of
+from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
 from rappor_core.metrics.metric import Metric
 
 TOLD = 0.05  # level at which a flow is told from zero, over all pairs of cells
@@ -132,8 +132,10 @@ class FlowDesign(KindDesign):
             return
         turns = flow.window or flow.spread
         message = f"{population:,} devices over {turns:,} {metric.period}s"
-        yield "note", f"{message if turns > 1 else f'{population:,} devices'}: " + _errors(
-            metric, population
+        yield (
+            "note",
+            f"{message if turns > 1 else f'{population:,} devices'}: "
+            + _errors(metric, population),
         )
         yield from _cohorts(metric, population)
 

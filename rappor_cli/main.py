@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Decode how two linked metrics go together.",
     ),
     "density": ("rappor_cli.density", "density", "Map where devices usually are."),
+    "flows": ("rappor_cli.flows", "flows", "Who sleeps here and works there."),
     "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
     "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),
     "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),

@@ -20,7 +20,7 @@ _THIN = 0.004  # of the circle: ribbons thinner than that are not drawn
 
 @dataclass(frozen=True)
 class ChordArc:
-    """A zone: its arc, a number with its place, its colour, and its name for the key."""
+    """A zone: its arc, its number among all zones with its place, its colour, and its name."""
 
     path: str
     number: int
@@ -83,7 +83,8 @@ def chord(rows: Sequence[Mapping[str, Any]], level: float) -> Chord | None:
     stays = {row["origin"]: row for row in between if row["origin"] == row["destination"]}
     arcs = [
         _arc(number, spans[zone], fills[zone], stays[zone], level)
-        for number, zone in enumerate(zones, start=1)
+        for number, zone in enumerate(stays, start=1)
+        if zone in spans
     ]
     return Chord(tuple(arcs), tuple(ribbons), len(stays) - len(zones))
 
@@ -105,7 +106,9 @@ def _angles(
     zones: Sequence[str], shares: Mapping[tuple[str, str], float], scale: float
 ) -> tuple[dict[str, Angles], dict[tuple[str, str], tuple[Angles, Angles]]]:
     """Start and end of each zone's arc, and of both ends of each flow, in radians from the top."""
-    spans, starts, ends = {}, {}, {}
+    spans: dict[str, Angles] = {}
+    starts: dict[tuple[str, str], Angles] = {}
+    ends: dict[tuple[str, str], Angles] = {}
     at = 0.0
     for place, zone in enumerate(zones):
         first = at
@@ -130,9 +133,7 @@ def _ribbon(start: Angles, end: Angles) -> str:
     )
 
 
-def _arc(
-    number: int, span: Angles, fill: str, stay: Mapping[str, Any], level: float
-) -> ChordArc:
+def _arc(number: int, span: Angles, fill: str, stay: Mapping[str, Any], level: float) -> ChordArc:
     large = int(span[1] - span[0] > math.pi)
     path = (
         f"M{_at(OUTER, span[0])}A{OUTER},{OUTER} 0 {large} 1 {_at(OUTER, span[1])}"

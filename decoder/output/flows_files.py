@@ -17,7 +17,6 @@ from pyarrow import parquet
 
 from decoder.files import write_files, write_json
 from decoder.flows.tables import FlowDecoding
-from decoder.output.flows_content import FlowDisplay
 from decoder.output.flows_geojson import flow_lines
 from decoder.output.flows_html import render_flows
 from decoder.output.flows_tables import (

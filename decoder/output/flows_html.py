@@ -10,12 +10,16 @@ from decoder.output.jinja import page_template
 from decoder.output.number_text import factor
 from decoder.output.tables import TableQuery
 
-SHOWN = 100  # rows of the page's table; flows.csv has all
+SHOWN = (
+    25  # rows of the page's table at least; all that are told from zero, and flows.csv has the rest
+)
 
 
 def render_flows(found: Mapping[str, Any]) -> str:
     """Render flows.html. found: content of results.json."""
-    variables = flows_view(dict(found), TableQuery(rows=SHOWN)) | {"query": None}
+    variables = flows_view(dict(found), TableQuery(rows=max(SHOWN, found["num_told"]))) | {
+        "query": None
+    }
     return page_template("flows.html.j2").render(guarantee=_guarantee(found), **variables)
 
 

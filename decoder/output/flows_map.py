@@ -21,13 +21,14 @@ MARGIN = 1.06  # of the map around the cells
 BEND = 0.16  # of a curve, in its lengths
 LARGEST_RING = 17.0
 SMALLEST_RING = 1.5
-_SHAPES = ((0.45, 0.72), (0.8, 1.25))  # least and most height over width, wide and narrow
+_SHAPES = ((0.45, 0.85), (0.8, 1.4))  # least and most height over width, wide and narrow
 _FAR = 0.2  # of a curve's length, at most, that an arrowhead takes
 
 
 @dataclass(frozen=True)
 class MapLine:
-    """A flow on the map: a curve, and the corners of its arrowhead. told: it is told from zero."""
+    """A flow on the map: a curve, and the corners of its arrowhead, "" where the flow is not told
+    from zero."""
 
     path: str
     head: str
@@ -79,9 +80,7 @@ def flow_maps(found: Mapping[str, Any], flow: Flow) -> tuple[FlowMap, ...]:
     """
     outlines = [cell_outline(flow.grid, name) for name in flow.cells]
     titles = [flow_title(row, found["level"]) for row in found["flows"]]
-    return tuple(
-        _map(found, flow, outlines, titles, narrow=narrow) for narrow in (False, True)
-    )
+    return tuple(_map(found, flow, outlines, titles, narrow=narrow) for narrow in (False, True))
 
 
 def flow_title(row: Mapping[str, Any], level: float) -> str:
@@ -187,7 +186,7 @@ def _flows(
         else:
             width = max(1.0, size * line_width(share, top)) if told else 1.0
             path, head = _curve(places[row["origin"]], places[row["destination"]], width)
-            lines.append(MapLine(path, head, round(width, 2), told, title))
+            lines.append(MapLine(path, head if told else "", round(width, 2), told, title))
     return tuple(lines), tuple(rings)
 
 

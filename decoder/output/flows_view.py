@@ -64,12 +64,13 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
     kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MOST_SIDE]
     sides = [side for side in sizes if side in kept]
     top = max(drawn_share(row) for row in rows) or 1.0
+    numbers = {side: f"{number}" for number, side in enumerate(sizes, start=1)}
     made = tuple(
-        (_zone_name(at[origin, origin]),
+        (_zone_name(at[origin, origin], numbers[origin]),
          tuple(_square(at[origin, destination], top, level) for destination in sides))
         for origin in sides
     )  # fmt: skip
-    columns = tuple(_zone_name(at[side, side]) for side in sides)
+    columns = tuple(side if side in RESERVED else numbers[side] for side in sides)
     return Heat(made, columns, len(sides) < len(sizes))
 
 
@@ -80,5 +81,6 @@ def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
     return HeatSquare(strength, row["told"], text, flow_title(row, level))
 
 
-def _zone_name(row: Mapping[str, Any]) -> str:
-    return str(row["origin_name"] or row["origin"])
+def _zone_name(row: Mapping[str, Any], number: str) -> str:
+    name = str(row["origin_name"] or row["origin"])
+    return name if row["origin"] in RESERVED else f"{number} {name}"

@@ -92,7 +92,8 @@ def share_forest(rows: Sequence[tuple[str, float, float, float]]) -> Forest:
 
 def _ticks(step: float, top: float) -> tuple[Tick, ...]:
     return tuple(
-        Tick(_part(i * step, top), tick_text(i * step, step), bool(i % 2)) for i in _steps(top, step)
+        Tick(_part(i * step, top), tick_text(i * step, step), bool(i % 2))
+        for i in _steps(top, step)
     )
 
 
