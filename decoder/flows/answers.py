@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +17,13 @@ from rappor_core.metrics.flow import DISTANCE, QUESTIONS, Flow, class_text, ques
 class SymbolCounts:
     """The counts of the cohorts that ask one question.
 
-    counts: (M, g) reports of each symbol.  symbols: (M, C) symbol of each class in each cohort;
-    None where the class is the symbol.  kept, lied: chances that a report bears its value's own
-    symbol, and each other one.
+    counts: (M, g) reports of each symbol.  symbols: (M, C) integers, the symbol of each class in
+        each cohort; None where the class is the symbol.
+    kept, lied: chances that a report bears its value's own symbol, and each other one.
     """
 
     counts: Floats
-    symbols: Indices | None
+    symbols: Any | None
     num_classes: int
     kept: float
     lied: float
@@ -40,7 +41,7 @@ class SymbolCounts:
     @property
     def num_symbols(self) -> int:
         """Number of symbols, g."""
-        return self.counts.shape[1]
+        return int(self.counts.shape[1])
 
     @property
     def hit(self) -> float:

@@ -140,8 +140,9 @@ def fit_answers(
         }
         if start is None:
             start = _start(gravity, answers)
-        fit = fit_flows(gravity, FlowData.of(gravity, answers), start, near=tau)
-        start, tau = fit.parameters, fit.tau
+        data = FlowData.of(gravity, answers)
+        fit = fit_flows(gravity, data, start, tau, search=number > 0)
+        start, tau = fit.parameters, fit.tau if number else None
         if number + 1 < ROUNDS:
             expected = project_simplex(fit.mean)
             doubts = _doubts(fit)

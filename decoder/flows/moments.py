@@ -31,8 +31,14 @@ class Moments:
 
     def at(self, rows: Indices) -> Moments:
         """Some of the sums, in any order and as often as wanted."""
-        columns = (self.fitted, self.departure, self.prior, self.variance, self.covariance)
-        return Moments(*(column[rows] for column in columns), self.gravity_variance[rows])
+        return Moments(
+            self.fitted[rows],
+            self.departure[rows],
+            self.prior[rows],
+            self.variance[rows],
+            self.covariance[rows],
+            self.gravity_variance[rows],
+        )
 
     def posterior(self) -> tuple[Floats, Floats]:
         """Mean and standard error with the prior of the departure."""
@@ -95,11 +101,11 @@ class FlowMoments:
     def _coarse_inverse(self) -> Floats:
         """(R, R) inverse covariance of the coarse answers, given x."""
         size = len(self.fit.data.coarse.shares)
-        return np.asarray(linalg.cho_solve(self.fit.coarse_factor, np.eye(size)))
+        return np.asarray(linalg.cho_solve(self.fit.noise.coarse_factor, np.eye(size)))
 
     @cached_property
     def _alpha(self) -> Floats:
-        return self.fit.shrunk * self.fit.shares
+        return self.fit.noise.shrunk * self.fit.shares
 
     @cached_property
     def _classes(self) -> Indices:
@@ -123,11 +129,11 @@ class FlowMoments:
         we -= (mixed @ mean)[classes].sum(axis=0)
         ww = _looked_up(mixed @ solved.T, classes, classes)
         cc = _looked_up(self._coarse_inverse, classes, classes)
-        alpha, kept, shares = self._alpha, fit.kept_variance, fit.shares
+        alpha, kept, shares = self._alpha, fit.noise.kept_variance, fit.shares
         return Moments(
             shares,
             fit.departures,
-            fit.prior_variance,
+            fit.noise.variance,
             kept - kept**2 * cc + alpha**2 * ee + 2 * alpha * kept * we + kept**2 * ww,
             -shares * (alpha * ee + kept * we),
             shares**2 * ee,
@@ -137,13 +143,13 @@ class FlowMoments:
         """Moments of sums (G, P), sparse."""
         fit = self.fit
         slopes, tangents, reach = self._reach(sums)
-        kept = sums.multiply(sums).tocsr() @ fit.kept_variance
+        kept = sums.multiply(sums).tocsr() @ fit.noise.kept_variance
         inner = kept - np.einsum("gr,gr->g", reach @ self._coarse_inverse, reach)
         spread = slopes @ self._inverse
         return Moments(
             sums @ fit.shares,
             sums @ fit.departures,
-            sums.multiply(sums).tocsr() @ fit.prior_variance,
+            sums.multiply(sums).tocsr() @ fit.noise.variance,
             inner + np.einsum("gn,gn->g", spread, slopes),
             -np.einsum("gn,gn->g", spread, tangents),
             np.einsum("gn,gn->g", tangents @ self._inverse, tangents),
@@ -153,7 +159,7 @@ class FlowMoments:
         """Cross moments of each pair (P,) with the sum (K + 2, P) of its origin."""
         fit, labels, classes = self.fit, self.fit.gravity.labels, self._classes
         slopes, tangents, reach = self._reach(sums)
-        alpha, kept, shares = self._alpha, fit.kept_variance, fit.shares
+        alpha, kept, shares = self._alpha, fit.noise.kept_variance, fit.shares
 
         def own(of: Floats) -> tuple[Floats, Floats]:
             """Rows T_i and H_i of the pairs, each times G times the row `of` their origin."""
@@ -166,7 +172,7 @@ class FlowMoments:
         of_slopes, of_tangents = own(slopes), own(tangents)
         seen = (self._coarse_inverse @ reach.T)[classes, origin].sum(axis=0)
         return Together(
-            fit.prior_variance,
+            fit.noise.variance,
             kept - kept * seen + of_slopes[1],
             -of_tangents[1],
             -of_slopes[0],
@@ -176,9 +182,9 @@ class FlowMoments:
     def _reach(self, sums: Any) -> tuple[Floats, Floats, Floats]:
         """Of sums: (G, n) how departures fall as x rises; (G, n) L T; (G, R) L U A'."""
         fit = self.fit
-        kept = sums.multiply(fit.kept_variance[None, :]).tocsr()
+        kept = sums.multiply(fit.noise.kept_variance[None, :]).tocsr()
         reach = np.asarray((kept @ fit.data.sums.T).toarray())
-        slopes = fit.tangent.summed(sums, fit.shrunk) + reach @ fit.coarse_solved
+        slopes = fit.tangent.summed(sums, fit.noise.shrunk) + reach @ fit.coarse_solved
         return slopes, fit.tangent.summed(sums, np.ones(len(fit.shares))), reach
 
 

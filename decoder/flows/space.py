@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from decoder.typing import Flags, Indices
-from rappor_core.metrics.flow import PAIR, QUESTIONS, Flow
+from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONES, Flow
 
 RESERVED = 2  # sides after the cells: `other`, then `no_data`
 
@@ -85,26 +85,28 @@ class FlowSpace:
     def zone_pair(self) -> Indices:
         """(P,) pair of zones, row by row; `other` and `no_data` are zones of their own."""
         sides = np.concatenate([self.zones, self.num_zones + np.arange(RESERVED)])
-        return sides[self.origin] * (self.num_zones + RESERVED) + sides[self.destination]
+        pairs: Indices = sides[self.origin] * (self.num_zones + RESERVED) + sides[self.destination]
+        return pairs
 
     def classes(self, question: str) -> Indices:
         """(P,) class of each pair in one of `QUESTIONS`, as `Flow.class_of` numbers them."""
-        return {
-            "home": lambda: 2 * self.origin + self.same,
-            "work": lambda: 2 * self.destination + self.same,
-            "distance": lambda: self.band,
-            "zones": lambda: self.zone_pair,
-            "pair": lambda: np.arange(self.num_pairs),
-        }[question]()
+        labels: dict[str, Indices] = {
+            HOME: 2 * self.origin + self.same,
+            WORK: 2 * self.destination + self.same,
+            DISTANCE: self.band,
+            ZONES: self.zone_pair,
+            PAIR: np.arange(self.num_pairs),
+        }
+        return labels[question]
 
     def num_classes(self, question: str) -> int:
         """Number of classes of a question."""
         return {
-            "home": 2 * self.num_sides,
-            "work": 2 * self.num_sides,
-            "distance": self.num_bands,
-            "zones": (self.num_zones + RESERVED) ** 2,
-            "pair": self.num_pairs,
+            HOME: 2 * self.num_sides,
+            WORK: 2 * self.num_sides,
+            DISTANCE: self.num_bands,
+            ZONES: (self.num_zones + RESERVED) ** 2,
+            PAIR: self.num_pairs,
         }[question]
 
     def sums(self, question: str) -> Any:

@@ -25,8 +25,9 @@ class ShareTable:
 
     def at(self, rows: Any) -> ShareTable:
         """Some of the rows."""
-        columns = (self.estimate, self.std_error, self.low, self.high)
-        return ShareTable(*(column[rows] for column in columns))
+        return ShareTable(
+            self.estimate[rows], self.std_error[rows], self.low[rows], self.high[rows]
+        )
 
 
 @dataclass(frozen=True)
