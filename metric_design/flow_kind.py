@@ -42,8 +42,8 @@ def band_variance(num_symbols: int, kept: float, share: float) -> float:
     return shown * (1 - shown) / (kept - lie) ** 2
 
 
-def _symbols(metric: Metric) -> tuple[Level, str] | None:
-    """What other numbers of symbols would cost; None where the metric cannot be read so."""
+def _symbols(metric: Metric) -> tuple[Level, str]:
+    """What other numbers of symbols would cost."""
     params, epsilon = metric.params, metric.epsilon_one
     bands = metric.details.num_classes("distance")
     own = class_variance(params.num_bits, params.prob_q)
@@ -117,9 +117,7 @@ class FlowDesign(KindDesign):
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
         """What the number of symbols costs, and how well so many devices tell flows."""
-        finding = _symbols(metric)
-        if finding is not None:
-            yield finding
+        yield _symbols(metric)
         flow: Flow = metric.details
         if flow.lag:
             yield (
@@ -131,21 +129,13 @@ class FlowDesign(KindDesign):
         if population is None or not population:
             return
         turns = flow.window or flow.spread
-        message = f"{population:,} devices over {turns:,} {metric.period}s"
-        yield (
-            "note",
-            f"{message if turns > 1 else f'{population:,} devices'}: "
-            + _errors(metric, population),
-        )
+        over = f" over {turns:,} {metric.period}s" if turns > 1 else ""
+        yield "note", f"{population:,} devices{over}: {_errors(metric, population)}"
         yield from _cohorts(metric, population)
 
-    def value_type(self, metric: Metric) -> str:  # noqa: ARG002
-        """A place, of which the client makes the usual cells."""
-        return "Place"
-
-    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:  # noqa: ARG002
-        """Nothing beside the part itself."""
-        return ()
+    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
+        """The library h3-js, where a grid is of its cells."""
+        return ("h3",) if any(metric.details.grid.kind == "h3" for metric in metrics) else ()
 
 
 KIND = FlowDesign()

@@ -11,7 +11,7 @@ import { build } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 export const DIST = join(ROOT, "dist");
-export const ENTRIES = ["index", "browser", "react_native", "places", "numbers", "pairs", "discover", "domains", "associations"];
+export const ENTRIES = ["index", "browser", "react_native", "places", "numbers", "pairs", "discover", "domains", "associations", "flows"];
 
 export const substitutes = {
   name: "substitutes",

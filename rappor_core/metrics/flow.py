@@ -18,7 +18,7 @@ from rappor_core.frozen import Frozen
 from rappor_core.grid.box import Point
 from rappor_core.grid.grid import PAIR_SEPARATOR, Grid
 from rappor_core.hashing import mmh3_positions
-from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, MAX_GAP_MINUTES, Slot
+from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, MAX_GAP_MINUTES, Slot, slot_at
 from rappor_core.metrics.location_modes import MAX_WINDOW
 from rappor_core.params import RapporParams
 from rappor_core.reserved import RESERVED
@@ -133,11 +133,27 @@ class Flow(Frozen):
                 f"{cells:,} cells at level {levels[1]}, {MAX_CELLS} at most: use a smaller box or "
                 "a coarser level"
             )
+        if len(self.cells) < 2:
+            raise ParameterError(f"one cell at level {levels[1]}: nobody moves; use a finer level")
         if len(self.zones) > MAX_ZONES:
             raise ParameterError(
                 f"{len(self.zones)} zones at level {levels[0]}, {MAX_ZONES} at most: use a coarser "
                 "level"
             )
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The two slots, or the one of a flow with a lag."""
+        return (self.origin,) if self.lag else (self.origin, self.destination)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an app records trips: never, a device makes the pair of fixes."""
+        return False
+
+    def slot_at(self, hour: int, weekend: bool) -> str | None:
+        """Find the name of the slot that an hour of such a day belongs to, if any."""
+        return slot_at(self.slots, hour, weekend)
 
     @cached_property
     def cells(self) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ class FlowKind(Kind):
     has_details = True
     takes_no_data = True
     reserved = RESERVED
-    collected = True
     takes_fixes = True
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
