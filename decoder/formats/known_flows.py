@@ -51,8 +51,8 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
             )
     if unknown:
         note(
-            f"{path}: {len(unknown):,} names, such as {shown(min(unknown))}, are no cells of this "
-            f"metric and count as {OTHER!r}"
+            f"{path}: names that are no cells of this metric ({len(unknown):,}, such as "
+            f"{shown(min(unknown))}) count as {OTHER!r}"
         )
     return counts.ravel()
 
