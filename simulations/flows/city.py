@@ -17,7 +17,7 @@ from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 
 START, END = date(2026, 11, 1), date(2026, 11, 30)
-BOX = [42.26, -71.26, 42.46, -70.99]  # of a real coast, with people who are made up
+BOX = [40.63, -74.11, 40.83, -73.85]  # of a real city, with people who are made up
 WITHOUT_DATA, LEAVING, ENTERING = 0.03, 0.04, 0.03  # shares of people
 REACH_KM, DEPARTURE = 4.0, 0.8  # mean way; of the logarithm of a flow from gravity
 PER_COHORT = 1_000  # reports that a cohort has about
@@ -66,8 +66,8 @@ def city_matrix(flow: Flow, rng: np.random.Generator) -> Floats:
     """
     cells = range(len(flow.cells))
     kilometres = np.array([[flow.metres(a, b) / 1000 for b in cells] for a in cells])
-    people = np.exp(rng.normal(0, 1.0, len(cells)))
-    jobs = np.exp(rng.normal(0, 1.5, len(cells)))
+    people = np.exp(rng.normal(0, 0.8, len(cells)))
+    jobs = np.exp(rng.normal(0, 1.2, len(cells)))
     odd = rng.normal(0, DEPARTURE, kilometres.shape)
     inside = people[:, None] * jobs * np.exp(odd - kilometres / REACH_KM)
     inside += np.diag(0.7 * inside.sum(axis=1))

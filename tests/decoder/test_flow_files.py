@@ -111,7 +111,7 @@ def test_lines_are_what_is_told_and_the_largest_others(folder: Path) -> None:
         shape, known = one["geometry"], one["properties"]
         assert shape["type"] == ("Point" if known["km"] == 0 else "LineString")
         ends = [shape["coordinates"]] if known["km"] == 0 else shape["coordinates"]
-        assert all(-71.26 < x < -70.99 and 42.26 < y < 42.46 for x, y in ends)
+        assert all(-74.11 < x < -73.85 and 40.63 < y < 40.83 for x, y in ends)
         assert 1 <= known["width"] <= 12
     wide = max((one["properties"] for one in features), key=lambda one: one["width"])
     assert wide["width"] == 12
@@ -184,7 +184,7 @@ def census(folder: Path, *lines: str) -> Path:
 
 
 def test_a_census_is_read_by_names_of_cells(tmp_path: Path) -> None:
-    flow, notes = METRIC.details, []
+    flow, notes = METRIC.details, list[str]()
     a, b = flow.cells[:2]
     path = census(tmp_path, f"{a},{b},30", f"{a},{b},10", f"Elsewhere,{b},7")
     known = read_known_flows(path, flow, notes.append).reshape(flow.num_sides, -1)
