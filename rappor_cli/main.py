@@ -17,7 +17,7 @@ from rappor_core.failures import failure_sentence
 
 # command: (module, attribute, one line of help). The attribute is a function or a typer.Typer.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
+    "demo": ("rappor_cli.demo", "app", "The whole life of a report on this machine."),
     "serve": ("rappor_cli.serve", "serve", "Run the collector."),
     "consume": ("rappor_cli.consume", "consume", "Count the reports that a broker holds."),
     "plan": ("rappor_cli.plan", "plan", "Choose parameters: what will be seen, what it costs."),
