@@ -12,7 +12,7 @@ from typing import Any
 # The attribute is a function or a typer.Typer.
 ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     "start here": {
-        "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
+        "demo": ("rappor_cli.demo", "app", "The whole life of a report on this machine."),
         "quickstart": (
             "rappor_cli.quickstart",
             "quickstart",
@@ -30,6 +30,7 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     "analyse": {
         "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
         "density": ("rappor_cli.density", "density", "Map where devices usually are."),
+        "flows": ("rappor_cli.flows", "flows", "Who sleeps here and works there."),
         "association": (
             "rappor_cli.association",
             "association",

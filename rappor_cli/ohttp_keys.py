@@ -56,7 +56,7 @@ def list_(
     max_age_days: Annotated[
         int, typer.Option(help="A newest key older than this is due.", min=1)
     ] = 90,
-    as_json: shared.AsJson = False,
+    as_json: shared.Json = False,
 ) -> None:
     """List keys: number, when made, days since, whether a newer one is due, when retired."""
     rows, today = read_relay_keys(file), _today()
