@@ -13,7 +13,7 @@ from tests.architecture.test_imports import DEVICE, PACKAGES, ROOT, named_by
 EXTRAS = {  # of each part; "" is what is always installed
     "rappor_core": ("", "h3"),
     "rappor_server": ("collector",),
-    "client_sdk": ("", "testing"),
+    "client_sdk": ("", "testing", "otel"),
     "collector": ("collector", "kafka"),
     "decoder": ("", "decoder", "notebook"),
     "decoder_service": ("service", "oidc"),
@@ -26,7 +26,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "privacy_audit": ("decoder",),
     "rappor_cli": ("cli", "decoder"),
 }
-IMPORT_NAMES = {"scikit-learn": "sklearn"}
+IMPORT_NAMES = {"scikit-learn": "sklearn", "opentelemetry-api": "opentelemetry"}
 WITH = {"fastapi": {"starlette"}, "jinja2": {"markupsafe"}}  # named by us, installed by these
 
 
