@@ -150,8 +150,9 @@ def _kept(metric: str, text: str) -> dict[str, Any]:
     try:
         saved = json.loads(text)
         present, known = len(saved["dwell"]), len(saved.get("known", ()))
+        which = "first" if "since" in saved else "last known"
         said = (
-            f"{present} places of the time that runs and {known} last known ones are kept for "
+            f"{present} places of the time that runs and {known} {which} ones are kept for "
             "answers to come, and none is sent as it is"
         )
     except (ValueError, LookupError, TypeError, AttributeError):

@@ -26,6 +26,7 @@ _HOMES = {
     "number": "metric_design.number_kind",
     "pair": "metric_design.pair_kind",
     "discover": "metric_design.discover_kind",
+    "flow": "metric_design.flow_kind",
 }
 _LOADED: dict[str, KindDesign] = {}
 

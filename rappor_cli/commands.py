@@ -12,7 +12,7 @@ from typing import Any
 # The attribute is a function or a typer.Typer.
 ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     "start here": {
-        "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
+        "demo": ("rappor_cli.demo", "app", "The whole life of a report on this machine."),
         "quickstart": (
             "rappor_cli.quickstart",
             "quickstart",
@@ -23,12 +23,14 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
         "serve": ("rappor_cli.serve", "serve", "Run the collector."),
         "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
+        "ohttp-keys": ("rappor_cli.ohttp_keys", "app", "Keys of devices that send by a relay."),
         "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
         "consume": ("rappor_cli.consume", "consume", "Count the reports that a broker holds."),
     },
     "analyse": {
         "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
         "density": ("rappor_cli.density", "density", "Map where devices usually are."),
+        "flows": ("rappor_cli.flows", "flows", "Who sleeps here and works there."),
         "association": (
             "rappor_cli.association",
             "association",

@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +25,7 @@ from decoder_service.shell.server import work
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli import options as shared
+from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
 from rappor_cli.groups import command_group
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
@@ -190,12 +193,13 @@ def disable(schedule: ScheduleId, database: shared.ServedDatabase = None) -> Non
 
 @app.command()
 def backup(
-    output: shared.NewFile,
+    output: OutputOption,
     database: shared.ServedDatabase = None,
+    keep: KeepOption = None,
 ) -> None:
     """Write a consistent copy of the service's database while it is in use."""
-    size = back_up(_settings(database=database).database, output)
-    print(f"{output}: {size} bytes")
+    copy = partial(back_up, _settings(database=database).database)
+    print(write_backup(output, "rappor-decoder", keep, copy, datetime.now(UTC)))
 
 
 @app.command()

@@ -29,6 +29,7 @@ OWN_PACKAGES = (
     "rappor_cli",
     "client_sdk",
     "rappor_server",
+    "ohttp",
     "collector",
     "decoder",
     "decoder_service",

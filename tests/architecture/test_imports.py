@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = [
     "rappor_core",
     "rappor_server",
+    "ohttp",
     "client_sdk",
     "collector",
     "decoder",
@@ -34,9 +35,10 @@ DEVICE = {"rappor_core", "client_sdk", "mmh3", "_typeshed"}  # the last: annotat
 NUMERICAL = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "matplotlib"}
 SERVING = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "pydantic", "typer", "rich"}
 NOT_IMPORTED = {
-    "rappor_core.grid.h3": "the adapter of h3; no wheel of a device needs it",
-    "client_sdk.opentelemetry": "the adapter of OpenTelemetry; in no wheel of a device",
-    "client_sdk.pytest_plugin": "loaded by pytest; in no wheel of a device",
+    "client_sdk.delivery.relay": "the adapter of Oblivious HTTP, an extra",
+    "client_sdk.opentelemetry": "the adapter of OpenTelemetry, an extra",
+    "client_sdk.pytest_plugin": "loaded by pytest alone",
+    "rappor_core.grid.h3": "the adapter of h3, an extra",
     "collector.migrations.env": "runs a migration; alembic executes it",
 }
 BY_NAME = ("import_module", "__import__")  # calls whose first argument is a module
