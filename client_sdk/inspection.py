@@ -52,7 +52,9 @@ def inspect_state(
 
 
 def render(account: dict[str, Any]) -> str:
-    """Render the account of `Client.inspect` as text."""
+    """Render the account of `Client.inspect` as text; where nothing is kept, why."""
+    if "consent" not in account:
+        return str(account["status"]["sentence"])
     lines = [
         f"Consent: {'given' if account['consent'] else 'not given; nothing is recorded'}",
         f"Waiting: {sum(account['queued'].values())} reports queued, "
@@ -148,8 +150,9 @@ def _kept(metric: str, text: str) -> dict[str, Any]:
     try:
         saved = json.loads(text)
         present, known = len(saved["dwell"]), len(saved.get("known", ()))
+        which = "first" if "since" in saved else "last known"
         said = (
-            f"{present} places of the time that runs and {known} last known ones are kept for "
+            f"{present} places of the time that runs and {known} {which} ones are kept for "
             "answers to come, and none is sent as it is"
         )
     except (ValueError, LookupError, TypeError, AttributeError):

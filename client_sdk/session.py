@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.thread import SenderThread
-from client_sdk.errors import ClientError, StateBusyError, StateError
+from client_sdk.errors import ClientError, StateBusyError, StateError, UnknownMetricError
 from client_sdk.recording.account_wipe import wipe
 from client_sdk.recording.ledger_check import check_ledger
 from client_sdk.recording.overflow import Overflow
@@ -79,13 +79,14 @@ class Session:
             randomness=setup.randomness,
         )
         self._setup = setup
-        places = {m.base_name for m in setup.metrics.metrics.values() if m.location is not None}
+        places = self._located = {
+            m.base_name for m in setup.metrics.declared if m.rules.takes_fixes
+        }
         self._collected = {m.name for m in setup.metrics.metrics.values() if m.rules.collected}
         here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
         notes = {VISITS + name for name in places & here}
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # an earlier version had more
-        located = self._located = bool(places)
         linked = setup.metrics.associations  # what waits for its other goes when its day is over
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = SenderThread(
@@ -96,7 +97,7 @@ class Session:
             setup.delivery,
             setup.randomness,
             setup.clock,
-            self._close_periods if located or filled or self._collected or linked else None,
+            self._close_periods if places or filled or self._collected or linked else None,
             self._write_held,
             linked,
         )
@@ -163,6 +164,8 @@ class Session:
 
     def _record(self, name: str, value: object, now: float) -> str | None:
         """Of a metric that is collected over a period None, or "queued" for a period before."""
+        if name in self._located:
+            raise UnknownMetricError(name, (f"{name}/",))
         if name in self._collected:
             return self._scrubbing(self.numbers.record(name, value, now))
         return self.recorder.record(name, value, now)

@@ -17,6 +17,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
 _PACKAGE = "rappor-telemetry-client"
+_H3 = "h3"  # as in `grid = "h3"`: the library h3-js, which a part is given under this name
 _HEAD = """\
 // Written by `rappor metrics compile --typescript`; do not edit.
 
@@ -37,7 +38,7 @@ def typescript_text(file: MetricsFile) -> str:
 
     A string metric takes any string, a category one of its categories, a boolean true or false, a
     pair one value of each of its lists, a metric of numbers a number (and `add` of a sum); a metric
-    of places takes fixes (`recordLocation`) or, with `pairs`, trips (`recordTrip`).
+    of places or flows takes fixes (`recordLocation`) or, with `pairs`, trips (`recordTrip`).
 
     Raises MetricsFileError for a metric of a kind that the TypeScript client does not have.
     """
@@ -60,16 +61,18 @@ def _check(metric: Metric) -> None:
 
 def _imports(file: MetricsFile) -> Iterator[str]:
     """An import of each part that the metrics need."""
-    parts = _kind_parts(file)
-    names = [kind.part for kind in parts], *parts.values()
-    for name in dict.fromkeys(chain.from_iterable(names)):
+    parts, grids = _kind_parts(file), _grids(file)
+    names = dict.fromkeys(chain([kind.part for kind in parts], *parts.values()))
+    for name in names:
+        if name == _H3:  # a library of its own
+            continue
         yield f'import {{ {name} }} from "{_PACKAGE}/{name}";\n'
     if file.associations:
         yield f'import {{ associations }} from "{_PACKAGE}/associations";\n'
-    if grids := _grids(file):
+    if grids:
         yield f'import {{ places }} from "{_PACKAGE}/places";\n'
-        if "h3" in grids:
-            yield 'import * as h3 from "h3-js";\n'
+    if _H3 in {*grids, *names}:
+        yield f'import * as {_H3} from "h3-js";\n'
 
 
 def _parts(file: MetricsFile) -> str:
@@ -81,7 +84,7 @@ def _parts(file: MetricsFile) -> str:
     if file.associations:
         rows.append("  associations: associations(),\n")
     if grids := _grids(file):
-        rows.append(f"  places: places({_given(['h3'] if 'h3' in grids else [])}),\n")
+        rows.append(f"  places: places({_given([_H3] if _H3 in grids else [])}),\n")
     return f"export const parts = () => ({{\n{''.join(rows)}}});\n" if rows else (
         "export const parts = () => ({});\n"
     )  # fmt: skip
@@ -114,13 +117,13 @@ def _accessor(metric: Metric) -> str:
 
 
 def _methods(metric: Metric, name: str) -> Iterator[str]:
-    if metric.location is None:
+    if not metric.rules.takes_fixes:
         call = f"client.record({name}, value)"
         kind = kind_design(metric.kind)
         yield f"record: (value: {kind.value_type(metric)}): Promise<boolean> => {call}"
         if kind.adds(metric):
             yield f"add: (amount?: number): Promise<boolean> => client.add({name}, amount)"
-    elif metric.location.pairs:
+    elif metric.location is not None and metric.location.pairs:
         yield f"recordTrip: {_TRIP}\n      client.recordTrip({name}, origin, destination, at)"
     else:
         call = f"client.recordLocation({name}, latitude, longitude, at)"

@@ -32,12 +32,13 @@ PROMISES = (
         "Who sees requests alone, encrypted or not, tells values or devices apart.",
         ("values do not show", "nothing leaves", "batch", "headers", "bodies",
          "request that failed", "requests with reports", "nobody but the collector",
-         "turns of two blocks"),
+         "turns of two blocks", "when a device answers", "period of an answer",
+         "periods of two answers"),
     ),
     PromiseGroup(
         "Files on the device hold no values",
         "Who gets hold of the device's files reads what was recorded, or where its owner was.",
-        ("bytes of the files", "outside the folder"),
+        ("bytes of the files", "outside the folder", "nothing of places or answers"),
     ),
     PromiseGroup(
         "A device tells no more in its life than was agreed",

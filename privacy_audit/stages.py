@@ -14,6 +14,7 @@ from privacy_audit.black_box import (
     budgets,
     calendars,
     derivations,
+    flow_turns,
     freshness,
     installations,
     linked,
@@ -122,6 +123,7 @@ def derivation_checks(
         if source.command is None:
             found += number_period.kept_over_periods(source, metric)
             found += place_turns.turn_checks(source, metric)
+            found += flow_turns.flow_checks(source, metric)
         return found
     except AuditedClientError as error:
         return [exact(metric.base_name, ANSWERS, derivations.BOX, str(error))]

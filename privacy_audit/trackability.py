@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from metric_design.review import Finding
+from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.location_attacks import AttackResult, attack, relinked, series_scores
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import groups_together, linked_by_groups, place_groups
@@ -31,10 +32,10 @@ _MOST_BITS = 128  # more bits only make the attacks stronger, and slower to run
 
 def reports_in(metric: Metric, periods: int) -> int:
     """Number of reports of one slot that a device sends in some periods, 1 or more."""
-    location = metric.location
-    if location is None or location.mode == "memo":
+    asked = asked_of_fixes(metric)
+    if asked is None or asked.mode == "memo":
         return periods
-    sent = 1 if location.mode == "once" else math.ceil(periods / location.window)
+    sent = 1 if asked.mode == "once" else math.ceil(periods / asked.window)
     return min(sent, metric.max_reports or sent)
 
 
@@ -62,7 +63,8 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
 
     crowd: devices of a cohort; more than `CROWD` are not simulated.
     """
-    if metric.location is not None and metric.location.mode == "once":
+    asked = asked_of_fixes(metric)
+    if asked is not None and asked.mode == "once":
         return "Each device reports once for life: there is no second report to link it to."
     size = max(2, min(crowd, CROWD))
     found = attacks_on(metric, PERIODS, size, np.random.default_rng(0))

@@ -13,12 +13,9 @@ from collector.domain.operations import COMMAND_LINE
 from collector.settings import load_settings
 from collector.store.database import back_up
 from collector.store.database import restore as put_back
+from rappor_cli import options as shared
 from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
 from rappor_cli.store import opened
-
-DatabaseOption = Annotated[
-    str, typer.Option(envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
-]
 
 
 def backup(
@@ -37,7 +34,7 @@ def backup(
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
-    database: DatabaseOption,
+    database: shared.NeededDatabase,
     keep_open_days: Annotated[
         bool, typer.Option(help="Only if nothing was served since the backup.")
     ] = False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from decoder.output.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
 from rappor_cli.demo_collector import demo_settings, filled_collector
+from rappor_cli.demo_flows import demo_flows
 from rappor_cli.demo_service import (
     check_port,
     commands_text,
@@ -36,10 +36,14 @@ from rappor_core.errors import RapporError
 from simulations.experiments.demo import DemoMetric, DemoPlan, plan_values, plan_words
 from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
 
-DEFAULT_CLIENTS = 200_000
+DEFAULT_CLIENTS = 100_000  # the first table within 20 s of processor
 DEFAULT_OUTPUT = Path("demo-output")
 DEFAULT_PORT = 8100  # of the decoder service
 ROWS_SHOWN = 24
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command("flows")(demo_flows)
 
 
 class DemoError(RapporError):
@@ -55,7 +59,9 @@ class Shown:
     report: Path
 
 
+@app.callback(invoke_without_command=True)
 def demo(
+    context: typer.Context,
     clients: Annotated[
         int | None,
         typer.Option(min=1, help=f"Devices in the fleet, {DEFAULT_CLIENTS:,} if not given."),
@@ -88,6 +94,8 @@ def demo(
     ] = DEFAULT_PORT,
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
+    if context.invoked_subcommand is not None:
+        return
     if (input_ is None) != (column is None):
         raise typer.BadParameter("--input and --column go together", param_hint="--input")
     if input_ is None and client_column is not None:
@@ -106,11 +114,7 @@ def demo(
     else:
         plan = plan_words(clients or DEFAULT_CLIENTS, epsilons, today, rng)
     randomness = system_randomness if seed is None else random.Random(seed).randbytes
-    shown = run_demo(plan, today, output, randomness, console.print)
-    for item in shown:
-        console.print(_table(item))
-        for warning in item.decoding.warnings:
-            console.print(f"  note: {warning}", soft_wrap=True)
+    shown = run_demo(plan, today, output, randomness, console)
     console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
     for item in shown:
         console.print(f"report: {item.report}", soft_wrap=True)
@@ -156,9 +160,10 @@ def run_demo(
     today: date,
     output: Path,
     randomness: Randomness,
-    say: Callable[[str], None],
+    console: Console,
 ) -> list[Shown]:
-    """Collector up, fleet through HTTP, day closed, aggregates fetched, decoded; collector down."""
+    """Collector up, fleet through HTTP, day closed, aggregates fetched, each decoded and printed;
+    collector down."""
     if set(str(output)) & set("?#%"):
         raise DemoError(f"the folder {str(output)!r} has ?, # or % in its name; choose another")
     make_folder(output)
@@ -166,14 +171,14 @@ def run_demo(
     metrics_path.write_text(plan.toml, encoding="utf-8")
     database = output / "collector.sqlite"
     with running_collector(demo_settings(metrics_path, database)) as url:
-        say(f"collector: {url}, counters in {database}")
+        console.print(f"collector: {url}, counters in {database}")
         delivery = _send(plan, today, url, randomness)
-        say(
+        console.print(
             f"fleet: {plan.num_clients:,} devices sent {len(plan.readings):,} reports in "
             f"{delivery.batches:,} batches; {delivery.accepted:,} accepted"
         )
         ask(url, f"/v1/days/{today}/close", method="POST")
-        return [_decode(question, url, output) for question in plan.questions]
+        return [_show(_decode(question, url, output), console) for question in plan.questions]
 
 
 def _send(plan: DemoPlan, today: date, url: str, randomness: Randomness) -> FleetDelivery:
@@ -202,6 +207,13 @@ def _decode(question: DemoMetric, url: str, output: Path) -> Shown:
     folder = output / question.metric.name
     write_outputs(decoding, folder)
     return Shown(question, decoding, folder / "report.html")
+
+
+def _show(item: Shown, console: Console) -> Shown:
+    console.print(_table(item))
+    for warning in item.decoding.warnings:
+        console.print(f"  note: {warning}", soft_wrap=True)
+    return item
 
 
 def _table(item: Shown) -> Table:

@@ -96,7 +96,7 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
 
 def _shown_use(metric: Metric) -> str:
     """What it shows that a report was sent; "" where a device answers in each period by itself."""
-    if metric.location is not None or metric.rules.collected:
+    if metric.rules.takes_fixes or metric.rules.collected:
         return ""
     if metric.no_data is not None and metric.max_reports_per_period == 1:
         return "when the app recorded the first one"

@@ -18,6 +18,7 @@ import { Recorder } from "../dist/core/recorder.js";
 import { newDevice } from "../dist/core/state.js";
 import { discover } from "../dist/discover.js";
 import { domains } from "../dist/domains.js";
+import { flows } from "../dist/flows.js";
 import { numbers } from "../dist/numbers.js";
 import { pairs } from "../dist/pairs.js";
 import { places } from "../dist/places.js";
@@ -36,7 +37,7 @@ let devices = new Map();
 const COMMANDS = {
   /** Read compiled metrics: names and params_ids. */
   metrics({ document }) {
-    metrics = readMetrics(document, places(), [numbers(), pairs(), discover({ domains })], associations());
+    metrics = readMetrics(document, places(), [numbers(), pairs(), discover({ domains }), flows()], associations());
     devices = new Map();
     return { params_ids: Object.fromEntries([...metrics.metrics].map(([name, { paramsId }]) => [name, paramsId])) };
   },

@@ -198,7 +198,7 @@ export class Client {
   }
 
   private place(name: string, points: readonly (readonly [number, number])[], at?: LocalTime): Promise<boolean> {
-    const { places } = this.options;
+    const places = this.recorder.metrics.metrics.get(name)?.part?.places ?? this.options.places;
     return this.guarded(
       () => {
         if (!places) throw new UnknownMetricError("places_missing", name);
@@ -348,18 +348,18 @@ export class Client {
 
   /** What is due by itself: `no_data`, and periods of places and numbers that are over. */
   private async fill(decisions = this.decisions): Promise<void> {
-    const { places } = this.options;
-    const rolled = new Set<string>();
+    let rolled = "";
     const { recorder } = this;
     const roll = (scope: Scope, act: (store: Transaction) => void): Promise<void> =>
       this.act(scope, act, decisions).catch(() => void this.refused(`damaged:${scope.keys.at(-1)}`, "")); // the others go on
     const day = (this.filled = dayAt(this.clock()));
     for (const { name, line, definition, part } of recorder.metrics.metrics.values()) {
-      if (places && definition.location) {
-        if (rolled.has(line)) continue;
-        rolled.add(line);
-        const at = localTime(this.clock());
-        await roll(places.scope(recorder, line), (store) => places.roll({ store, recorder, name: line, at, now: at }));
+      const places = definition.location ? this.options.places : part?.places;
+      if (places) {
+        if (rolled === line) continue; // parts of a name follow each other, and to look twice does no harm
+        rolled = line;
+        const now = localTime(this.clock());
+        await roll(places.scope(recorder, line), (store) => places.roll({ store, recorder, name: line, now }));
       } else if (definition.no_data !== undefined || part?.roll) {
         await roll({ keys: recorder.keys(name) }, (store) => void recorder.fillPeriods(store, name, day));
       }

@@ -17,7 +17,7 @@ export interface Places extends PlaceRules {
   /** Take points (one: a fix; two: a trip) at a time; a reason where nothing of them is kept. */
   take(act: PlaceAct, points: readonly (readonly [number, number])[]): string;
   /** Close the periods that are over, of one metric. */
-  roll(act: PlaceAct): void;
+  roll(act: Omit<PlaceAct, "at">): void;
 }
 
 /** One act about a metric of places. at: of the fix. now: of the clock, milliseconds since 1970. */

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from client_sdk.location.assignment import Assignment, assignment_of
 from client_sdk.location.dwell_time import OUTSIDE, Dwell, Place
@@ -20,6 +20,10 @@ from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.grid import OTHER, PAIR_SEPARATOR, Grid
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.flow import Flow
+    from rappor_core.metrics.location import Location
 
 SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
 MOST_AHEAD = 86_400.0  # seconds that a fix may be ahead of the device's clock
@@ -40,13 +44,12 @@ class Visits:
     ) -> None:
         """parts: the sub-metrics of one declared name. saved: `to_json`'s text, or None."""
         metric = parts[0]
-        if metric.location is None:
-            raise ParameterError(f"metric {metric.name!r} is not of kind 'location'")
-        self._location = metric.location
         self._metric = metric
+        self._location: Location | Flow = self._settings(metric)
         self._expires = day_of(metric.expires)
         self._send = send
-        self._assignment: Assignment = assignment_of(secret, parts)
+        self._level = self._location.grid.finest  # of this device's cells
+        self._draw(secret, parts)
         self._asked: dict[tuple[int, bool], str | None] = {}  # by hour, and whether it is a weekend
         self._period: int | None = None
         self._today: int | None = None  # the day of the last look at the clock, in that period
@@ -57,6 +60,17 @@ class Visits:
         self._last: tuple[Moment, Place, float] | None = None  # with the seconds it may still take
         if saved is not None:
             self._restore(json.loads(saved))
+
+    def _settings(self, metric: Metric) -> Location | Flow:
+        """What the metric asks of places. Raises ParameterError for a metric of another kind."""
+        if metric.location is None:
+            raise ParameterError(f"metric {metric.name!r} is not of kind 'location'")
+        return metric.location
+
+    def _draw(self, secret: bytes, parts: Sequence[Metric]) -> None:
+        """Draw from the secret in which periods this device answers, and at which level."""
+        self._assignment: Assignment = assignment_of(secret, parts)
+        self._level = self._assignment.level
 
     def fix(self, latitude: float, longitude: float, moment: Moment) -> bool:
         """Add a fix; return True if it closed a period.
@@ -162,18 +176,18 @@ class Visits:
 
     def to_json(self) -> str:
         """The whole state as JSON."""
+        return json.dumps(self._saved(), separators=(",", ":"))
+
+    def _saved(self) -> dict[str, Any]:
         last = None if self._last is None else [list(self._last[0]), *self._last[1:]]
-        return json.dumps(
-            {
-                "of": [self._metric.period, self._metric.params_id],
-                "period": self._period,
-                "dwell": self._dwell.rows(),
-                "reported": self._reported.runs(),
-                "known": [[slot, *known] for slot, known in self._known.items()],
-                "last": last,
-            },
-            separators=(",", ":"),
-        )
+        return {
+            "of": [self._metric.period, self._metric.params_id],
+            "period": self._period,
+            "dwell": self._dwell.rows(),
+            "reported": self._reported.runs(),
+            "known": [[slot, *known] for slot, known in self._known.items()],
+            "last": last,
+        }
 
     def _restore(self, saved: dict[str, Any]) -> None:
         """Take up what was saved, as far as it still means the same in this version of the app."""
@@ -200,6 +214,10 @@ class Visits:
             for weekend in (False, True):
                 slot = self._location.slot_at(hour, weekend)
                 self._asked[hour, weekend] = slot if slot in wanted else None
+        self._forget_known(period)
+
+    def _forget_known(self, period: int) -> None:
+        """Keep of the last known places those that an answer from this period on may repeat."""
         self._known = {
             slot: (seen, place)
             for slot, (seen, place) in self._known.items()
@@ -226,7 +244,7 @@ class Visits:
         cell = grid.locate(latitude, longitude)
         if cell is None:
             return OUTSIDE
-        return grid.system.parent(cell, grid.finest, self._assignment.level)
+        return grid.system.parent(cell, grid.finest, self._level)
 
     def _credit(self, moment: Moment) -> None:
         """Give the last fix the time until now, hour by hour, as far as it may speak for it."""
@@ -260,13 +278,17 @@ class Visits:
         Only as far back as a collector takes them: what it would refuse costs a budget, too.
         """
         unit = self._metric.period
-        for slot in self._location.slots:
-            place = self._dwell.usual(slot.name)
-            if place is not None:
-                self._known[slot.name] = first, place
+        self._learn(first)
         oldest = period_number(unit, today - self._metric.accept_days - 1)  # UTC may be behind
         for period in range(max(first, oldest), end):
             self._report(period)
+
+    def _learn(self, period: int) -> None:
+        """Make the usual place of each slot of a period that is over its last known one."""
+        for slot in self._location.slots:
+            place = self._dwell.usual(slot.name)
+            if place is not None:
+                self._known[slot.name] = period, place
 
     def _report(self, period: int) -> None:
         """Send one report for each slot that is due in a period that is over, once for ever."""
@@ -288,6 +310,6 @@ class Visits:
             return self._metric.no_data or OTHER
         if place == OUTSIDE:
             return OTHER
-        system, level = self._location.grid.system, self._assignment.level
+        system, level = self._location.grid.system, self._level
         cells = place.split(PAIR_SEPARATOR) if isinstance(place, str) else [place]
         return PAIR_SEPARATOR.join(system.name(int(cell), level) for cell in cells)

@@ -1,17 +1,17 @@
-"""The recorder of all location metrics of a device, behind `Client.record_location`."""
+"""The recorder of all metrics of fixes of a device, behind `Client.record_location`."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
 from client_sdk.location.local_time import Moment, moment_at, moment_of
-from client_sdk.location.period_visits import Refusal, Visits
+from client_sdk.location.period_visits import Refusal, Send, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.traces import leave_trace
@@ -21,11 +21,23 @@ from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from client_sdk.storage.protocol import State
+    from rappor_core.metrics.metric import Metric
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
 
 Point = tuple[float, float]  # latitude, longitude
 Taken = Literal["queued", "elsewhere"] | Refusal | None
+
+
+def visits_of(
+    parts: Sequence[Metric], secret: bytes, send: Send, saved: str | None = None
+) -> Visits:
+    """The state of a metric of fixes during a period, by its kind; see `Visits`."""
+    if parts[0].location is not None:
+        return Visits(parts, secret, send, saved)
+    from client_sdk.location.flow_visits import FlowVisits  # only where there is such a metric
+
+    return FlowVisits(parts, secret, send, saved)
 
 
 class LocationRecorder:
@@ -52,7 +64,7 @@ class LocationRecorder:
         self._unsaved = False
         self._secret: bytes | None = None
         self._hour = Moment(0.0, 0, 0, 0.0)
-        places = [m for m in metrics.declared if m.location is not None]
+        places = [m for m in metrics.declared if m.rules.takes_fixes]
         self._elsewhere = {m.base_name for m in places if not recorder.runs_here(m)}
         self._names = tuple(m.base_name for m in places if recorder.runs_here(m))
 
@@ -169,15 +181,15 @@ class LocationRecorder:
                 raise ValueRefusedError(
                     f"{name!r} is one slot and level of metric {declared.base_name!r}: record that"
                     if declared.location is not None
-                    else f"metric {name!r} is not of kind 'location': use record"
+                    else f"metric {name!r} takes no fixes: use record"
                 )
             raise UnknownMetricError(name, self._names)
         secret, parts = self._same_secret(), self._metrics.parts(name)
         try:
-            return Visits(parts, secret, self._send, self._state.note(VISITS + name))
+            return visits_of(parts, secret, self._send, self._state.note(VISITS + name))
         except (ValueError, TypeError, LookupError, AttributeError):
             self._state.count(f"places_damaged:{name}")
-            return Visits(parts, secret, self._send, None)  # the ledger, too, knows what was sent
+            return visits_of(parts, secret, self._send)  # the ledger, too, knows what was sent
 
     def _send(self, name: str, value: str, day: int) -> None:
         """Queue the report of a period; the recorder keeps it to one. Count what it refuses."""

@@ -107,8 +107,11 @@ class MetricEncoder:
     def digest(self, bloom_bits: int) -> bytes:
         """The keyed digest, 16 bytes, under which the ledger keeps a memoised response. Private.
 
-        Two values with the same bits share one permanent response, and so one digest.
+        Two values with the same bits share one permanent response, and so one digest; all values
+        do whose encoding has `one_entry`.
         """
+        if self.metric.params.scheme.one_entry:
+            bloom_bits = 0
         digest = self._digest_of.get(bloom_bits)
         if digest is None:
             line, params_id = self.line.encode(), bytes.fromhex(self.params_id)

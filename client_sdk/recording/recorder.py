@@ -79,13 +79,13 @@ class Recorder:
     def fill_periods(self, now: float) -> int:
         """Send `no_data` for each period that is over, took nothing, and still takes reports.
 
-        Only for metrics that declare it and that this device has used, and not for locations, whose
-        periods are closed by `Visits`. Returns how many it queued.
+        Only for metrics that declare it and that this device has used, and not for those of
+        fixes, whose periods are closed by `Visits`. Returns how many it queued.
         """
         today = int(now // SECONDS_A_DAY)
         filled = 0
         for name, metric in self._metrics.items():
-            if metric.no_data is None or metric.location is not None:
+            if metric.no_data is None or metric.rules.takes_fixes:
                 continue
             if self._state.last_period(name, EVER) is None:
                 continue

@@ -76,12 +76,25 @@ def forest(detected: Sequence[Detected]) -> Forest:
     """Lay out the values found and their intervals on a linear axis that starts at 0."""
     ends = [row.high for row in detected] + [row.true_share or 0.0 for row in detected]
     step, top = axis_step(max(ends, default=1.0) or 1.0)
-    rows = tuple(_row(row, top) for row in detected)
-    ticks = tuple(
+    return Forest(tuple(_row(row, top) for row in detected), _ticks(step, top))
+
+
+def share_forest(rows: Sequence[tuple[str, float, float, float]]) -> Forest:
+    """Lay out shares with intervals as `forest` does. rows: label, share, low and high."""
+    step, top = axis_step(max([*(high for *_, high in rows), 1e-6]))
+    laid = tuple(
+        ForestRow(label, _part(share, top), _part(low, top), _part(high, top), None,
+                  share, low, high)
+        for label, share, low, high in rows
+    )  # fmt: skip
+    return Forest(laid, _ticks(step, top))
+
+
+def _ticks(step: float, top: float) -> tuple[Tick, ...]:
+    return tuple(
         Tick(_part(i * step, top), tick_text(i * step, step), bool(i % 2))
-        for i in range(round(top / step) + 1)
+        for i in _steps(top, step)
     )
-    return Forest(rows, ticks)
 
 
 def _row(row: Detected, top: float) -> ForestRow:

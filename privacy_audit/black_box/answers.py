@@ -19,8 +19,10 @@ import numpy as np
 from scipy import stats
 
 from privacy_audit.black_box import bounds
+from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.expected_answers import ExpectedReport, expected
+from privacy_audit.black_box.flow_scenarios import periods_of
 from privacy_audit.black_box.lives import (
     NOTHING,
     AuditedClient,
@@ -105,11 +107,12 @@ def _as_declared(metric: Metric) -> Metric:
 
 def left_out(metric: Metric, *, upkeep: bool) -> str:
     """The reason why a metric's answers are not tested; "" if they are."""
-    if metric.location is not None and not upkeep:
+    places = asked_of_fixes(metric)
+    if places is not None and not upkeep:
         return "the protocol of --command has no places"
     if metric.rules.collected and not upkeep:
         return "the protocol of --command has no upkeep"
-    if metric.location is not None and (metric.location.pairs or metric.location.grid.box is None):
+    if places is not None and (places.pairs or places.grid.box is None):
         return "there are no lives with trips"
     return ""
 
@@ -130,6 +133,8 @@ def _steps(parts: tuple[Metric, ...], draw: Random, *, upkeep: bool) -> tuple[St
 
 
 def _periods(metric: Metric) -> int:
+    if metric.kind == "flow":
+        return max(PERIODS, min(periods_of(metric.details), 60))
     place = metric.location
     if place is not None and place.mode != "memo":
         return max(PERIODS, min(2 * place.window, 60))
@@ -137,8 +142,9 @@ def _periods(metric: Metric) -> int:
 
 
 def _pool(metric: Metric, draw: Random) -> list[Value]:
-    if metric.location is not None:
-        grid = metric.location.grid
+    places = asked_of_fixes(metric)
+    if places is not None:
+        grid = places.grid
         cells = draw.sample(grid.cells(grid.finest), min(DIFFERENT, len(grid.cells(grid.finest))))
         box = grid.box
         outside = (box.south - 1.0 if box.south > -80 else box.north + 1.0, box.west)
@@ -194,8 +200,9 @@ def _compared(
 
 def _may_be_silent(metric: Metric) -> bool:
     """Whether a device reports some periods only, which its secret draws."""
-    if metric.location is not None:
-        return metric.location.mode != "memo"
+    places = asked_of_fixes(metric)
+    if places is not None:
+        return places.mode != "memo"
     return metric.kind == "number" and metric.details.mode == "once"
 
 

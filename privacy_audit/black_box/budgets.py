@@ -19,6 +19,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from client_sdk.privacy_level import PrivacyLevel
+from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.lives import Event, SeenReport, Value, WholeLife
 from privacy_audit.black_box.power import one_of
@@ -98,7 +99,8 @@ def budget_checks(source: ClientSource, names: tuple[str, ...], *, upkeep: bool)
 
 def _often(metric: Metric) -> Metric:
     """With reports for a person to refuse."""
-    if metric.location is not None or metric.rules.collected or metric.max_reports is not None:
+    made = metric.rules.takes_fixes or metric.rules.collected
+    if made or metric.max_reports is not None:
         return metric
     return metric.replace(max_reports_per_period=max(OFTEN, metric.max_reports_per_period),
                           no_data=None)  # fmt: skip
@@ -142,8 +144,9 @@ def _late_events(file: MetricsFile, draw: Random) -> Iterator[Event]:
 
 
 def _recordable(metric: Metric, *, upkeep: bool) -> bool:
-    if metric.location is not None:
-        return upkeep and not metric.location.pairs and metric.location.grid.box is not None
+    places = asked_of_fixes(metric)
+    if places is not None:
+        return upkeep and not places.pairs and places.grid.box is not None
     return upkeep or not metric.rules.collected
 
 
@@ -156,7 +159,7 @@ def _run(
     if kind == "versions":
         later = shown
         for metric in shown.declared:
-            if metric.location is None and not metric.rules.collected:
+            if not metric.rules.takes_fixes and not metric.rules.collected:
                 later = next_version(later, metric.name)
         versions = (later, shown.replace(budget=2 * budget), later.replace(budget=1e5))
     lives = [
@@ -188,8 +191,9 @@ def _events(file: MetricsFile, draw: Random, versions: int) -> Iterator[Event]:
 
 
 def _pool(metric: Metric) -> list[Value]:
-    if metric.location is not None:
-        grid = metric.location.grid
+    places = asked_of_fixes(metric)
+    if places is not None:
+        grid = places.grid
         return [cell_centre(grid, cell) for cell in grid.cells(grid.finest)[:VALUES]]
     if metric.kind == "number" and metric.details.of_period == "count":
         return [1.0]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.environment import Machine
 from privacy_audit.black_box.lives import Value, time_of
 from privacy_audit.black_box.number_scenarios import MOST_RECORDED
@@ -49,10 +50,16 @@ def crowd_file(file: MetricsFile) -> MetricsFile:
 
 
 def _of_trips(metric: Metric) -> bool:
+    """Also of flows with a lag, whose first usual cell stands in the files by promise."""
+    if metric.kind == "flow":
+        return bool(metric.details.lag)
     return metric.location is not None and metric.location.pairs
 
 
 def _by_the_hour(metric: Metric) -> Metric:
+    if metric.kind == "flow":
+        gap = min(metric.details.max_gap_minutes, 60)
+        return metric.replace(details=metric.details.replace(max_gap_minutes=gap))
     if metric.location is None:
         return metric
     gap = min(metric.location.max_gap_minutes, 60)
@@ -66,9 +73,14 @@ def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
     start = min(day_of(metric.expires) for metric in declared) - 120
     unit = max(PERIOD_DAYS[metric.period] for metric in declared)
     patterns = ((0, 0, 1), (2, 2, 3), (0, 1, 2))
-    linked = {name for one in file.associations for name in one.of}
-    alone = _single([metric for metric in declared if metric.name not in linked])
+    alone = alone_in(file)
     return tuple(tuple(_life(declared, start, unit, pattern, alone)) for pattern in patterns)
+
+
+def alone_in(file: MetricsFile) -> str:
+    """A metric of which one report makes one batch, and no other; "" where there is none."""
+    linked = {name for one in file.associations for name in one.of}
+    return _single([m for m in file.declared if _pool(m) and m.name not in linked])
 
 
 def withdrawn_lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
@@ -109,10 +121,9 @@ def _life(
 
 
 def _single(declared: list[Metric]) -> str:
-    """A metric of which one report makes one batch, and no other."""
     for metric in declared:
         if (
-            metric.location is None
+            not metric.rules.takes_fixes
             and not metric.rules.collected
             and metric.max_reports is None
             and not metric.cohort_with
@@ -135,8 +146,9 @@ def _recorded(declared: list[Metric], which: int) -> list[Recorded]:
 
 
 def _pool(metric: Metric) -> list[Value]:
-    if metric.location is not None:
-        grid = metric.location.grid
+    places = asked_of_fixes(metric)
+    if places is not None:
+        grid = places.grid
         cells = grid.cells(grid.finest)
         return [cell_centre(grid, cells[place * (len(cells) - 1) // 3]) for place in range(4)]
     pool = list(free(metric, values_of(metric)))

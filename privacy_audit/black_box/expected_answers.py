@@ -13,8 +13,11 @@ from typing import NamedTuple
 from privacy_audit.black_box.lives import NOTHING, Step, Value
 from privacy_audit.black_box.number_scenarios import CLEAR
 from rappor_core.calendar import date_of, last_day, period_number
-from rappor_core.grid.grid import OTHER
+from rappor_core.grid.grid import OTHER, PAIR_SEPARATOR
+from rappor_core.metrics.flow import Flow
+from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
+from rappor_core.reserved import NO_DATA
 
 SATURDAY = 5
 
@@ -47,6 +50,8 @@ def expected(
     """
     if shown.location is not None:
         return _of_places(parts, shown, cohort, steps, hour)
+    if shown.rules.takes_fixes:
+        return _of_flows(shown, cohort, steps, hour)
     if shown.rules.collected:
         return _of_numbers(shown, cohort, steps)
     return _of_values(shown, cohort, steps)
@@ -166,11 +171,41 @@ def _of_places(
     return found
 
 
+def _of_flows(
+    metric: Metric, cohort: int, steps: Iterable[Step], hour: Callable[[int], int] | None
+) -> list[ExpectedReport]:
+    """What would be answered at the end of each period that is over: a device reports few."""
+    flow: Flow = metric.details
+    steps = list(steps)
+    stays = {period_number(metric.period, stay[0]): stay for stay in steps if stay[1] != NOTHING}
+    first = period_number(metric.period, steps[0][0])
+
+    def side(period: int, slot: Slot) -> str:
+        day, where = stays.get(period, (0, None))
+        if not isinstance(where, tuple) or not _covers(slot, day, hour):
+            return NO_DATA
+        return flow.grid.place(*where, flow.grid.finest)
+
+    found = []
+    for period in _closed(metric, [day for day, _ in steps], 1):
+        if period - flow.lag < first:
+            continue
+        sides = side(period - flow.lag, flow.origin), side(period, flow.destination)
+        bits = metric.value_bits(PAIR_SEPARATOR.join(sides), cohort)
+        kind = "no_data" if sides == (NO_DATA, NO_DATA) else "value"
+        found.append(ExpectedReport(metric.name, last_day(metric.period, period), bits, kind))
+    return found
+
+
 def _in_slot(metric: Metric, day: int, hour: Callable[[int], int] | None) -> bool:
     """Whether a stay is in the slot of a sub-metric."""
     location = metric.location
     assert location is not None  # noqa: S101 (of a location's parts)
     slot = next(slot for slot in location.slots if slot.name == location.slot)
+    return _covers(slot, day, hour)
+
+
+def _covers(slot: Slot, day: int, hour: Callable[[int], int] | None) -> bool:
     weekend = date_of(day).weekday() >= SATURDAY
     return slot.covers(slot.first if hour is None else hour(day), weekend)
 

@@ -18,6 +18,7 @@ from scipy import stats
 
 from privacy_audit.black_box import crowd_lives
 from privacy_audit.black_box.alone import each_alone
+from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.conduct import conduct_checks
 from privacy_audit.black_box.crowd_lives import OFTEN, withdrawn_lives
@@ -70,7 +71,8 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
     yield from influence_checks(found.influences)
     yield from conduct_checks(crowd)
     yield from withdrawal_checks(found.again, found.consented.devices)
-    yield from observable_checks(crowd, crowd_lives.MEAN_DELAY, crowd_lives.PAD_TO)
+    delay = crowd_lives.MEAN_DELAY if crowd_lives.alone_in(file) else None
+    yield from observable_checks(crowd, delay, crowd_lives.PAD_TO)
     files = [
         [device.files[-1] for one in some for device in one.devices if device.files]
         for some in ((crowd.usual, crowd.anew), (crowd.others, crowd.others_anew))
@@ -138,7 +140,8 @@ def _compared(
 ) -> tuple[int, int, int]:
     """How many reports gave another answer, how many are missing or too many, and of how many."""
     if not reports:
-        return 0, 0 if parts[0].rules.collected or parts[0].location else len(steps), 0
+        made = parts[0].rules.collected or parts[0].rules.takes_fixes
+        return 0, 0 if made else len(steps), 0
     shown = next(metric for metric in parts if metric.name == reports[0].metric)
     wanted = {
         (one.metric, one.day): one
@@ -146,7 +149,8 @@ def _compared(
     }
     found = {(one.metric, one.day): one for one in reports}
     off = len(reports) - len(found) + len(found.keys() - wanted.keys())
-    some_only = (shown.location is not None and shown.location.mode != "memo") or (
+    places = asked_of_fixes(shown)
+    some_only = (places is not None and places.mode != "memo") or (
         shown.kind == "number" and shown.details.mode == "once"
     )
     off += 0 if some_only else len(wanted.keys() - found.keys())

@@ -12,6 +12,12 @@ from dataclasses import replace
 from itertools import combinations
 from typing import cast
 
+from privacy_audit.black_box.asked_places import asked_of_fixes
+from privacy_audit.black_box.flow_scenarios import (
+    flow_scenarios,
+    left_out_of_flows,
+    values_of_flow,
+)
 from privacy_audit.black_box.lives import NOTHING, Value
 from privacy_audit.black_box.number_scenarios import (
     IN_TURN,
@@ -33,7 +39,7 @@ from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.metrics.metric import Metric
 
 MOST_FILLERS = 40  # values recorded to reach the cap
-KINDS = ("string", "category", "boolean", "pair", "location", "number", "discover")
+KINDS = ("string", "category", "boolean", "pair", "location", "number", "discover", "flow")
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
@@ -50,18 +56,23 @@ def why_not(metric: Metric, *, upkeep: bool) -> str:
     """The reason why no scenario fits the metric; "" if some do. upkeep: as in `scenarios`."""
     if metric.kind not in KINDS:
         return f"there are no attacks on kind {metric.kind!r}"
-    if metric.location is None:
+    places = asked_of_fixes(metric)
+    if places is None:
         return ""
     if not upkeep:
         return "the protocol of --command has no places"
-    if metric.location.pairs:
+    if places.pairs:
         return "there are no attacks on trips"
-    return "" if metric.location.grid.box is not None else "its grid has no box to take places from"
+    return "" if places.grid.box is not None else "its grid has no box to take places from"
 
 
 def left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
     """The scenarios that an audit of the metric does not try, in words. upkeep: as in
     `scenarios`."""
+    if metric.kind == "flow":
+        if left_out_of_flows(metric):
+            yield left_out_of_flows(metric)
+        return
     if metric.no_data is not None:
         if metric.location is not None:
             yield "no_data was not audited: there are no attacks on slots without a fix"
@@ -91,6 +102,9 @@ def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
     if metric.location is not None:
         yield from place_scenarios(metric)
         return
+    if metric.kind == "flow":
+        yield from flow_scenarios(metric)
+        return
     if metric.kind == "number":
         yield from number_scenarios(metric, upkeep=upkeep)
         return
@@ -118,6 +132,8 @@ def values_of(metric: Metric) -> tuple[Value, ...]:
         return numbers_of(metric)
     if metric.kind == "discover":
         return STARTS
+    if metric.kind == "flow":
+        return values_of_flow(metric.details)
     if metric.num_values is None:
         return POOL
     return tuple(cast(Value, value) for value in metric.rules.all_values(metric))

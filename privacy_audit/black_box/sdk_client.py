@@ -17,6 +17,7 @@ from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.encoder import Encoder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
+from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.lives import (
     NOTHING,
     Derived,
@@ -24,6 +25,7 @@ from privacy_audit.black_box.lives import (
     Linked,
     LinkedLife,
     SeenReport,
+    Step,
     Value,
     WholeLife,
     time_of,
@@ -47,11 +49,11 @@ class SdkClient:
         """file: the declared metrics.  level: the person's choice."""
         self._file = file
         self._level = level
-        self._places = {m.base_name for m in file.declared if m.location is not None}
+        asked = {m.base_name: asked_of_fixes(m) for m in file.declared}
         self._hours = {
-            m.base_name: sorted({slot.first for slot in m.location.slots} | {12})
-            for m in file.declared
-            if m.location is not None
+            name: sorted({slot.first for slot in places.slots} | {12})
+            for name, places in asked.items()
+            if places is not None
         }
         self._numbers = {m.name for m in file.declared if m.rules.collected}
 
@@ -146,8 +148,9 @@ class SdkClient:
             places = LocationRecorder(self._file, state, recorder)
             _stay(places, metric, day, value, self._hours[metric])
             places.save()
-        elif metric in self._places:
-            LocationRecorder(self._file, state, recorder).roll(datetime.fromtimestamp(now, UTC))
+        elif metric in self._hours:
+            own = MetricsFile({part.name: part for part in parts})
+            LocationRecorder(own, state, recorder).roll(datetime.fromtimestamp(now, UTC))
         elif metric in self._numbers:
             collected = {metric: self._file.metrics[metric]}
             numbers = NumberRecorder(collected, state, recorder)
@@ -158,6 +161,12 @@ class SdkClient:
             recorder.fill_periods(now)
             if value != NOTHING:
                 recorder.record(metric, value, now)
+
+    def step_through(self, state: MemoryState, metric: str, steps: tuple[Step, ...]) -> None:
+        """Run a device with this state through a life with one metric, opened anew for each
+        step."""
+        for day, value in steps:
+            self._step(state, metric, day, value)
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
         """Derive cohort and responses of devices for one metric with this SDK."""

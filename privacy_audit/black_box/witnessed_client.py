@@ -381,6 +381,8 @@ def influences(asked: WitnessTask) -> list[Influence]:
 def _a_value(metric: Metric) -> Any:
     if metric.location is not None:
         return metric.location.grid.cells(metric.location.level)[0]
+    if metric.rules.takes_fixes:
+        return metric.no_data
     if metric.rules.collected:
         return metric.details.edges[-1]
     values = None if metric.num_values is None else metric.rules.all_values(metric)

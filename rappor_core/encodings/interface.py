@@ -25,6 +25,7 @@ _HOMES = {
     "symbol": "rappor_core.encodings.symbol",
     "ordered": "rappor_core.encodings.ordered",
     "coded_prefix": "rappor_core.encodings.coded_prefix",
+    "flow_symbol": "rappor_core.encodings.flow_symbol",
 }
 _LOADED: dict[str, Encoding] = {}
 
@@ -39,6 +40,8 @@ class Encoding:
     single_bit: the report is one bit, so that two values differ in one bit, not two.
     symbols: exactly one bit of k is set, in B, B' and S: both rounds draw one of k symbols, and
         the symbols of a cohort's reports are multinomial.
+    one_entry: all values share one entry of a device's ledger, which then does not tell which was
+        sent; for fresh reports, whose cost is the same whatever their value.
     value_names: the values, where they are the same for every metric.
     fewest_set: the least number of bits that a value sets.
     """
@@ -48,6 +51,7 @@ class Encoding:
     own_bits = False
     single_bit = False
     symbols = False
+    one_entry = False
     value_names: tuple[str, ...] = ()
     fewest_set = 1
 

@@ -76,7 +76,7 @@ def _caps(name: str, table: Mapping[str, Any], mode: PlaceMode) -> dict[str, int
 
 
 def _locations(name: str, table: Mapping[str, Any]) -> Iterator[Location]:
-    grid = _grid(name, table)
+    grid = read_grid(name, table)
     slots = tuple(map(Slot.parse, _list(name, table, "slots", DEFAULT_SLOTS)))
     for slot in slots:
         for level in grid.levels:
@@ -94,7 +94,8 @@ def _locations(name: str, table: Mapping[str, Any]) -> Iterator[Location]:
             )
 
 
-def _grid(name: str, table: Mapping[str, Any]) -> Grid:
+def read_grid(name: str, table: Mapping[str, Any]) -> Grid:
+    """Read grid, box, levels, rows and columns. Raises MetricsFileError, ParameterError."""
     box = _list(name, table, "box")
     if len(box) != 4:
         refuse(name, "box", box, "is not [south, west, north, east] in degrees")

@@ -28,6 +28,7 @@ _HOMES = {
     "number": ("rappor_core.metrics.number_kind", "NUMBER"),
     "discover": ("rappor_core.metrics.discover_kind", "DISCOVER"),
     "pair": ("rappor_core.metrics.pair_kind", "PAIR"),
+    "flow": ("rappor_core.metrics.flow_kind", "FLOW"),
 }
 _LOADED: dict[str, Kind] = {}
 
@@ -41,6 +42,7 @@ class Kind:
     takes_no_data: whether it may declare `no_data`.  reserved: names that are none of its values.
     collected: the device keeps what is recorded until the period is over, and reports it then;
         the period is part of the meaning.
+    takes_fixes: what a device answers is made of the places where it was.
     in_words: what is asked, for the public dictionary.
     default_cap: `max_memoized_values` where the file does not say; None: it must.
     """
@@ -54,6 +56,7 @@ class Kind:
     takes_no_data = False
     reserved: tuple[str, ...] = ()
     collected = False
+    takes_fixes = False
     in_words = ""
     default_cap: int | None = None
 

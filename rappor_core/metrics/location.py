@@ -8,7 +8,7 @@ a cell seen in several slots is paid for once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -170,7 +170,7 @@ class Location(Frozen):
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
         """Find the name of the slot that an hour of such a day belongs to, if any."""
-        return next((slot.name for slot in self.slots if slot.covers(hour, weekend)), None)
+        return slot_at(self.slots, hour, weekend)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without what is as in files that know no turns; `from_dict` inverts it."""
@@ -205,6 +205,11 @@ class Location(Frozen):
         known["grid"] = Grid.from_dict(known["grid"])
         known["slots"] = tuple(map(Slot.parse, known["slots"]))
         return cls(**known)
+
+
+def slot_at(slots: Iterable[Slot], hour: int, weekend: bool) -> str | None:
+    """The name of the slot, of several without overlap, that an hour belongs to, if any."""
+    return next((slot.name for slot in slots if slot.covers(hour, weekend)), None)
 
 
 _REQUIRED = set(Location.field_names) - {"turn", "hold"}

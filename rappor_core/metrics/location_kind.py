@@ -19,6 +19,7 @@ class LocationKind(Kind):
     name = "location"
     encodings = ("bloom", "one_hot", "symbol")
     located = True
+    takes_fixes = True
     takes_no_data = True
     reserved = RESERVED
     in_words = "the area where the device usually is"

@@ -173,7 +173,7 @@ class Metric(Frozen):
                 meaning["no_data"] = self.no_data
         if self.details is not None:
             meaning["details"] = self.details.to_dict()
-        if self.rules.collected:
+        if self.rules.collected or self.rules.takes_fixes:
             meaning["period"] = self.period
         return meaning
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cryptography
 import mmh3
 import pytest
 
 from client_sdk.testing import MemoryCollector
+from ohttp.key_config import KeyConfig, encode_keys
 from rappor_core.codes.prefix_code import PACKAGED
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
@@ -37,6 +39,23 @@ num_cohorts = 8
 epsilon_infinity = 4.0
 epsilon_one = 1.0
 max_memoized_values = 5
+"""
+FLOW = """
+[metrics.commute]
+kind = "flow"
+description = "Usual night cell and usual work cell of a day, once"
+owner = "maps@example.org"
+expires = 2099-06-30
+grid = "quadkey"
+box = [40.0, -9.0, 41.0, -8.0]
+levels = [8, 10]
+from = "night 22-6"
+to = "work 9-17"
+bands_km = [20, 60]
+mode = "once"
+epsilon = 2.0
+num_symbols = 8
+num_cohorts = 10
 """
 NUMBERS = """
 [metrics.crashes]
@@ -98,6 +117,8 @@ with tempfile.TemporaryDirectory() as folder:
             at = datetime.datetime.fromtimestamp(now[0]).astimezone()
             if "home/night/10" in metrics.metrics:
                 assert client.record_location("home", 40.5, -8.5, at)
+            if "commute" in metrics.metrics:
+                assert client.record_location("commute", 40.5, -8.5, at)
             if "crashes" in metrics.metrics:
                 assert client.add("crashes")
         assert client.flush(20), client.last_error
@@ -167,7 +188,8 @@ def use(path: list[str], folder: Path, text: str, form: str) -> list[str]:
         places = PLACES if "[metrics.home]" in text else {}
         sums = SUMS if "[metrics.crashes]" in text else {}
         sites = {"site": 1} if "[metrics.site]" in text else {}
-        assert collector.counted() == COUNTED | places | sums | sites
+        flows = {"commute": 1} if "[metrics.commute]" in text else {}
+        assert collector.counted() == COUNTED | places | sums | sites | flows
     return said.splitlines()
 
 
@@ -177,7 +199,7 @@ def test_a_device_at_work_loads_no_third_party_module_but_mmh3(
 ) -> None:
     """One metric of each kind, recorded and delivered; compiled, without what reads TOML."""
     site = put_mmh3_in(tmp_path / "site")
-    foreign, parsers = use([str(ROOT), site], tmp_path, metrics_text + HOME + NUMBERS, form)
+    foreign, parsers = use([str(ROOT), site], tmp_path, metrics_text + HOME + FLOW + NUMBERS, form)
     assert foreign == "[]"
     assert (parsers == "[]") == (form == "json")
 
@@ -211,7 +233,8 @@ def with_packages(files: set[str]) -> set[str]:
 
 def test_the_wheels_list_of_the_core_what_a_device_imports_and_no_more() -> None:
     parts = [base_files(), location_files(), number_files(), discover_files()]
-    parts += [wheel_files("client_pair"), wheel_files("client_association")]
+    kinds = "pair", "association", "flow", "relay"
+    parts += [wheel_files(f"client_{name}") for name in kinds]
     every = set.union(*parts)
     listed = {file for file in every if file.startswith("rappor_core/") and file.endswith(".py")}
     needed: set[str] = set()
@@ -507,6 +530,21 @@ def test_both_parts_serve_a_device_with_places(tmp_path: Path, metrics_text: str
     assert use(path, tmp_path, metrics_text + HOME, "json") == ["[]", "[]"]
 
 
+@pytest.mark.parametrize("form", ["toml", "json"])
+def test_a_metric_of_flows_says_which_wheel_it_needs(
+    tmp_path: Path, metrics_text: str, form: str
+) -> None:
+    path = installed_in(tmp_path / "site", "client", "client_location")
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        use(path, tmp_path, metrics_text + FLOW, form)
+    assert raised.value.stderr.splitlines()[-1].endswith("install rappor-telemetry-client-flow")
+
+
+def test_three_parts_serve_a_device_with_flows(tmp_path: Path, metrics_text: str) -> None:
+    path = installed_in(tmp_path / "site", "client", "client_location", "client_flow")
+    assert use(path, tmp_path, metrics_text + HOME + FLOW, "json") == ["[]", "[]"]
+
+
 def test_a_metric_that_finds_strings_needs_its_wheel(tmp_path: Path, metrics_text: str) -> None:
     text = metrics_text + SITE
     path = installed_in(tmp_path / "site", "client")
@@ -545,13 +583,40 @@ def test_a_device_without_associations_loads_nothing_of_them(
     assert use(path, tmp_path, metrics_text, "toml")[0] == "[]"
 
 
+BEHIND_A_RELAY = """
+from client_sdk import Client, Delivery, Relay
+relay = Relay("https://relay.example.net/ohttp", bytes.fromhex(sys.argv[2]))
+choices = dict(collector="https://x.example", consent=True, state_dir=sys.argv[3], relay=relay)
+with Client.open(sys.argv[1], **choices) as client:
+    print(client.record("theme", "dark"), relay)
+"""
+
+
+def test_both_parts_serve_a_device_behind_a_relay(tmp_path: Path, metrics_text: str) -> None:
+    (tmp_path / "metrics.toml").write_text(metrics_text)
+    keys = encode_keys([KeyConfig(5, bytes(32))]).hex()
+    given = str(tmp_path / "metrics.toml"), keys, str(tmp_path / "state")
+    alone = installed_in(tmp_path / "alone", "client")
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        run(BEHIND_A_RELAY, alone, *given)
+    assert "client_sdk.delivery.relay" in raised.value.stderr.splitlines()[-1]
+    path = installed_in(tmp_path / "both", "client", "client_relay")
+    libraries = Path(cryptography.__file__).parents[1]
+    for name in ("cryptography", *(file.name for file in libraries.glob("*cffi*"))):
+        (tmp_path / "both" / name).symlink_to(libraries / name)
+    said = run(BEHIND_A_RELAY, path, *given)
+    assert said == "True Relay('https://relay.example.net/ohttp', key 5)"
+
+
 MOST_KB = {
     "client": 60,
-    "client_location": 28.5,
+    "client_location": 29,
+    "client_flow": 14.5,
     "client_number": 15.5,
     "client_discover": 24,
     "client_pair": 9.5,
     "client_association": 13,
+    "client_relay": 13.5,
 }
 
 

@@ -16,6 +16,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from tests.client.conftest import METRICS
 from tests.client.location_support import DECLARED, MEMO
+from tests.flow_support import flow_text
 from tests.metric_texts import declaration
 
 LETTERS = json.loads((Path(__file__).parents[1] / "vectors/v1/discover.json").read_text())[
@@ -49,7 +50,7 @@ expires = 2099-06-30
 of = ["slow", "late"]
 """
 )
-KINDS = NUMBER + SUM + PAIR + DISCOVER + LINKED
+KINDS = NUMBER + SUM + PAIR + DISCOVER + LINKED + flow_text()
 TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4") + KINDS
 GOOD = """
 await metrics.homepage.record("https://example.org/");
@@ -57,6 +58,7 @@ const done: boolean = await metrics.theme.record("dark");
 await metrics.crashed.record(done);
 await metrics.density.recordLocation(42.36, -72.54);
 await metrics.trips.recordTrip([42.36, -72.54], [42.37, -72.5]);
+await metrics.commute.recordLocation(42.36, -72.54);
 await metrics.startup.record(812.5);
 await metrics.crashes.add();
 await metrics.crashes.add(2);
@@ -76,6 +78,7 @@ BAD = (
     "metrics.density.recordLocation('42', 3);",
     "metrics.trips.recordLocation(42, 3);",
     "metrics.trips.recordTrip([42.36], [42.37, -72.5]);",
+    "metrics.commute.record('a>b');",
     "metrics.startup.record('812');",
     "metrics.startup.add(1);",
     "metrics.crashes.add('1');",
@@ -94,9 +97,9 @@ def test_each_metric_takes_the_values_of_its_kind() -> None:
     assert "record: (value: false | true)" in text
     assert "recordTrip: (origin: Point, destination: Point" in text
     assert 'client.recordLocation("density", latitude, longitude, at)' in text
-    assert text.count("/**") == text.count("*/") == 13
+    assert text.count("/**") == text.count("*/") == 14
     assert "add: (amount?: number)" in text
-    assert "kinds: [numbers(), pairs(), discover({ domains })]," in text
+    assert "kinds: [numbers(), pairs(), discover({ domains }), flows()]," in text
     assert "associations: associations()," in text
     assert "places: places()," in text
 
@@ -122,7 +125,7 @@ def test_the_command_writes_it_under_its_own_ending(
     asked = ["metrics", "compile", str(source), "--typescript", "-o"]
     assert main([*asked, str(output)]) == 0
     assert output.read_text() == typescript_text(parse_metrics(TEXT))
-    assert "11 metrics" in capsys.readouterr().out
+    assert "12 metrics" in capsys.readouterr().out
     assert main([*asked, str(tmp_path / "metrics.json")]) == 2
     assert ".ts" in capsys.readouterr().err
 
@@ -136,6 +139,17 @@ def test_a_grid_of_h3_has_an_accessor() -> None:
     assert 'client.recordLocation("density", latitude, longitude, at)' in text
     assert "places: places({ h3 })," in text
     assert 'import * as h3 from "h3-js";' in text
+
+
+def test_a_flow_over_h3_is_given_the_library() -> None:
+    pytest.importorskip("h3")
+    grid = {"grid": '"h3"', "rows": None, "columns": None, "levels": "[2, 3]"}
+    text = typescript_text(parse_metrics(flow_text(**grid)))
+    assert 'client.recordLocation("commute", latitude, longitude, at)' in text
+    assert 'import { flows } from "rappor-telemetry-client/flows";' in text
+    assert "kinds: [flows({ h3 })]," in text
+    assert text.count('import * as h3 from "h3-js";') == 1
+    assert "/h3" not in text
 
 
 def test_a_kind_that_the_client_does_not_have_is_refused_by_name(

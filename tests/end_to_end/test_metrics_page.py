@@ -11,6 +11,7 @@ from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.discover_kind import DISCOVER
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
+from rappor_core.metrics.file_flow import _KEYS as _FLOW_KEYS
 from rappor_core.metrics.file_location import _KEYS
 from rappor_core.metrics.file_number import _KEYS as _NUMBER_KEYS
 from rappor_core.metrics.kinds import kind_names
@@ -33,7 +34,7 @@ def rows() -> list[tuple[str, str, str]]:
 def test_every_key_stands_in_one_table() -> None:
     keys = [key for key, _, _ in rows()]
     assert len(keys) == len(set(keys))
-    own = _KEYS | _NUMBER_KEYS | DISCOVER.keys | PAIR.keys
+    own = _KEYS | _NUMBER_KEYS | _FLOW_KEYS | DISCOVER.keys | PAIR.keys
     assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | own
 
 
@@ -68,6 +69,8 @@ def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
         name, text = "window_cell", second
     if key in DISCOVER.keys:
         name = "new_site"
+    if key == "lag":
+        name, text = "commute", next(one for one in TOML.findall(PAGE) if "commute" in one)
     if key == "mechanism":
         name = "theme"  # which gives epsilons
     plain = re.sub(rf"^{key} = .*\n", "", table(text, name), flags=re.M)
@@ -83,6 +86,8 @@ def test_a_required_key_is_required(key: str) -> None:
         text = table(second, "window_cell")
     if key in ("unit", "of_period", "edges", "none"):
         text = table(first, "startup")
+    if key in ("from", "to", "bands_km"):
+        text = next(one for one in TOML.findall(PAGE) if "commute" in one)
     if key in PAIR.keys:
         text = table(first, "theme_crashed")
     with pytest.raises(MetricsFileError, match=key):

@@ -70,7 +70,7 @@ export class MetricEncoder {
 
   /** What stands for a memoised response in the ledger: 32 hexadecimal digits. */
   digest(bits: Uint8Array): string {
-    return (this.derivedOf(bits).digest ??= toHex(deriveFrom(this.ledgerInput, bits, 16)));
+    return (this.derivedOf(bits).digest ??= toHex(deriveFrom(this.ledgerInput, this.metric.part?.places ? bits.map(() => 0) : bits, 16)));
   }
 
   /** What is known of these very bytes: those of a remembered value are the same ones again. */

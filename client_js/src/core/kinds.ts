@@ -1,5 +1,6 @@
 /** What a part does for the core: a kind of metric, or linked reports. Types alone, no code. */
 
+import type { Places } from "../options.js";
 import type { Compiled, Definition, Metric } from "./metrics.js";
 import type { Recorder } from "./recorder.js";
 import type { QueuedReport, Transaction } from "./state.js";
@@ -34,6 +35,11 @@ export interface Kind {
   take?(act: KindAct, value: unknown, isAmount: boolean): string;
   /** Report what is over. */
   roll?(act: KindAct): void;
+  /**
+   * Of a kind that takes fixes, not values: what becomes of them. Its answers are fresh alone, so they
+   * share one entry of the ledger, which does not tell which was sent.
+   */
+  readonly places?: Pick<Places, "scope" | "take" | "roll">;
 }
 
 /** Makes a batch of reports, in their order, by an encoding of its own. */

@@ -37,7 +37,7 @@ export type Platform = "app" | "web";
 /** A metric as `Metric.to_dict` of the Python package writes it. */
 export interface Definition {
   readonly name: string;
-  readonly kind: "string" | "category" | "boolean" | "location" | "number" | "pair" | "discover";
+  readonly kind: "string" | "category" | "boolean" | "location" | "number" | "pair" | "discover" | "flow";
   readonly description: string;
   readonly owner: string;
   readonly expires: string;

@@ -15,19 +15,19 @@ export const paramsId = (definition: Definition): string => {
     ...params,
     details,
     location: location && { ...location, slot: undefined },
-    period: location || kind === "number" ? period : undefined,
+    period: location || kind === "number" || kind === "flow" ? period : undefined,
     no_data: location && noData, // without it `other` stands for it, too
   };
   return toHex(sha256(utf8(canonicalJson(meaning)))).slice(0, 32);
 };
 
-/** Keys sorted, none that is undefined, no spaces, ASCII with escapes; the numbers under `box` and `edges` are doubles. */
+/** Keys sorted, none that is undefined, no spaces, ASCII with escapes; the numbers under `box`, `edges` and `bands_km` are doubles. */
 export const canonicalJson = (value: unknown, doubles = false): string => {
   if (typeof value === "number") return doubles ? double(value) : String(value);
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item, doubles)).join()}]`;
   if (typeof value === "object" && value !== null) {
     const rows = Object.entries(value).filter(([, item]) => item !== undefined).sort(([a], [b]) => (a < b ? -1 : 1));
-    return `{${rows.map(([key, item]) => `"${key}":${canonicalJson(item, key === "box" || key === "edges")}`).join()}}`;
+    return `{${rows.map(([key, item]) => `"${key}":${canonicalJson(item, ["box", "edges", "bands_km"].includes(key))}`).join()}}`;
   }
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,

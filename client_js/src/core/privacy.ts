@@ -2,7 +2,7 @@
 
 /** The fields of a definition that say how a value becomes bits, and what happens to each bit. */
 export interface Params {
-  readonly encoding: "bloom" | "one_hot" | "boolean" | "symbol" | "ordered" | "coded_prefix";
+  readonly encoding: "bloom" | "one_hot" | "boolean" | "symbol" | "ordered" | "coded_prefix" | "flow_symbol";
   readonly hash: "mmh3" | "md5";
   readonly num_bits: number;
   readonly num_hashes: number;
@@ -16,7 +16,7 @@ export interface Params {
 const SCALE = 65536;
 
 /** Whether exactly one bit is set, in B and in every report: the rounds exchange symbols. */
-export const hasSymbols = ({ encoding }: Params): boolean => encoding === "symbol" || encoding === "ordered";
+export const hasSymbols = ({ encoding }: Params): boolean => /sym|ord/.test(encoding); // symbol, ordered, flow_symbol
 
 /** The evidence of a bit shown set (`ones`) and of one shown clear (`zeros`), together. */
 const combine = (params: Params, ones: number, zeros: number): number => {

@@ -30,7 +30,7 @@ export const checkPlace = (definition: Definition & { readonly location: Place }
 };
 
 /** Every rule of a grid. */
-const checkGrid = (fields: GridFields): void => {
+export const checkGrid = (fields: GridFields): void => {
   const { kind, box, levels, rows, columns } = fields;
   const refuse = (why: string): never => {
     throw new MetricsFileError("metrics_file", `grid: ${why}`);

@@ -4,6 +4,8 @@
 export interface H3 {
   latLngToCell(latitude: number, longitude: number, resolution: number): string;
   cellToParent(cell: string, resolution: number): string;
+  /** For flows alone: the corners of a cell. */
+  cellToBoundary?(cell: string): [number, number][];
   polygonToCellsExperimental(polygon: [number, number][], resolution: number, flags: string): string[];
 }
 

@@ -3,7 +3,7 @@
 import { addRun } from "../core/counts.js";
 import { DAY_SECONDS, lastDay, periodNumber } from "../core/days.js";
 import { ValueRefusedError } from "../core/errors.js";
-import { OTHER, type Metric } from "../core/metrics.js";
+import { OTHER, type Metric, type Place } from "../core/metrics.js";
 import type { LocalTime } from "../options.js";
 import { covers, dutyOf, parseSlot, type Duty, type Slot } from "./duty.js";
 import { Grid } from "./grid.js";
@@ -41,6 +41,17 @@ interface Saved {
   /** By slot its last known place, and the period that it is of. */
   known: [string, number, string][];
   last: [Moment, string, number] | null;
+  /** Of flows: the first period that was seen. */
+  since?: number;
+}
+
+/** What is asked of fixes. */
+export type Asked = Pick<Place, "grid" | "slots" | "pairs" | "max_gap_minutes">;
+
+/** An answer to come: the period that it is given for, and the slot that it is made from. */
+export interface Answer {
+  readonly turn: number;
+  readonly slot: string;
 }
 
 /** Queues the report of a sub-metric's value for a day. */
@@ -48,30 +59,31 @@ export type Send = (name: string, value: string, day: number) => void;
 
 /** One metric of places on one device. */
 export class Visits {
-  readonly duty: Duty;
   private readonly grid: Grid;
   private readonly slots: readonly Slot[];
-  private readonly saved: Saved;
+  protected readonly saved: Saved;
   private wanted: ReadonlySet<string> | undefined;
 
   /** parts: the sub-metrics of one declared name. saved: of `toJson`, or null. */
   constructor(
     private readonly parts: readonly Metric[],
     secret: Uint8Array,
-    private readonly send: Send,
+    protected readonly send: Send,
     saved: string | null,
     h3?: H3,
+    private readonly asks: Asked = parts[0]!.definition.location!,
+    readonly duty: Duty = dutyOf(secret, parts),
   ) {
-    const { location, period } = this.definition;
-    this.duty = dutyOf(secret, parts);
-    this.grid = new Grid(location!.grid, h3);
-    this.slots = location!.slots.map(parseSlot);
+    const { period } = this.definition;
+    this.grid = new Grid(asks.grid, h3);
+    this.slots = asks.slots.map(parseSlot);
     const of: [string, string] = [period, parts[0]!.paramsId];
     this.saved = { of, period: null, dwell: [], used: [], known: [], last: null };
     const before = saved === null ? undefined : (JSON.parse(saved) as Saved);
     if (before?.of[0] !== period) return;
     this.saved.used = before.used;
     this.saved.period = before.period;
+    if (before.since !== undefined) this.saved.since = before.since;
     if (before.of[1] === of[1]) Object.assign(this.saved, { dwell: before.dwell, known: before.known, last: before.last });
   }
 
@@ -81,7 +93,7 @@ export class Visits {
 
   /** Take one point, or the two of a trip. Throws ValueRefusedError. */
   take(points: readonly (readonly [number, number])[], moment: Moment): void {
-    const { pairs, max_gap_minutes: gap } = this.definition.location!;
+    const { pairs, max_gap_minutes: gap } = this.asks;
     if (pairs !== points.length > 1) {
       throw new ValueRefusedError("wrong_points", this.parts[0]!.line, pairs ? "trips" : "fixes");
     }
@@ -133,19 +145,24 @@ export class Visits {
     return this.parts[0]!.definition;
   }
 
-  private isReported(period: number): boolean {
+  protected isReported(period: number): boolean {
     return this.saved.used.some(([first, last]) => first <= period && period <= last);
   }
 
   /** A period starts; what no answer to come is made from is not kept. */
-  private begin(period: number): void {
+  protected begin(period: number): void {
     this.saved.period = period;
     this.wanted = undefined;
+    this.keepKnown(period);
+  }
+
+  /** Keep of the last known places those that an answer from this period on may repeat. */
+  protected keepKnown(period: number): void {
     this.saved.known = this.saved.known.filter(([slot, seen]) => seen < period && this.toCome(seen).some((answer) => answer.slot === slot));
   }
 
   /** Answers that are still to be given and may be the usual place of a period. */
-  private toCome(seen: number): { turn: number; slot: string }[] {
+  protected toCome(seen: number): Answer[] {
     const { period, used } = this.saved;
     if (period === null || (this.duty.every === 0 && used.length)) return [];
     return this.duty.answersFrom(seen).filter(({ turn }) => turn >= period && !this.isReported(turn));
@@ -198,15 +215,23 @@ export class Visits {
   /** Report the periods from `first`, which alone has data, to before `end`, as far as is taken. */
   private close(first: number, end: number, today: number): void {
     const { period: unit, accept_days: accepted } = this.definition;
-    const usual = new Map<string, [string, string, number]>();
-    for (const row of this.saved.dwell) if (row[2] > (usual.get(row[0])?.[2] ?? -1)) usual.set(row[0], row);
-    const before = this.saved.known.filter(([slot]) => !usual.has(slot));
-    this.saved.known = [...before, ...[...usual.values()].map(([slot, place]): Saved["known"][number] => [slot, first, place])];
+    const most = new Map<string, [string, string, number]>();
+    for (const row of this.saved.dwell) if (row[2] > (most.get(row[0])?.[2] ?? -1)) most.set(row[0], row);
+    const usual = new Map([...most.values()].map(([slot, place]) => [slot, place]));
+    this.learn(first, usual);
     const oldest = periodNumber(unit, today - accepted - 1);
-    for (let period = Math.max(first, oldest); period < end; period++) this.report(period);
+    for (let period = Math.max(first, oldest); period < end; period++) this.report(period, period === first ? usual : new Map());
   }
 
-  private report(period: number): void {
+  /** Make the usual place of each slot of a period that is over its last known one. */
+  protected learn(period: number, usual: ReadonlyMap<string, string>): void {
+    const before = this.saved.known.filter(([slot]) => !usual.has(slot));
+    this.saved.known = [...before, ...[...usual].map(([slot, place]): Saved["known"][number] => [slot, period, place])];
+  }
+
+  /** usual: the usual places of that very period, by slot. */
+  protected report(period: number, usual: ReadonlyMap<string, string>): void {
+    void usual;
     if (this.isReported(period) || (this.duty.every === 0 && this.saved.used.length)) return;
     for (const { slot, name } of this.duty.due(period)) {
       const [, seen, place] = this.saved.known.find((row) => row[0] === slot) ?? [];

@@ -1,0 +1,125 @@
+"""One metric of flows on one device: from fixes to one answer about two usual cells.
+
+The main path is that of `Visits`. Which period a device answers for is drawn from its secret, so a
+fix of any other period is not even added up. When the drawn period is over, the pair of its usual
+cells is reported and all that is known of it forgotten; with a lag the first cell is kept, in the
+state, until the second one is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from client_sdk.location.dwell_time import Dwell
+from client_sdk.location.period_visits import Visits
+from client_sdk.randomisation.key_derivation import draw
+from rappor_core.calendar import last_day
+from rappor_core.errors import ParameterError
+from rappor_core.grid.grid import PAIR_SEPARATOR
+from rappor_core.metrics.flow import Flow
+from rappor_core.metrics.metric import Metric
+
+
+class FlowVisits(Visits):
+    """The state of one metric of flows on a device during a period. All of it is private.
+
+    `_known` holds the first usual cell of each period whose second one is still to come.
+    """
+
+    _since: int | None = None  # the first period that this device has seen
+    _turn: Callable[[int], int]  # of a block of periods: which of them is answered for
+    _every: int  # periods of a block
+
+    def _settings(self, metric: Metric) -> Flow:
+        if not isinstance(metric.details, Flow):
+            raise ParameterError(f"metric {metric.name!r} is not of kind 'flow'")
+        self._flow: Flow = metric.details
+        return metric.details
+
+    def _draw(self, secret: bytes, parts: Sequence[Metric]) -> None:
+        """Mode `once`: one period of each `spread`, the same for life. Mode `window`: one of each
+        block of `window` periods, drawn anew."""
+        name = parts[0].name
+        self._every = self._flow.window or self._flow.spread
+        self._turn = partial(_drawn_turn, secret, name, self._flow)
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        if saved.get("of", ("", ""))[0] == self._metric.period:
+            self._since = saved["since"]
+        super()._restore(saved)
+
+    def _saved(self) -> dict[str, Any]:
+        return {**super()._saved(), "since": self._since}
+
+    def _begin(self, period: int) -> None:
+        self._since = period if self._since is None else min(self._since, period)
+        super()._begin(period)
+
+    @property
+    def _answered_for_life(self) -> bool:
+        answers: int = sum(last - first + 1 for first, last in self._reported.runs())
+        return answers >= (self._metric.max_reports or 1)
+
+    def _is_first(self, period: int, present: int) -> bool:
+        """Whether a period is one whose pair this device reports, as it looks in `present`.
+
+        Of mode `once` the first drawn one that can still be answered: only one is kept of.
+        """
+        earliest = max(self._since or 0, present - self._flow.lag)
+        if period < earliest or period % self._every != self._turn(period // self._every):
+            return False
+        return self._flow.mode != "once" or period - earliest < self._every
+
+    def _to_come(self, seen: int) -> list[tuple[int, str]]:
+        """Answers that are still to be given, as period and slot, that a period is asked for."""
+        if self._period is None or self._answered_for_life:
+            return []
+        flow, present = self._flow, self._period
+        sides = (seen, flow.origin), (seen - flow.lag, flow.destination)
+        return [
+            (first + flow.lag, slot.name)
+            for first, slot in sides
+            if self._is_first(first, present)
+            and first + flow.lag >= present
+            and first + flow.lag not in self._reported
+        ]
+
+    def _forget_known(self, period: int) -> None:
+        """Keep the first cells whose second ones are still to come."""
+        lag = self._flow.lag
+        self._known = {
+            key: (seen, place)
+            for key, (seen, place) in self._known.items()
+            if seen < period and any(turn == seen + lag for turn, _ in self._to_come(seen))
+        }
+
+    def _learn(self, period: int) -> None:
+        """Keep the first cell of a period that is over, where the second one is of a later one."""
+        place = self._dwell.usual(self._flow.origin.name)
+        wanted = any(turn == period + self._flow.lag for turn, _ in self._to_come(period))
+        if self._flow.lag and wanted and place is not None:
+            self._known[str(period)] = period, place
+
+    def _report(self, period: int) -> None:
+        """Send the answer that is due at the end of a period, once for ever."""
+        flow = self._flow
+        first = period - flow.lag
+        if period in self._reported or self._answered_for_life or not self._is_first(first, period):
+            return
+        seen = self._dwell if period == self._period else Dwell()
+        origin = seen.usual(flow.origin.name)
+        if flow.lag:
+            _, origin = self._known.get(str(first), (first, None))
+        sides = origin, seen.usual(flow.destination.name)
+        value = PAIR_SEPARATOR.join(map(self._value, sides))
+        self._send(self._metric.name, value, last_day(self._metric.period, period))
+        self._reported.add(period)
+
+
+def _drawn_turn(secret: bytes, name: str, flow: Flow, block: int) -> int:
+    """Which period of a block is answered for, from 0. Independent of every place."""
+    if flow.mode == "once":
+        return draw(secret, b"phase", name, flow.spread)
+    return draw(secret, b"turn", name, flow.window, block.to_bytes(8, "big"))

@@ -1,0 +1,141 @@
+"""The kind `flow` before it ships: what a reviewer should know, and its TypeScript."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import NormalDist
+
+from metric_design.kinds import KindDesign, Level
+from rappor_core.errors import InformationLostError
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
+from rappor_core.metrics.metric import Metric
+
+TOLD = 0.05  # level at which a flow is told from zero, over all pairs of cells
+POWER = 0.8  # how often the smallest flow that is named is told
+LARGE_BAND = 0.25  # share of people in the band whose standard error is named
+AS_GOOD = 1.1  # times the variance
+
+
+def question_share(question: str) -> float:
+    """Share of the cohorts that answer a question of `QUESTIONS`."""
+    asked = [question_of(cohort) for cohort in range(COHORT_STEP)]
+    return asked.count(question) / COHORT_STEP
+
+
+def class_variance(num_symbols: int, kept: float) -> float:
+    """Variance of the share of one rare class, times the reports of its question.
+
+    Local hashing (Wang et al. 2017): every other class falls on the symbol of this one in 1 of g
+    cohorts.  kept: P(a device reports its own symbol).
+    """
+    others = 1 / num_symbols
+    return others * (1 - others) / (kept - others) ** 2
+
+
+def band_variance(num_symbols: int, kept: float, share: float) -> float:
+    """Variance of the share of a distance band, which is sent without a hash, times the reports
+    of its question. share: of people in the band."""
+    lie = (1 - kept) / (num_symbols - 1)
+    shown = lie + (kept - lie) * share
+    return shown * (1 - shown) / (kept - lie) ** 2
+
+
+def _symbols(metric: Metric) -> tuple[Level, str]:
+    """What other numbers of symbols would cost."""
+    params, epsilon = metric.params, metric.epsilon_one
+    bands = metric.details.num_classes("distance")
+    own = class_variance(params.num_bits, params.prob_q)
+    best = min(max(round(math.exp(epsilon) + 1), bands, 2), MAX_SYMBOLS)
+    tried = sorted({max(params.num_bits // 2, bands), best, min(2 * params.num_bits, MAX_SYMBOLS)})
+    costs = {}
+    for symbols in tried:
+        try:
+            kept = TwoRoundMechanism.one_symbol(symbols, epsilon).p2 / (1 << 16)
+        except InformationLostError:
+            continue
+        costs[symbols] = class_variance(symbols, kept)
+    costs.pop(params.num_bits, None)
+    listed = ", ".join(f"{one}: {cost:.2g}" for one, cost in costs.items())
+    message = (
+        f"num_symbols = {params.num_bits}: the variance of one flow is {own:.2g} over the reports "
+        f"of its question; with others {listed}"
+    )
+    if costs.get(best, own) * AS_GOOD >= own:
+        return "note", message
+    return "warning", f"{message}; use num_symbols = {best}"
+
+
+def _errors(metric: Metric, reports: int) -> str:
+    """Standard errors by each question alone, and the smallest flow that it tells from zero."""
+    flow, params = metric.details, metric.params
+    variance = class_variance(params.num_bits, params.prob_q)
+    flow_error, zone_error = (
+        math.sqrt(variance / (question_share(question) * reports)) for question in ("pair", "zones")
+    )
+    band = band_variance(params.num_bits, params.prob_q, LARGE_BAND)
+    band_error = math.sqrt(band / (question_share("distance") * reports))
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - TOLD / len(flow.cells) ** 2) + normal.inv_cdf(POWER)
+    least = min(1.0, reach * flow_error)
+    return (
+        f"standard error {100 * flow_error:.2g} points of a flow, {100 * zone_error:.2g} of a pair "
+        f"of zones, {100 * band_error:.2g} of a distance band with a quarter of all, each by its "
+        f"own question alone (all five together are nearer); a flow of {100 * least:.2g} % is told "
+        f"from zero {POWER * 10:.0f} times in 10"
+    )
+
+
+def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
+    """Warn of cohorts that never hold enough, or not in one period."""
+    flow: Flow = metric.details
+    cohorts, floor = metric.params.num_cohorts, metric.cohort_floor
+    if population < floor * cohorts:
+        few = max(COHORT_STEP, population // (2 * floor) // COHORT_STEP * COHORT_STEP)
+        yield (
+            "warning",
+            f"{population / cohorts:.0f} reports in each of {cohorts} cohorts, fewer than "
+            f"min_reports_per_cohort = {floor}: nothing is served before more devices report; use "
+            f"num_cohorts = {few}",
+        )
+        return
+    turns = flow.window or flow.spread
+    if population < floor * cohorts * turns:
+        yield (
+            "note",
+            f"{population / cohorts / turns:.0f} reports of a {metric.period} in each of {cohorts} "
+            f"cohorts, fewer than min_reports_per_cohort = {floor}: several {metric.period}s are "
+            "served as one",
+        )
+
+
+class FlowDesign(KindDesign):
+    """A metric of flows."""
+
+    name, part = "flow", "flows"
+
+    def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
+        """What the number of symbols costs, and how well so many devices tell flows."""
+        yield _symbols(metric)
+        flow: Flow = metric.details
+        if flow.lag:
+            yield (
+                "note",
+                f"lag = {flow.lag}: a device keeps its first usual cell for {flow.lag} "
+                f"{metric.period}s, in its state file, until it has answered; the share that moved "
+                "and how far can be read, a matrix of moves hardly",
+            )
+        if population is None or not population:
+            return
+        turns = flow.window or flow.spread
+        over = f" over {turns:,} {metric.period}s" if turns > 1 else ""
+        yield "note", f"{population:,} devices{over}: {_errors(metric, population)}"
+        yield from _cohorts(metric, population)
+
+    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
+        """The library h3-js, where a grid is of its cells."""
+        return ("h3",) if any(metric.details.grid.kind == "h3" for metric in metrics) else ()
+
+
+KIND = FlowDesign()

@@ -1,0 +1,338 @@
+"""`Flow`: what a metric of kind `flow` asks: from which usual cell to which. Public, frozen.
+
+A device has a pair of usual cells, of two slots of one period (or of one slot in two periods), and
+answers one question about it, which its cohort says. The two sides of a pair are indices: 0 to
+K - 1 a cell of the fine level, K outside the grid (`other`), K + 1 without data (`no_data`).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from rappor_core.errors import ParameterError, shown
+from rappor_core.frozen import Frozen
+from rappor_core.grid.box import Point
+from rappor_core.grid.grid import PAIR_SEPARATOR, Grid
+from rappor_core.hashing import mmh3_positions
+from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, MAX_GAP_MINUTES, Slot, slot_at
+from rappor_core.metrics.location_modes import MAX_WINDOW
+from rappor_core.params import RapporParams
+from rappor_core.reserved import RESERVED
+
+FlowMode = Literal["once", "window"]
+
+HOME, WORK, DISTANCE, ZONES, PAIR = "home", "work", "distance", "zones", "pair"
+QUESTIONS = (HOME, WORK, DISTANCE, ZONES, PAIR)
+COHORT_STEP = 10  # cohorts that together ask all questions, in their shares
+_ASKED = (HOME, HOME, WORK, WORK, DISTANCE, ZONES, ZONES, PAIR, PAIR, PAIR)
+
+MAX_CELLS = 200
+MAX_ZONES = 64
+MAX_SPREAD = 1_000  # periods
+MAX_LAG = 60  # periods
+MAX_SYMBOLS = 64
+EARTH_RADIUS = 6_371_000.0  # metres; of a sphere
+METRES = 1_000
+
+
+def question_of(cohort: int) -> str:
+    """The question that the devices of a cohort answer, one of `QUESTIONS`."""
+    return _ASKED[cohort % COHORT_STEP]
+
+
+class Flow(Frozen):
+    """The settings by which a device's two usual cells become one of g symbols.
+
+    grid: of two levels: zones and cells; zones are the parents of cells.
+    origin, destination: the slots of the pair, `from` and `to` in files.
+    bands_km: upper edges of the distance bands, rising; the own cell is a band of its own.
+    mode: `once` (one answer for life) or `window` (one answer in each `window` periods).
+    spread: of mode `once`: a device answers for one of so many periods, drawn from its secret.
+    window: of mode `window`: it answers for one of so many periods, drawn anew for each block.
+    lag: of one slot in two periods: periods between the two; 0 for two slots of one period.
+    max_gap_minutes: the longest time that one fix speaks for, on the device.
+
+    Raises ParameterError that repeats the bad value.
+    """
+
+    grid: Grid
+    origin: Slot
+    destination: Slot
+    bands_km: tuple[float, ...]
+    mode: FlowMode
+    spread: int = 1
+    window: int = 0
+    lag: int = 0
+    max_gap_minutes: int = DEFAULT_GAP_MINUTES
+
+    def __post_init__(self) -> None:
+        """Check each field alone, then together."""
+        if self.mode not in get_args(FlowMode):
+            raise ParameterError(f"mode = {shown(self.mode)} is not one of once, window")
+        self._check_numbers()
+        self._check_slots()
+        self._check_bands()
+        self._check_grid()
+
+    def _check_numbers(self) -> None:
+        once = self.mode == "once"
+        for key, least, most, why in (
+            ("spread", 1, MAX_SPREAD if once else 1, "mode 'once' takes 1 to 1,000 periods, mode "
+             "'window' none"),
+            ("window", 0 if once else 2, 0 if once else MAX_WINDOW, "mode 'window' needs 2 to "
+             "1,000 periods, mode 'once' none"),
+            ("lag", 0, MAX_LAG, f"it is a number of periods from 0 to {MAX_LAG}"),
+            ("max_gap_minutes", 1, MAX_GAP_MINUTES, f"it is from 1 to {MAX_GAP_MINUTES}"),
+        ):  # fmt: skip
+            value = getattr(self, key)
+            if type(value) is not int or not least <= value <= most:
+                raise ParameterError(f"{key} = {shown(value)}: {why}")
+
+    def _check_slots(self) -> None:
+        """Two slots without a common hour, or one slot in two periods."""
+        one, two = self.origin, self.destination
+        if (one == two) != (self.lag > 0):
+            raise ParameterError(
+                f"lag = {self.lag} with from = {str(one)!r}, to = {str(two)!r}: two periods of one "
+                "slot are apart by lag, 1 or more; two slots of one period have none"
+            )
+        if one == two:
+            return
+        if one.name == two.name:
+            raise ParameterError(f"from and to are both named {one.name!r}; name them apart")
+        for weekend in (False, True):
+            for hour in range(24):
+                if one.covers(hour, weekend) and two.covers(hour, weekend):
+                    raise ParameterError(
+                        f"from {one.name!r} and to {two.name!r} overlap at {hour} o'clock; an hour "
+                        "belongs to one slot"
+                    )
+
+    def _check_bands(self) -> None:
+        edges = self.bands_km
+        numbers = [edge for edge in edges if type(edge) is float and 0 < edge <= 40_000]
+        metres = self._band_metres
+        if not edges or len(numbers) < len(edges) or metres != sorted({*metres} - {0}):
+            raise ParameterError(
+                f"bands_km = {shown(list(edges))} is not a list of kilometres that rise, above 0, "
+                "by a metre or more"
+            )
+
+    def _check_grid(self) -> None:
+        levels = self.grid.levels
+        if len(levels) != 2:
+            raise ParameterError(f"levels = {list(levels)}: give two, of zones and of cells")
+        about = self.grid.system.count_in_box(self.grid.box, levels[1])
+        if about > 100 * MAX_CELLS or len(self.cells) > MAX_CELLS:  # none is listed in vain
+            cells = about if about > 100 * MAX_CELLS else len(self.cells)
+            raise ParameterError(
+                f"{cells:,} cells at level {levels[1]}, {MAX_CELLS} at most: use a smaller box or "
+                "a coarser level"
+            )
+        if len(self.cells) < 2:
+            raise ParameterError(f"one cell at level {levels[1]}: nobody moves; use a finer level")
+        if len(self.zones) > MAX_ZONES:
+            raise ParameterError(
+                f"{len(self.zones)} zones at level {levels[0]}, {MAX_ZONES} at most: use a coarser "
+                "level"
+            )
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The two slots, or the one of a flow with a lag."""
+        return (self.origin,) if self.lag else (self.origin, self.destination)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an app records trips: never, a device makes the pair of fixes."""
+        return False
+
+    def slot_at(self, hour: int, weekend: bool) -> str | None:
+        """Find the name of the slot that an hour of such a day belongs to, if any."""
+        return slot_at(self.slots, hour, weekend)
+
+    @cached_property
+    def cells(self) -> tuple[str, ...]:
+        """Names of the K cells of the fine level, in the order of the grid."""
+        return self.grid.cells(self.grid.finest)
+
+    @cached_property
+    def zones(self) -> tuple[str, ...]:
+        """Names of the Z zones, the parents of the cells, in the order of the grid."""
+        system, level = self.grid.system, self.grid.levels[0]
+        codes = {system.parent(code, self.grid.finest, level) for code in self._codes}
+        return tuple(system.name(code, level) for code in sorted(codes))
+
+    @cached_property
+    def zone_of(self) -> tuple[int, ...]:
+        """The index of the zone of each cell."""
+        index = {name: zone for zone, name in enumerate(self.zones)}
+        zone = self.grid.levels[0]
+        return tuple(index[self.grid.value(code, zone)] for code in self._codes)
+
+    @cached_property
+    def _codes(self) -> tuple[int, ...]:
+        return tuple(self.grid.system.parse(name)[0] for name in self.cells)
+
+    @cached_property
+    def centres(self) -> tuple[Point, ...]:
+        """Latitude and longitude of the centre of each cell, in degrees: the mean of its
+        corners."""
+        system, level = self.grid.system, self.grid.finest
+        return tuple(_mean(system.outline(code, level)) for code in self._codes)
+
+    @cached_property
+    def side_names(self) -> tuple[str, ...]:
+        """Names of the K + 2 values of one side: the cells, then `other` and `no_data`."""
+        return (*self.cells, *RESERVED)
+
+    @cached_property
+    def side_index(self) -> Mapping[str, int]:
+        """The index of each value of one side, by its name."""
+        return {name: side for side, name in enumerate(self.side_names)}
+
+    @property
+    def num_sides(self) -> int:
+        """Number of values of one side, K + 2."""
+        return len(self.cells) + 2
+
+    def split(self, index: int) -> tuple[int, int]:
+        """Origin and destination of a pair's index, o * (K + 2) + d."""
+        return divmod(index, self.num_sides)
+
+    def pair_text(self, origin: int, destination: int) -> str:
+        """A pair as text, such as `023>other`; the kind reads it."""
+        return self.side_names[origin] + PAIR_SEPARATOR + self.side_names[destination]
+
+    @cached_property
+    def _band_metres(self) -> list[int]:
+        """Upper edges of the distance bands in whole metres."""
+        return [_whole(METRES * edge) for edge in self.bands_km if math.isfinite(edge)]
+
+    def metres(self, origin: int, destination: int) -> int:
+        """Great circle between the centres of two cells, whole metres (haversine formula)."""
+        (south, west), (north, east) = self.centres[origin], self.centres[destination]
+        angles = map(math.radians, (south, north, north - south, east - west))
+        first, second, up, right = angles
+        chord = math.sin(up / 2) ** 2
+        chord += math.cos(first) * math.cos(second) * math.sin(right / 2) ** 2
+        return _whole(2 * EARTH_RADIUS * math.asin(min(1.0, math.sqrt(chord))))
+
+    def band(self, origin: int, destination: int) -> int:
+        """The distance band of a pair: 0 its own cell; then by upper edges, which belong to the
+        band below; one beyond the last edge; the last band for a side that is no cell."""
+        num_cells, bands = len(self.cells), len(self.bands_km)
+        if max(origin, destination) >= num_cells:
+            return bands + 2
+        if origin == destination:
+            return 0
+        return 1 + bisect_left(self._band_metres, self.metres(origin, destination))
+
+    def zone_side(self, side: int) -> int:
+        """The zone of a side: 0 to Z - 1; Z for `other`, Z + 1 for `no_data`."""
+        num_cells = len(self.cells)
+        return self.zone_of[side] if side < num_cells else len(self.zones) + side - num_cells
+
+    def num_classes(self, question: str) -> int:
+        """Number of classes into which a question sorts the pairs. Raises KeyError for another
+        text than one of `QUESTIONS`."""
+        sides = self.num_sides
+        return {
+            HOME: 2 * sides,
+            WORK: 2 * sides,
+            DISTANCE: len(self.bands_km) + 3,
+            ZONES: (len(self.zones) + 2) ** 2,
+            PAIR: sides**2,
+        }[question]
+
+    def class_of(self, question: str, origin: int, destination: int) -> int:
+        """The class of a pair, from 0, by a question of `QUESTIONS`. Private on a device.
+
+        `home`: 2 o + (o = d).  `work`: 2 d + (o = d).  `distance`: the band.  `zones`: zone pair,
+        row by row of Z + 2.  `pair`: the pair, row by row of K + 2.
+        """
+        if question == HOME:
+            return 2 * origin + (origin == destination)
+        if question == WORK:
+            return 2 * destination + (origin == destination)
+        if question == DISTANCE:
+            return self.band(origin, destination)
+        if question == ZONES:
+            zones = len(self.zones) + 2
+            return zones * self.zone_side(origin) + self.zone_side(destination)
+        return origin * self.num_sides + destination
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and `params_id`; `from_dict` inverts it."""
+        return {
+            "grid": self.grid.to_dict(),
+            "from": str(self.origin),
+            "to": str(self.destination),
+            "bands_km": list(self.bands_km),
+            "mode": self.mode,
+            "spread": self.spread,
+            "window": self.window,
+            "lag": self.lag,
+            "max_gap_minutes": self.max_gap_minutes,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Flow:
+        """Read `to_dict`'s form. Raises ParameterError."""
+        known = dict(fields)
+        if known.keys() != _KEYS:
+            raise ParameterError(f"a flow has unknown or missing keys: {sorted(known)}")
+        known["grid"] = Grid.from_dict(known["grid"])
+        known["origin"] = Slot.parse(known.pop("from"))
+        known["destination"] = Slot.parse(known.pop("to"))
+        known["bands_km"] = as_bands(known["bands_km"])
+        return cls(**known)
+
+
+_KEYS = {*Flow.field_names, "from", "to"} - {"origin", "destination"}
+
+
+def as_bands(edges: object) -> tuple[float, ...]:
+    """A list of kilometres of a file as floats. Raises ParameterError for anything else."""
+    if not isinstance(edges, list) or any(type(edge) not in (int, float) for edge in edges):
+        raise ParameterError(f"bands_km = {shown(edges)} is not a list of kilometres")
+    return tuple(map(float, edges))
+
+
+def class_text(question: str, class_index: int) -> str:
+    """The text that is hashed for a class of a question: `pair 123`, in ASCII."""
+    return f"{question} {class_index}"
+
+
+def flow_symbol(params: RapporParams, question: str, class_index: int, cohort: int) -> int:
+    """The symbol, 0 to g - 1, of a class of a question in a cohort.
+
+    A distance band is its own symbol; other classes are hashed as encoding `symbol` does.
+    """
+    if question == DISTANCE:
+        return class_index
+    data = class_text(question, class_index).encode("ascii")
+    return mmh3_positions(data, cohort, params.num_bits, 1)[0]
+
+
+def flow_symbols(params: RapporParams, flow: Flow, question: str, cohort: int) -> list[int]:
+    """The symbols of all classes of a question in a cohort, by class."""
+    classes = range(flow.num_classes(question))
+    return [flow_symbol(params, question, one, cohort) for one in classes]
+
+
+def _whole(number: float) -> int:
+    """The nearest whole number, halves up, as every client rounds."""
+    return math.floor(number + 0.5)
+
+
+def _mean(corners: tuple[Point, ...]) -> Point:
+    """The mean of some corners; longitudes are counted from the first one's."""
+    first = corners[0][1]
+    turned = [(east - first + 180) % 360 - 180 for _, east in corners]
+    north = sum(corner[0] for corner in corners) / len(corners)
+    return north, first + sum(turned) / len(turned)
