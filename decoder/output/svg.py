@@ -76,12 +76,25 @@ def forest(detected: Sequence[Detected]) -> Forest:
     """Lay out the values found and their intervals on a linear axis that starts at 0."""
     ends = [row.high for row in detected] + [row.true_share or 0.0 for row in detected]
     step, top = axis_step(max(ends, default=1.0) or 1.0)
-    rows = tuple(_row(row, top) for row in detected)
-    ticks = tuple(
+    return Forest(tuple(_row(row, top) for row in detected), _ticks(step, top))
+
+
+def share_forest(rows: Sequence[tuple[str, float, float, float]]) -> Forest:
+    """Lay out shares with intervals as `forest` does. rows: label, share, low and high."""
+    step, top = axis_step(max([*(high for *_, high in rows), 1e-6]))
+    laid = tuple(
+        ForestRow(label, _part(share, top), _part(low, top), _part(high, top), None,
+                  share, low, high)
+        for label, share, low, high in rows
+    )  # fmt: skip
+    return Forest(laid, _ticks(step, top))
+
+
+def _ticks(step: float, top: float) -> tuple[Tick, ...]:
+    return tuple(
         Tick(_part(i * step, top), tick_text(i * step, step), bool(i % 2))
-        for i in range(round(top / step) + 1)
+        for i in _steps(top, step)
     )
-    return Forest(rows, ticks)
 
 
 def _row(row: Detected, top: float) -> ForestRow:
@@ -125,6 +138,34 @@ def share_plot(windows: Sequence[tuple[float, float, float] | None]) -> TimePlot
         ),
         step=_column(1, len(windows)) - xs[0],
     )
+
+
+@dataclass(frozen=True)
+class Sparkline:
+    """A small line of shares. runs: corners of each run of windows with a share."""
+
+    runs: tuple[Corners, ...]
+    end: tuple[float, float] | None
+    width: int = 110
+    height: int = 28
+
+
+def sparkline(shares: Sequence[float | None]) -> Sparkline:
+    """Lay out shares over windows, None for a gap, on an axis that begins at 0."""
+    width, height, margin = Sparkline.width, Sparkline.height, 3
+    top = max([1e-9, *(one for one in shares if one is not None)])
+    step = (width - 2 * margin) / max(1, len(shares) - 1)
+    at = [None if one is None else
+          (round(margin + i * step, 1),
+           round(height - margin - max(one, 0.0) / top * (height - 2 * margin), 1))
+          for i, one in enumerate(shares)]  # fmt: skip
+    runs: list[list[tuple[float, float]]] = [[]]
+    for one in at:
+        if one is not None:
+            runs[-1].append(one)
+        elif runs[-1]:
+            runs.append([])
+    return Sparkline(tuple(tuple(run) for run in runs if run), at[-1] if at else None)
 
 
 def _runs(

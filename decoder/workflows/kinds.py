@@ -29,7 +29,11 @@ from decoder.workflows.decoding import DecodeJob
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 
-_HOMES = {"number": "decoder.workflows.numbers", "pair": "decoder.workflows.pairs"}
+_HOMES = {
+    "number": "decoder.workflows.numbers",
+    "pair": "decoder.workflows.pairs",
+    "flow": "decoder.workflows.flows",
+}
 _LOADED: dict[str, DecoderKind] = {}
 
 

@@ -1,0 +1,381 @@
+"""`decode_flows`: from an aggregate of a metric of flows to flows, zones, cells and bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from decoder.errors import DecodeError
+from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
+from decoder.flows.fit import FlowData, FlowFit, fit_flows, no_departures
+from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
+from decoder.flows.moments import FlowMoments, Moments
+from decoder.flows.ratios import ratios
+from decoder.flows.space import FlowSpace, indicator
+from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
+from decoder.model.repetition import collected_repetition
+from decoder.numerics.simplex import project_simplex
+from decoder.numerics.threads import one_thread
+from decoder.options import DecodeOptions
+from decoder.progress import Progress, silent
+from decoder.typing import Flags, Floats
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, Flow
+from rappor_core.metrics.metric import Metric
+
+ROUNDS = 3  # of taking out collisions: what the first two predict, the third subtracts
+MOST_ROUNDS = 6  # while more flows turn out to be far from gravity
+FOUND_OFTEN = 0.8
+FORGED = 0.01
+REJECTED = 0.001  # p-value of a question whose answers do not fit
+MOST_OF_PEOPLE = 0.5
+KNOWN_FLOOR = 1e-3  # part of an even share that a flow of a known matrix has at least
+STAGE = "flows"
+
+
+def decode_flows(
+    aggregate: Aggregate,
+    options: DecodeOptions | None = None,
+    known: Floats | None = None,
+    progress: Progress = silent,
+) -> FlowDecoding:
+    """Estimate who goes from which usual cell to which, with intervals.
+
+    Args:
+        aggregate: of a metric of kind `flow`, with its definition.
+        options: `level`, `alpha`, `repeats` and `without_cohorts` are used.
+        known: (P,) shares or counts of a known matrix, such as the last census; its errors are
+            learnt as departures.
+        progress: called with (stage, done, total).
+
+    Returns:
+        Flows with two numbers each, an estimate with its interval and one guess at the whole;
+        zones, cells, bands and the check of each question.
+
+    Raises:
+        DecodeError: a metric of another kind, no reports, or a known matrix of another shape.
+        ConvergenceError: no finite fit.
+    """
+    options = options or DecodeOptions()
+    aggregate = aggregate.without(options.without_cohorts)
+    flow = flow_of(aggregate)
+    repetition = collected_repetition(aggregate, options.repeats)
+    with one_thread():
+        space = FlowSpace.of(flow)
+        counts = symbol_counts(aggregate, flow)
+        fit, answers = fit_answers(space, counts, repetition, known, progress)
+        found = summarised(fit, answers, options.level, options.alpha)
+        checks = question_checks(counts, fit)
+    return FlowDecoding(
+        metric=aggregate.metric,
+        params_id=aggregate.params_id,
+        params=aggregate.params,
+        definition=aggregate.definition,
+        flow=flow,
+        first_day=aggregate.first_day,
+        last_day=aggregate.last_day,
+        num_reports=aggregate.num_reports,
+        level=options.level,
+        alpha=options.alpha,
+        repetition=repetition,
+        tau=fit.tau,
+        departure_evidence=no_departures(fit),
+        forged_shift=forged_shift(counts, FORGED),
+        checks=checks,
+        warnings=tuple(_warnings(found, checks)),
+        **found,
+    )
+
+
+def flow_of(aggregate: Aggregate) -> Flow:
+    """The settings of a metric of flows. Raises DecodeError for another kind, or no reports."""
+    kind = aggregate.definition.get("kind")
+    if kind != "flow":
+        raise DecodeError(
+            f"metric {aggregate.metric!r} is of kind {kind!r}, not 'flow': use rappor decode"
+        )
+    if not aggregate.num_reports:
+        raise DecodeError(f"metric {aggregate.metric!r} has no reports: choose other days")
+    details: Flow = Metric.from_dict(aggregate.definition).details
+    return details
+
+
+def fit_answers(
+    space: FlowSpace,
+    counts: Mapping[str, SymbolCounts],
+    repetition: float = 1.0,
+    known: Floats | None = None,
+    progress: Progress = silent,
+) -> tuple[FlowFit, dict[str, Answers]]:
+    """Fit the model; each round takes out the collisions that the one before predicts.
+
+    Args:
+        space: of the pairs.
+        counts: by question.
+        repetition: rho of the reports.
+        known: (P,) a known matrix.
+        progress: called with (stage, done, total).
+
+    Returns:
+        The fit of the last round, and the answers that it fits, by question.
+
+    Raises:
+        DecodeError: a known matrix of another shape, negative, or empty.
+        ConvergenceError: no finite fit.
+    """
+    gravity = _gravity(space, known)
+    surprising = np.zeros(space.num_pairs, dtype=bool)
+    expected = gravity.shares(np.zeros(gravity.size))
+    doubts: dict[str, float] = {}
+    start: Floats | None = None
+    tau = None
+    for number in range(MOST_ROUNDS):
+        progress(STAGE, number, MOST_ROUNDS)
+        answers = {
+            name: answers_of(
+                one, space.sums(name) @ expected, doubts.get(name), repetition=repetition
+            )
+            for name, one in counts.items()
+        }
+        if start is None:
+            start = _start(gravity, answers)
+        data = FlowData.of(gravity, answers)
+        fit = fit_flows(gravity, data, start, tau, search=number > 0)
+        start, tau = fit.parameters, fit.tau if number else None
+        before, surprising = surprising, _surprising(fit)
+        if number + 1 >= ROUNDS and not np.any(surprising & ~before):
+            break
+        expected = _expected(fit, surprising)
+        doubts = _doubts(fit, expected)
+    progress(STAGE, MOST_ROUNDS, MOST_ROUNDS)
+    return fit, answers
+
+
+def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
+    if known is None:
+        return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
+    total = float(known.sum()) if known.shape == (space.num_pairs,) else 0.0
+    if not np.isfinite(total) or total <= 0 or known.min() < 0:
+        raise DecodeError(
+            f"a known matrix needs {space.num_pairs:,} shares of 0 or more, not all 0: one for "
+            f"each pair of {space.num_cells} cells, other and no data"
+        )
+    floor = KNOWN_FLOOR / space.num_pairs
+    return Gravity(space, np.log(known / total + floor), KNOWN_SIDE_PRECISION)
+
+
+def _start(gravity: Gravity, answers: Mapping[str, Answers]) -> Floats:
+    """Parameters at which both margins are as answered."""
+    origins, destinations = (
+        answers[name].shares.reshape(-1, 2).sum(axis=1) for name in (HOME, WORK)
+    )
+    if gravity.offset.any():
+        return np.zeros(gravity.size)
+    return gravity.start(origins, destinations)
+
+
+def _surprising(fit: FlowFit) -> Flags:
+    """(P,) flows that are above what gravity says by more than chance makes one of all."""
+    flows = FlowMoments(fit).pairs
+    estimate, error = flows.cavity()
+    return np.asarray(estimate - flows.fitted > stats.norm.isf(0.5 / len(estimate)) * error)
+
+
+def _expected(fit: FlowFit, surprising: Flags) -> Floats:
+    """(P,) shares of pairs that collisions are predicted from: gravity, and surprising flows.
+
+    Other departures are left out: they are small each, and where one flow is far from gravity they
+    share what its own symbols say, which would be subtracted from it.
+    """
+    estimate, _ = FlowMoments(fit).pairs.cavity()
+    return project_simplex(np.where(surprising, estimate, fit.shares))
+
+
+def _doubts(fit: FlowFit, expected: Floats) -> dict[str, float]:
+    """By question, the expected sum of the squared errors of its classes, as `expected` (P,)."""
+    moments, found = FlowMoments(fit), {}
+    for name in QUESTIONS:
+        sums = fit.gravity.space.sums(name)
+        _, errors = (moments.pairs if name == PAIR else moments.of(sums)).posterior()
+        off = sums @ (fit.mean - expected)
+        found[name] = float(errors @ errors + off @ off)
+    return found
+
+
+def summarised(
+    fit: FlowFit, answers: Mapping[str, Answers], level: float, alpha: float
+) -> dict[str, Any]:
+    """The tables of a decoding, by the names of their fields in `FlowDecoding`."""
+    space, moments = fit.gravity.space, FlowMoments(fit)
+    quantile = float(stats.norm.isf((1 - level) / 2))
+    strict = float(stats.norm.isf(alpha / (2 * space.num_cells**2)))
+    flows = _table(moments.pairs, quantile)
+    asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
+    told = _told(flows, strict, space.between_cells & asked)
+    flows = _hull(flows, moments.pairs, told, quantile)
+    sides = space.num_sides
+    of_origin = indicator(space.origin, sides)
+    of_destination = indicator(space.destination, sides)
+    own, moved = _own_and_moved(space, answers, quantile)
+    errors = flows.std_error[space.between_cells]
+    small = float(np.median(errors))
+    return {
+        "flows": flows,
+        "told": told,
+        "flow_share": project_simplex(fit.mean),
+        "gravity": fit.shares,
+        "of_origin": _of_origin(moments, of_origin, space, quantile),
+        "zones": _table(moments.of(space.sums("zones")), quantile),
+        "origins": _table(moments.of(of_origin), quantile),
+        "destinations": _table(moments.of(of_destination), quantile),
+        "net": _table(moments.of((of_destination - of_origin)[: space.num_cells]), quantile),
+        "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
+        "own_cell": own,
+        "moved": moved,
+        "smallest_found": (strict + float(stats.norm.ppf(FOUND_OFTEN))) * small,
+    }
+
+
+def forged_shift(counts: Mapping[str, SymbolCounts], fraction: float) -> float:
+    """The largest rise of a flow by forged reports that all name one pair.
+
+    A forged report shows the pair's own symbol for certain, in the question about pairs, which
+    alone tells one flow.
+
+    Args:
+        counts: by question.
+        fraction: of all reports that are forged, in [0, 1].
+
+    Returns:
+        A share of people; infinite without reports of that question.
+    """
+    pair = counts[PAIR]
+    total = sum(one.num_reports for one in counts.values())
+    if not pair.num_reports:
+        return float("inf")
+    forged = min(1.0, fraction * total / pair.num_reports)
+    return forged * (1 - pair.hit) / (pair.kept - pair.hit)
+
+
+def _table(moments: Moments, quantile: float) -> ShareTable:
+    estimate, error = moments.cavity()
+    return ShareTable(estimate, error, estimate - quantile * error, estimate + quantile * error)
+
+
+def _told(flows: ShareTable, quantile: float, between: Flags) -> Flags:
+    return np.asarray(between & (flows.estimate - quantile * flows.std_error > 0))
+
+
+def _hull(flows: ShareTable, moments: Moments, told: Flags, quantile: float) -> ShareTable:
+    """Told flows are picked for being large: their intervals reach to the posterior's, too."""
+    mean, error = moments.posterior()
+    low = np.where(told, np.minimum(flows.low, mean - quantile * error), flows.low)
+    high = np.where(told, np.maximum(flows.high, mean + quantile * error), flows.high)
+    return ShareTable(flows.estimate, flows.std_error, low, high)
+
+
+def _of_origin(moments: FlowMoments, sums: Any, space: FlowSpace, quantile: float) -> ShareTable:
+    """Of the people of each origin, the share of each pair."""
+    part, whole = moments.pairs, moments.of(sums)
+    both = moments.with_origins(sums, space.origin)
+    whole = whole.at(space.origin)
+    ratio, low, high = ratios(part, whole, both, quantile)
+    return ShareTable(ratio, (high - low) / (2 * quantile), low, high)
+
+
+def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
+    """Sums over groups (rows, classes) of 0 and 1 of the answers to one question, of it alone."""
+    estimate = classes @ answers.shares
+    error = np.array([np.sqrt(answers.variance[row > 0].sum()) for row in classes])
+    return ShareTable(estimate, error, estimate - quantile * error, estimate + quantile * error)
+
+
+def _own_and_moved(
+    space: FlowSpace, answers: Mapping[str, Answers], quantile: float
+) -> tuple[ShareTable, ShareTable]:
+    """The share whose two cells are one, and the share with two cells that are not."""
+    cells = np.arange(space.num_cells)
+    each = []
+    for name, classes in ((HOME, 2 * cells + 1), (WORK, 2 * cells + 1), (DISTANCE, [0])):
+        weights = np.zeros((1, space.num_classes(name)))
+        weights[0, classes] = 1
+        if answers[name].num_reports:
+            each.append(_answered(answers[name], weights, quantile))
+    if not each:
+        nothing = np.array([np.nan])
+        none = ShareTable(nothing, nothing + np.inf, nothing - np.inf, nothing + np.inf)
+        return none, none
+    precisions = np.array([one.std_error**-2 for one in each])
+    estimate = (precisions * [one.estimate for one in each]).sum(axis=0) / precisions.sum(axis=0)
+    error = precisions.sum(axis=0) ** -0.5
+    own = ShareTable(estimate, error, estimate - quantile * error, estimate + quantile * error)
+    apart = np.zeros((1, space.num_bands))
+    apart[0, -1] = 1
+    others = _answered(answers[DISTANCE], apart, quantile)
+    moved = 1 - own.estimate - others.estimate
+    both = np.sqrt(own.std_error**2 + others.std_error**2)
+    return own, ShareTable(moved, both, moved - quantile * both, moved + quantile * both)
+
+
+def question_checks(counts: Mapping[str, SymbolCounts], fit: FlowFit) -> tuple[QuestionCheck, ...]:
+    """Pearson's test of the symbols that each cohort reports against those of the fitted matrix.
+
+    What is not known of the matrix moves symbols, too: the statistic of a cohort of n reports is
+    divided by 1 + n (p - q)^2 times the sum of the posterior variances of the classes.
+
+    Args:
+        counts: by question.
+        fit: of the answers.
+
+    Returns:
+        A check for each question with reports.
+    """
+    found, doubts = [], _doubts(fit, fit.mean)
+    for name, one in counts.items():
+        if not one.num_reports:
+            continue
+        expected = np.clip(fit.gravity.space.sums(name) @ fit.mean, 0, None)
+        expected /= expected.sum()
+        widened = 1 + one.reports * (one.kept - one.lied) ** 2 * doubts[name]
+        each = [_misfit(one, cohort, expected) / widened[cohort] for cohort in one.used]
+        statistic = float(sum(each))
+        freedom = len(one.used) * (one.num_symbols - 1)
+        p_value = float(stats.chi2.sf(statistic, freedom))
+        found.append(QuestionCheck(name, round(one.num_reports), statistic, freedom, p_value))
+    return tuple(found)
+
+
+def _misfit(counts: SymbolCounts, cohort: int, expected: Floats) -> float:
+    """Pearson's statistic of one cohort."""
+    classes = np.arange(len(expected)) if counts.symbols is None else counts.symbols[cohort]
+    shares = np.bincount(classes, expected, counts.num_symbols)
+    predicted = counts.lied + (counts.kept - counts.lied) * shares
+    predicted *= counts.reports[cohort] / predicted.sum()
+    return float(np.sum((counts.counts[cohort] - predicted) ** 2 / predicted))
+
+
+def _warnings(found: Mapping[str, Any], checks: tuple[QuestionCheck, ...]) -> Iterator[str]:
+    asked = {check.question for check in checks}
+    missing = [name for name in QUESTIONS if name not in asked]
+    if missing:
+        yield f"no report answers the question {', '.join(missing)}: use a longer window"
+    for check in checks:
+        if check.p_value < REJECTED:
+            yield (
+                f"the answers to {check.question!r} do not fit the others (p = "
+                f"{check.p_value:.2g}): forged reports, an altered client, or flows far from "
+                "gravity that so few cohorts do not tell"
+            )
+    if not found["told"].any():
+        yield (
+            f"no flow is told from zero; one of {100 * found['smallest_found']:.2g} % of people "
+            "would be 8 times in 10: read zones, bands and cells, or use more reports"
+        )
+    elif found["flow_share"][found["told"]].sum() < MOST_OF_PEOPLE:
+        yield (
+            "shares of flows that are not told from zero are mostly the gravity model's opinion: "
+            "do not tell what people do from them"
+        )

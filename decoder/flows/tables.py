@@ -1,0 +1,103 @@
+"""`FlowDecoding`: flows, zones, cells and distance bands of a window, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from decoder.typing import Flags, Floats
+from rappor_core.metrics.flow import Flow
+from rappor_core.params import RapporParams
+
+
+@dataclass(frozen=True)
+class ShareTable:
+    """Shares of people, each (rows,), with standard errors and intervals; not clipped."""
+
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+
+    def at(self, rows: Any) -> ShareTable:
+        """Some of the rows."""
+        return ShareTable(
+            self.estimate[rows], self.std_error[rows], self.low[rows], self.high[rows]
+        )
+
+
+@dataclass(frozen=True)
+class QuestionCheck:
+    """Whether the answers to one question fit what is estimated from all of them.
+
+    statistic: sum of squared standardised residuals.  freedom: what it is about, if they do.
+    p_value: of a larger one.  num_reports: answers to the question.
+    """
+
+    question: str
+    num_reports: int
+    statistic: float
+    freedom: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class FlowDecoding:
+    """The flows of a window; pairs are row by row, P = (K + 2)^2, sides as `Flow.side_names`.
+
+    flows: every pair.  told: (P,) whether a flow between two cells is told from zero, at
+    `alpha / K^2`.  flow_share: (P,) one guess at the whole matrix, positive, of sum 1.
+    gravity: (P,) what the gravity model alone says.  of_origin: of those who begin in a cell, the
+    share that ends in the other one (Fieller's interval).
+    zones: pairs of zones, row by row of Z + 2.  origins, destinations: sides (K + 2).  net: of each
+    cell (K,), destinations less origins.  bands: distance bands, of their own question alone.
+    own_cell: one row, the share whose two cells are one; moved: one row, two different cells; both
+    from the questions that ask it.
+    tau: size of the departures from gravity; departure_evidence: for them over none, nats.
+    smallest_found: a flow of this share is told from zero 8 times in 10.
+    forged_shift: largest rise of a flow by forged reports of 1 % of all.
+    """
+
+    metric: str
+    params_id: str
+    params: RapporParams
+    definition: Mapping[str, Any]
+    flow: Flow
+    first_day: date | None
+    last_day: date | None
+    num_reports: int
+    level: float
+    alpha: float
+    repetition: float
+    flows: ShareTable
+    told: Flags
+    flow_share: Floats
+    gravity: Floats
+    of_origin: ShareTable
+    zones: ShareTable
+    origins: ShareTable
+    destinations: ShareTable
+    net: ShareTable
+    bands: ShareTable
+    own_cell: ShareTable
+    moved: ShareTable
+    tau: float
+    departure_evidence: float
+    checks: tuple[QuestionCheck, ...]
+    smallest_found: float
+    forged_shift: float
+    warnings: tuple[str, ...]
+
+    @property
+    def num_told(self) -> int:
+        """Number of flows that are told from zero."""
+        return int(self.told.sum())
+
+    @property
+    def told_share(self) -> float:
+        """Share of people in the flows that are told from zero."""
+        return float(np.sum(self.flow_share[self.told]))

@@ -1,0 +1,76 @@
+"""A known matrix of flows, such as the last census: a CSV of origin,destination,count."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+
+from decoder.errors import CountsError
+from decoder.files import naming
+from decoder.progress import Note, quiet
+from decoder.typing import Floats
+from rappor_core.errors import shown
+from rappor_core.metrics.flow import Flow
+from rappor_core.reserved import OTHER
+
+COLUMNS = ("origin", "destination", "count")
+_WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"
+
+
+def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
+    """Read counts by pair of cells; those of the same pair add up.
+
+    Args:
+        path: a CSV with a header; further columns are passed over.
+        flow: whose cells are named; any other name counts as `other`.
+        note: called with a sentence on names that are no cells.
+
+    Returns:
+        (P,) counts, row by row of the K + 2 sides.
+
+    Raises:
+        CountsError: no such columns, a count that is no number of 0 or more, or no cell is named.
+    """
+    counts = np.zeros((flow.num_sides, flow.num_sides))
+    unknown: set[str] = set()
+    with naming(path, CountsError, _WAY_OUT), path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+        if missing:
+            raise CountsError(f"no column {', '.join(missing)}; {_WAY_OUT}")
+        for row in rows:
+            sides = [_side(row[name], flow, unknown) for name in COLUMNS[:2]]
+            counts[sides[0], sides[1]] += _count(row, rows.line_num)
+        if not counts[: len(flow.cells), : len(flow.cells)].any():
+            raise CountsError(
+                f"no count of a pair of this metric's cells, such as {flow.cells[0]!r}: name cells "
+                "as flows.csv does"
+            )
+    if unknown:
+        note(
+            f"{path}: names that are no cells of this metric ({len(unknown):,}, such as "
+            f"{shown(min(unknown))}) count as {OTHER!r}"
+        )
+    return counts.ravel()
+
+
+def _side(name: str | None, flow: Flow, unknown: set[str]) -> int:
+    text = (name or "").strip()
+    if text not in flow.side_index:
+        unknown.add(text)
+        text = OTHER
+    return flow.side_index[text]
+
+
+def _count(row: dict[str, str], line: int) -> float:
+    text = row["count"] or ""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise CountsError(f"line {line}: count {shown(text)} is not a number of 0 or more")
+    return number

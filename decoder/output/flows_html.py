@@ -1,0 +1,37 @@
+"""`flows.html`: flows in one page, self-contained, without a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from decoder.output.flows_view import flows_view
+from decoder.output.jinja import page_template
+from decoder.output.number_text import factor
+from decoder.output.tables import TableQuery
+
+SHOWN = (
+    25  # rows of the page's table at least; all that are told from zero, and flows.csv has the rest
+)
+
+
+def render_flows(found: Mapping[str, Any]) -> str:
+    """Render flows.html. found: content of results.json."""
+    variables = flows_view(dict(found), TableQuery(rows=max(SHOWN, found["num_told"]))) | {
+        "query": None
+    }
+    return page_template("flows.html.j2").render(guarantee=_guarantee(found), **variables)
+
+
+def _guarantee(found: Mapping[str, Any]) -> str:
+    """What each device was promised, in words."""
+    epsilon, reports = found["epsilon"], found["max_reports"]
+    said = (
+        f"Each device answers one question about its pair of usual cells, which one its cohort "
+        f"says, through noise of its own: an answer changes the odds of any guess at most "
+        f"{factor(epsilon)} times (epsilon = {epsilon:.2f})"
+    )
+    if reports == 1:
+        return f"{said}, and it answers once in its life."
+    life = reports * epsilon
+    return f"{said}. It gives at most {reports} answers in its life, {life:.2f} in all."

@@ -1,0 +1,230 @@
+"""The tables of flows, as columns: flows, pairs of zones, cells and distance bands.
+
+Sides are named as `Flow.side_names` has them; a side that is no cell has no place and no distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from decoder.flows.space import FlowSpace
+from decoder.flows.tables import FlowDecoding, ShareTable
+from decoder.output.base_layer import BaseLayer, place_name
+from decoder.output.basemap import distance_km
+from decoder.typing import Flags, Floats, Indices
+from rappor_core.grid.box import Point
+from rappor_core.metrics.flow import Flow
+from rappor_core.reserved import RESERVED
+
+Columns = dict[str, list[Any]]
+
+KM_DECIMALS = 3
+NOT_TOLD = "not told from zero"
+GUESS_APART = "flow_share, drawn towards the gravity model, lies outside the interval"
+NO_CELLS = "other or no_data"
+
+
+@dataclass(frozen=True)
+class FlowPlaces:
+    """Names and centres of the cells and zones of a metric of flows.
+
+    base: the user's own districts and stations, whose names come first.
+    """
+
+    flow: Flow
+    base: BaseLayer
+
+    @cached_property
+    def centres(self) -> tuple[Point, ...]:
+        """Latitude and longitude of each cell's centre, the longitude from -180 to 180."""
+        return tuple((north, east - 360 * round(east / 360)) for north, east in self.flow.centres)
+
+    @cached_property
+    def cell_names(self) -> tuple[str, ...]:
+        """What each side is called, as maps call a cell; "" where nothing is near."""
+        return self._named(self.flow.centres, self.cell_km)
+
+    @cached_property
+    def zone_centres(self) -> tuple[Point, ...]:
+        """Latitude and longitude of each zone: the mean of its cells' centres."""
+        centres, zones = np.array(self.flow.centres), np.array(self.flow.zone_of)
+        means = [centres[zones == zone].mean(axis=0) for zone in range(len(self.flow.zones))]
+        return tuple((float(latitude), float(longitude)) for latitude, longitude in means)
+
+    @cached_property
+    def zone_names(self) -> tuple[str, ...]:
+        """What each zone is called, and `other` and `no_data` after them."""
+        wide = self.cell_km * (len(self.flow.cells) / len(self.flow.zones)) ** 0.5
+        return self._named(self.zone_centres, wide)
+
+    @cached_property
+    def cell_km(self) -> float:
+        """About the width of a cell: the median distance to the nearest other centre, km."""
+        metres = self.kilometres[: len(self.flow.cells), : len(self.flow.cells)].copy()
+        np.fill_diagonal(metres, np.inf)
+        nearest = metres.min(axis=1)
+        return float(np.median(nearest)) if np.isfinite(nearest).all() else 1.0
+
+    @cached_property
+    def kilometres(self) -> Floats:
+        """(K + 2, K + 2) between centres; NaN where a side is no cell."""
+        cells = range(len(self.flow.cells))
+        found = np.full((self.flow.num_sides, self.flow.num_sides), np.nan)
+        found[: len(cells), : len(cells)] = [
+            [self.flow.metres(origin, destination) / 1000 for destination in cells]
+            for origin in cells
+        ]
+        return found
+
+    def _named(self, centres: Sequence[Point], wide: float) -> tuple[str, ...]:
+        named = [place_name(centre, self.base, wide) for centre in centres]
+        return (*named, *("" for _ in RESERVED))
+
+
+def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Columns:
+    """The columns of flows.csv for some pairs.
+
+    Args:
+        found: the decoding.
+        places: of its metric.
+        rows: indices of pairs, of P = (K + 2)^2.
+
+    Returns:
+        A list of plain values for each column; a distance that is not known is None.
+    """
+    flow = found.flow
+    origins, destinations = np.divmod(rows, flow.num_sides)
+    notes = flow_notes(found)
+    return {
+        "origin": [flow.side_names[i] for i in origins],
+        "destination": [flow.side_names[i] for i in destinations],
+        "origin_name": [places.cell_names[i] for i in origins],
+        "destination_name": [places.cell_names[i] for i in destinations],
+        "km": _known(places.kilometres[origins, destinations].round(KM_DECIMALS)),
+        **_share_columns(found.flows.at(rows)),
+        "told": found.told[rows].tolist(),
+        "flow_share": found.flow_share[rows].tolist(),
+        "gravity": found.gravity[rows].tolist(),
+        "note": [notes[i] for i in rows],
+        "of_origin": _known(found.of_origin.estimate[rows]),
+        "of_origin_low": _known(found.of_origin.low[rows]),
+        "of_origin_high": _known(found.of_origin.high[rows]),
+    }
+
+
+def flow_notes(found: FlowDecoding) -> list[str]:
+    """A note for each pair: where it is not told from zero, and where the guess at the whole
+    matrix lies outside its interval."""
+    guess = found.flow_share
+    apart = (guess < found.flows.low) | (guess > found.flows.high)
+    return [
+        "; ".join(text for text, said in ((NOT_TOLD, not told), (GUESS_APART, out)) if said)
+        for told, out in zip(found.told.tolist(), apart.tolist(), strict=True)
+    ]
+
+
+def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
+    """The columns of zones.csv: every pair of zones, `other` and `no_data` among them."""
+    flow = found.flow
+    sides = len(flow.zones) + len(RESERVED)
+    origins, destinations = np.divmod(np.arange(sides**2), sides)
+    names, called = (*flow.zones, *RESERVED), places.zone_names
+    centres = places.zone_centres
+    return {
+        "origin": [names[i] for i in origins],
+        "destination": [names[i] for i in destinations],
+        "origin_name": [called[i] for i in origins],
+        "destination_name": [called[i] for i in destinations],
+        "km": [
+            round(distance_km(centres[o], centres[d]), KM_DECIMALS)
+            if max(o, d) < len(centres)
+            else None
+            for o, d in zip(origins.tolist(), destinations.tolist(), strict=True)
+        ],
+        **_share_columns(found.zones),
+        "told": told_zones(found).tolist(),
+        "flow_share": (FlowSpace.of(flow).sums("zones") @ found.flow_share).tolist(),
+    }
+
+
+def told_zones(found: FlowDecoding) -> Flags:
+    """Whether a pair of zones is told from zero, at `alpha` over the number of pairs of zones."""
+    sides = len(found.flow.zones) + len(RESERVED)
+    strict = float(stats.norm.isf(found.alpha / (2 * len(found.flow.zones) ** 2)))
+    inside = np.maximum(*np.divmod(np.arange(sides**2), sides)) < len(found.flow.zones)
+    told: Flags = inside & (found.zones.estimate - strict * found.zones.std_error > 0)
+    return told
+
+
+def cell_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
+    """The columns of cells.csv: both margins of each side; of cells who stays, and who comes less
+    who goes."""
+    flow, cells = found.flow, len(found.flow.cells)
+    sides = np.arange(flow.num_sides)
+    zones = [flow.zone_side(side) for side in sides.tolist()]
+    centres: list[tuple[float | None, float | None]] = [*places.centres, *((None, None),) * 2]
+    return {
+        "cell": list(flow.side_names),
+        "name": list(places.cell_names),
+        "zone": [(*flow.zones, *RESERVED)[zone] for zone in zones],
+        "latitude": [latitude for latitude, _ in centres],
+        "longitude": [longitude for _, longitude in centres],
+        **_share_columns(found.origins, "origin_"),
+        **_share_columns(found.destinations, "destination_"),
+        **_of_cells(found.of_origin.at(sides * (flow.num_sides + 1)), cells, "own_"),
+        **_of_cells(found.net, cells, "net_"),
+    }
+
+
+def band_columns(found: FlowDecoding) -> Columns:
+    """The columns of bands.csv: distance bands, of the question about distance alone."""
+    edges = found.flow.bands_km
+    lower = [None, 0.0, *edges, None]
+    upper = [None, *edges, None, None]
+    return {
+        "band": band_texts(edges),
+        "from_km": lower,
+        "to_km": upper,
+        **_share_columns(found.bands),
+    }
+
+
+def band_texts(edges: Sequence[float]) -> list[str]:
+    """The name of each band: own cell, kilometres, then sides that are no cells."""
+    ends = [f"{edge:g}" for edge in edges]
+    between = [
+        f"up to {high} km" if low is None else f"{low} to {high} km"
+        for low, high in zip([None, *ends], ends, strict=False)
+    ]
+    return ["own cell", *between, f"over {ends[-1]} km", NO_CELLS]
+
+
+def rows_of(columns: Columns) -> list[dict[str, Any]]:
+    """Columns as rows, each a dict."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def one_share(table: ShareTable) -> dict[str, float]:
+    """The first row of a table by its columns."""
+    return {name: values[0] for name, values in _share_columns(table).items()}
+
+
+def _share_columns(table: ShareTable, prefix: str = "") -> Columns:
+    names = ("estimate", "std_error", "low", "high")
+    return {prefix + name: getattr(table, name).tolist() for name in names}
+
+
+def _of_cells(table: ShareTable, cells: int, prefix: str) -> Columns:
+    """Share columns of cells; None for the sides that are none."""
+    inside = _share_columns(table.at(np.arange(cells)), prefix)
+    return {name: [*values, *(None for _ in RESERVED)] for name, values in inside.items()}
+
+
+def _known(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

@@ -1,0 +1,86 @@
+"""The view of flows, from results.json: for flows.html and the service."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from decoder.output.basemap import bundled_source
+from decoder.output.flows_chord import MOST_ZONES, chord
+from decoder.output.flows_geojson import drawn_share
+from decoder.output.flows_map import flow_maps, flow_title, side_text
+from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
+from decoder.output.svg import share_forest
+from decoder.output.tables import TableQuery, page_of
+from decoder.results.warnings import percent
+from rappor_core.metrics.flow import Flow
+from rappor_core.reserved import RESERVED
+
+LEAST_TEXT = 0.0005  # a share below that is no number in the matrix
+
+
+def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
+    """The variables of `result_flow.html.j2`.
+
+    Args:
+        found: content of results.json.
+        query: of the table of flows.
+    """
+    flow = Flow.from_dict(found["flow"])
+    named = [
+        row | {"way": f"{side_text(row, 'origin')} > {side_text(row, 'destination')}"}
+        for row in found["flows"]
+    ]
+    return {
+        "found": found,
+        "moves": bool(flow.lag),
+        "slots": (flow.origin.name, flow.destination.name),
+        "lag": flow.lag,
+        "maps": flow_maps(found, flow) if found["flows"] else (),
+        "chord": chord(found["zones"], found["level"]),
+        "most_zones": MOST_ZONES,
+        "heat": zone_heat(found["zones"], found["level"]),
+        "bands": share_forest([(row["band"], row["estimate"], row["low"], row["high"])
+                               for row in found["bands"]]),
+        "table": page_of(named, "way", query),
+        "level": f"{100 * found['level']:g} %",
+        "source": bundled_source(),
+    }  # fmt: skip
+
+
+def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
+    """The matrix of the largest zones as a table that is coloured, in per cent of people.
+
+    rows: pairs of zones, as zones.csv has them; None without any.
+    """
+    if not rows:
+        return None
+    at = {(row["origin"], row["destination"]): row for row in rows}
+    sizes: dict[str, float] = {}
+    for (origin, destination), row in at.items():
+        for side in {origin, destination}:
+            sizes[side] = sizes.get(side, 0.0) + drawn_share(row)
+    kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MOST_SIDE]
+    sides = [side for side in sizes if side in kept]
+    top = max(drawn_share(row) for row in rows) or 1.0
+    numbers = {side: f"{number}" for number, side in enumerate(sizes, start=1)}
+    made = tuple(
+        (_zone_name(at[origin, origin], numbers[origin]),
+         tuple(_square(at[origin, destination], top, level) for destination in sides))
+        for origin in sides
+    )  # fmt: skip
+    columns = tuple(side if side in RESERVED else numbers[side] for side in sides)
+    return Heat(made, columns, len(sides) < len(sizes))
+
+
+def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
+    share = drawn_share(row)
+    strength = min(9, int(10 * math.sqrt(share / top)))
+    text = percent(share).removesuffix(" %") if share >= LEAST_TEXT else "·"
+    return HeatSquare(strength, row["told"], text, flow_title(row, level))
+
+
+def _zone_name(row: Mapping[str, Any], number: str) -> str:
+    name = str(row["origin_name"] or row["origin"])
+    return name if row["origin"] in RESERVED else f"{number} {name}"

@@ -1,0 +1,1 @@
+"""Made-up cities and their flows, and ways to learn them at equal epsilon for life."""

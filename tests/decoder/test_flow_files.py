@@ -1,0 +1,272 @@
+"""Flows from an aggregate to files, a page and a terminal: what each holds, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from decoder.errors import CountsError, DecodeError, OutputError
+from decoder.formats.known_flows import read_known_flows
+from decoder.output.flows_geojson import flow_lines
+from decoder.sources.aggregates import AggregateFiles
+from decoder.sources.windows import Each
+from decoder.workflows.decoding import DecodeJob
+from decoder.workflows.flows import KIND, FlowsJob, run_flows
+from decoder.workflows.kinds import FetchedCounts, KindAnswer, run_own
+from rappor_cli.main import main
+from simulations.flows.city import city_matrix, city_metric, draw_flows
+
+SMALL = {"rows": 3, "columns": 3}  # zones; 36 cells
+METRIC = city_metric(4.0, 100_000, **SMALL)
+FLOWS_COLUMNS = ["origin", "destination", "origin_name", "destination_name", "km", "estimate",
+                 "std_error", "low", "high", "told", "flow_share", "gravity", "note"]  # fmt: skip
+
+
+def counts_of(days: tuple[date, date], seed: int = 1) -> Any:
+    rng = np.random.default_rng(1)
+    matrix = city_matrix(METRIC.details, rng)
+    return draw_flows(METRIC, matrix, 100_000, np.random.default_rng(seed), days)
+
+
+NOVEMBER = (date(2026, 11, 1), date(2026, 11, 30))
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("flows") / "commute.json"
+    path.write_text(counts_of(NOVEMBER).to_json(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(counts: Path) -> Path:
+    out = counts.parent / "out"
+    assert main(["flows", "commute", "--aggregate", str(counts), "-o", str(out)]) == 0
+    return out
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_flows_csv_has_every_pair(folder: Path) -> None:
+    rows = table(folder / "flows.csv")
+    sides = METRIC.details.num_sides
+    assert list(rows[0])[: len(FLOWS_COLUMNS)] == FLOWS_COLUMNS
+    assert [(row["origin"], row["destination"]) for row in rows] == [
+        (a, b) for a in METRIC.details.side_names for b in METRIC.details.side_names
+    ]
+    assert sum(float(row["flow_share"]) for row in rows) == pytest.approx(1)
+    assert len(rows) == sides**2
+    other = next(row for row in rows if row["origin"] == "other")
+    assert other["km"] == ""
+    frame = parquet.read_table(folder / "flows.parquet").to_pylist()
+    assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in frame]
+    assert {row["told"] for row in rows} == {"true", "false"}
+    assert all(float(row["low"]) > 0 for row in rows if row["told"] == "true")
+
+
+def test_a_note_says_where_the_guess_lies_outside(folder: Path) -> None:
+    for row in table(folder / "flows.csv"):
+        outside = not float(row["low"]) <= float(row["flow_share"]) <= float(row["high"])
+        assert ("lies outside the interval" in row["note"]) == outside
+        assert ("not told from zero" in row["note"]) == (row["told"] == "false")
+
+
+def test_zones_cells_and_bands_hold_the_truth(folder: Path) -> None:
+    """At least four of five of the 38 intervals at 95 %."""
+    matrix = city_matrix(METRIC.details, np.random.default_rng(1))
+    side = METRIC.details.num_sides
+    origins = matrix.reshape(side, side).sum(axis=1)
+    cells = table(folder / "cells.csv")
+    held = [
+        float(row["origin_low"]) <= share <= float(row["origin_high"])
+        for row, share in zip(cells, origins, strict=True)
+    ]
+    assert np.mean(held) > 0.8
+    assert [row["cell"] for row in cells] == list(METRIC.details.side_names)
+    assert cells[-1]["own_estimate"] == ""
+    assert len(table(folder / "zones.csv")) == 11**2
+    bands = table(folder / "bands.csv")
+    assert [row["band"] for row in bands][:2] == ["own cell", "up to 2 km"]
+    assert sum(float(row["estimate"]) for row in bands) == pytest.approx(1, abs=0.05)
+
+
+def test_lines_are_what_is_told_and_the_largest_others(folder: Path) -> None:
+    features = json.loads((folder / "flows.geojson").read_text())["features"]
+    told = [row for row in table(folder / "flows.csv") if row["told"] == "true"]
+    assert len([one for one in features if one["properties"]["told"]]) == len(told) > 0
+    assert len(features) == len(told) + 200
+    for one in features:
+        shape, known = one["geometry"], one["properties"]
+        assert shape["type"] == ("Point" if known["km"] == 0 else "LineString")
+        ends = [shape["coordinates"]] if known["km"] == 0 else shape["coordinates"]
+        assert all(-74.11 < x < -73.85 and 40.63 < y < 40.83 for x, y in ends)
+        assert 1 <= known["width"] <= 12
+    wide = max((one["properties"] for one in features), key=lambda one: one["width"])
+    assert wide["width"] == 12
+
+
+def test_a_line_is_cut_at_180_degrees() -> None:
+    row = {"origin": "a", "destination": "b", "told": True, "flow_share": 0.1, "low": 0.05,
+           "high": 0.2}  # fmt: skip
+    centres = {"a": (10.0, 179.5), "b": (12.0, -179.5)}
+    found = json.loads("".join(flow_lines([row], centres, "m")))["features"][0]["geometry"]
+    assert found == {
+        "type": "MultiLineString",
+        "coordinates": [[[179.5, 10.0], [180.0, 11.0]], [[-180.0, 11.0], [-179.5, 12.0]]],
+    }
+
+
+def test_the_page_says_first_what_is_told(folder: Path) -> None:
+    page = (folder / "flows.html").read_text(encoding="utf-8")
+    found = json.loads((folder / "results.json").read_text())
+    first = page[page.index('class="cards"') :]
+    assert first.index("told from zero") < first.index("found 8 times in 10") < first.index("<svg")
+    assert f"<b>{found['num_told']}</b>" in first
+    assert "<script" not in page
+    assert not re.search(r"(src|href)=\"(?!#)", page)
+    assert not re.search(r" style=", page)
+
+
+def test_only_what_is_told_is_solid(folder: Path) -> None:
+    page = (folder / "flows.html").read_text(encoding="utf-8")
+    found = json.loads((folder / "results.json").read_text())
+    lines = [row for row in found["flows"] if row["origin"] != row["destination"]]
+    told = sum(row["told"] for row in lines)
+    drawn = page.split('class="plot flowmap')[1]
+    assert drawn.count('<g class="flow told">') == told
+    assert drawn.count('<g class="flow untold">') == len(lines) - told
+    rings = [row for row in found["flows"] if row["origin"] == row["destination"]]
+    assert drawn.count('<circle class="stay told"') == sum(row["told"] for row in rings)
+    zones = [row for row in found["zones"] if row["origin"] != row["destination"]]
+    assert page.count('class="ribbon told"') == sum(row["told"] for row in zones)
+
+
+def test_flows_under_a_distance_are_not_shown(counts: Path) -> None:
+    answer = run_flows(FlowsJob(AggregateFiles((counts,)), "commute", display=far(3.0, 5)))
+    flows = answer.content["flows"]
+    assert all(row["km"] >= 3 for row in flows)
+    assert sum(not row["told"] for row in flows) == 5
+
+
+def far(km: float, top: int) -> Any:
+    from decoder.output.flows_content import FlowDisplay
+
+    return FlowDisplay(km, top)
+
+
+def test_the_same_counts_give_the_same_bytes(counts: Path, folder: Path, tmp_path: Path) -> None:
+    run_flows(FlowsJob(AggregateFiles((counts,)), output=tmp_path))
+    for path in sorted(folder.iterdir()):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_rappor_decode_knows_the_kind(counts: Path, folder: Path, tmp_path: Path) -> None:
+    assert main(["decode", "--aggregate", str(counts), "-o", str(tmp_path)]) == 0
+    assert (tmp_path / "flows.csv").read_bytes() == (folder / "flows.csv").read_bytes()
+
+
+def census(folder: Path, *lines: str) -> Path:
+    path = folder / "census.csv"
+    path.write_text("\n".join(["origin,destination,count", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_census_is_read_by_names_of_cells(tmp_path: Path) -> None:
+    flow, notes = METRIC.details, list[str]()
+    a, b = flow.cells[:2]
+    path = census(tmp_path, f"{a},{b},30", f"{a},{b},10", f"Elsewhere,{b},7")
+    known = read_known_flows(path, flow, notes.append).reshape(flow.num_sides, -1)
+    assert known[0, 1] == 40
+    assert known[len(flow.cells), 1] == 7  # other
+    assert known.sum() == 47
+    assert "Elsewhere" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (("x,y,5",), "no count of a pair of this metric's cells"),
+        ((f"{METRIC.details.cells[0]},{METRIC.details.cells[0]},-1",), "line 2: count '-1'"),
+        ((f"{METRIC.details.cells[0]},{METRIC.details.cells[0]},nan",), "line 2: count 'nan'"),
+    ],
+)
+def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CountsError, match=re.escape(said)):
+        read_known_flows(census(tmp_path, *lines), METRIC.details)
+    bad = tmp_path / "columns.csv"
+    bad.write_text("from,to,count\n1,2,3\n")
+    with pytest.raises(CountsError, match="no column origin, destination"):
+        read_known_flows(bad, METRIC.details)
+
+
+def test_a_census_brings_the_guess_nearer(counts: Path, tmp_path: Path) -> None:
+    flow = METRIC.details
+    truth = city_matrix(flow, np.random.default_rng(1))
+    cells = len(flow.cells)
+    inside = truth.reshape(flow.num_sides, -1)[:cells, :cells]
+    lines = [f"{flow.cells[o]},{flow.cells[d]},{1e6 * inside[o, d]}"
+             for o in range(cells) for d in range(cells)]  # fmt: skip
+    path = census(tmp_path, *lines)
+
+    def off(prior: Path | None) -> float:
+        run_flows(FlowsJob(AggregateFiles((counts,)), prior=prior, output=tmp_path / "out"))
+        rows = table(tmp_path / "out" / "flows.csv")
+        guess = np.array([float(row["flow_share"]) for row in rows])
+        return float(0.5 * np.abs(guess - truth).sum())
+
+    assert off(path) < 0.75 * off(None)
+
+
+def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> None:
+    source = AggregateFiles((counts,))
+    with pytest.raises(DecodeError, match="the counts are of metric 'commute', not of 'walks'"):
+        run_flows(FlowsJob(source, "walks"))
+    (tmp_path / "flows.csv").write_text("mine")
+    with pytest.raises(OutputError, match="so it is not replaced"):
+        run_flows(FlowsJob(source, output=tmp_path))
+    other = replace(counts_of(NOVEMBER), definition={"kind": "string"})
+    with pytest.raises(DecodeError, match="is of kind 'string', not 'flow'"):
+        run_flows(FlowsJob(FetchedCounts((other,))))
+
+
+@pytest.fixture
+def series() -> KindAnswer:
+    days = [(date(2026, 11, 2), date(2026, 11, 8)), (date(2026, 11, 9), date(2026, 11, 15))]
+    windows = tuple(counts_of(day, seed) for seed, day in enumerate(days, start=2))
+    answer = run_own(DecodeJob(FetchedCounts(windows)), Each.WEEK)
+    assert isinstance(answer, KindAnswer)
+    return answer
+
+
+def test_windows_are_a_series_of_distance_bands(series: KindAnswer) -> None:
+    found = KIND.series(series.content)
+    assert [one["reports"] for one in found.windows] == [100_000] * 2
+    names = [row["string"] for row in found.rows if row["first_day"] == "2026-11-02"]
+    assert names == ["own cell", "up to 2 km", "2 to 4 km", "4 to 8 km", "8 to 16 km",
+                     "over 16 km", "other or no_data", "two different cells"]  # fmt: skip
+    assert all(one["p_adjusted"] > 0.001 for one in found.changes)  # nothing changed
+    assert len(found.changes) == len(names)
+    assert series.content["num_reports"] == 200_000
+
+
+def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
+    moves = city_metric(4.0, 100_000, **SMALL | {"to": "night 22-6", "lag": 3})
+    matrix = city_matrix(moves.details, np.random.default_rng(1))
+    drawn = draw_flows(moves, matrix, 50_000, np.random.default_rng(5))
+    answer = run_flows(FlowsJob(FetchedCounts((drawn,)), output=tmp_path))
+    assert answer.content["flows"] == answer.content["zones"] == []
+    assert table(tmp_path / "flows.csv") == []
+    assert "changed their cell" in (tmp_path / "flows.html").read_text()
+    assert "changed their cell" in KIND.in_list(KIND.summary(answer.content))
