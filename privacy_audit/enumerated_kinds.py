@@ -1,4 +1,4 @@
-"""Exact audit of the kinds `number`, `pair` and `discover`, and of linked metrics, by
+"""Exact audit of the kinds `number`, `pair`, `flow` and `discover`, and of linked metrics, by
 enumeration.
 
 As `privacy_audit.enumeration`: small metrics through the SDK's own `MetricEncoder`, from a value to
@@ -37,11 +37,16 @@ from privacy_audit.exact_laws import (
 )
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.codes.prefix_groups import PrefixGroups
+from rappor_core.grid.box import Box
+from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.flow import COHORT_STEP, QUESTIONS, Flow, question_of
+from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import Number, NumberMode
 from rappor_core.metrics.pair import Pair
 from rappor_core.params import RapporParams
+from rappor_core.reserved import NO_DATA, OTHER
 
 PERIODS = 4  # of the lives of numbers
 NUMBERS = (0.0, 15.0, 30.0, 50.0)  # on both sides of each cut
@@ -59,6 +64,7 @@ def enumerate_kinds() -> Iterator[Enumerated]:
     for f, p, q in SETTINGS:
         yield from _pairs(pair_metric(TwoRoundMechanism.rappor(f, p, q)))
         yield from _linked(TwoRoundMechanism.rappor(f, p, q))
+    yield from _flows()
     yield from _coded_prefixes()
 
 
@@ -94,6 +100,35 @@ def discover_metric(mechanism: TwoRoundMechanism, max_reports: int | None) -> Me
         name="audit", kind="discover", params=RapporParams(16, 1, 3, mechanism, "coded_prefix"),
         max_memoized_values=2, fallback="other", details=groups, max_reports=max_reports, **COMMON,
     )  # fmt: skip
+
+
+def flow_metric(symbols: int = 5) -> Metric:
+    """Make a metric of flows between two cells of one zone, all of whose questions are asked."""
+    flow = Flow(
+        grid=Grid("square", Box(0.0, 0.0, 1.0, 2.0), (0, 1), 1, 1), mode="once",
+        origin=Slot("night", 22, 6), destination=Slot("work", 9, 17), bands_km=(60.0,),
+    )  # fmt: skip
+    mechanism = TwoRoundMechanism.one_symbol(symbols, 1.0)
+    params = RapporParams(symbols, 1, COHORT_STEP, mechanism, "flow_symbol")
+    return Metric(
+        name="audit", kind="flow", params=params, max_memoized_values=1, details=flow,
+        period="day", max_reports=1, fallback=OTHER, no_data=NO_DATA, **COMMON,
+    )  # fmt: skip
+
+
+def _flows() -> Iterator[Enumerated]:
+    """Every pair of sides against every other, under each question."""
+    metric = flow_metric()
+    sides = metric.details.num_sides
+    pairs = [metric.details.pair_text(*both) for both in itertools.product(range(sides), repeat=2)]
+    for question in QUESTIONS:
+        cohort = next(c for c in range(COHORT_STEP) if question_of(c) == question)
+        device = partial(device_of_cohort, metric, cohort)
+        values = {device(bytes).value_bits(value) for value in pairs}
+        tables = [report_chances(device, bits, 0) for bits in values]
+        found = max(epsilon_of(a, b) for a, b in itertools.permutations(tables, 2))
+        text = f"a flow, once, g = 5, question {question!r}"
+        yield Enumerated(text, 1, found, metric.params.epsilon_n(1))
 
 
 def _numbers() -> Iterator[Enumerated]:

@@ -119,8 +119,9 @@ def answers_of(
         seen = (counts.counts[cohort] / counts.reports[cohort] - counts.lied) / gain
         residual += counts.reports[cohort] * (seen - predicted)[of_class]
     moved = symbols / (symbols - 1) * residual / reports
-    if doubt is None:
-        doubt = max(0.0, float(np.sum(moved**2 - variance)))
     weights = counts.reports / reports
-    collisions = doubt * float(weights @ weights) / (symbols - 1)
+    shared = float(weights @ weights) / (symbols - 1)
+    if doubt is None:  # the squares hold the error, the noise, and the collisions of the error
+        doubt = max(0.0, float(np.sum(moved**2 - variance)) / (1 + size * shared))
+    collisions = doubt * shared
     return Answers(expected + moved, variance + collisions, reports)

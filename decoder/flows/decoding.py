@@ -14,7 +14,7 @@ from decoder.flows.fit import FlowData, FlowFit, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
 from decoder.flows.moments import FlowMoments, Moments
 from decoder.flows.ratios import ratios
-from decoder.flows.space import COARSE, FlowSpace, indicator
+from decoder.flows.space import FlowSpace, indicator
 from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
 from decoder.model.repetition import collected_repetition
 from decoder.numerics.simplex import project_simplex
@@ -27,6 +27,7 @@ from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, Flow
 from rappor_core.metrics.metric import Metric
 
 ROUNDS = 3  # of taking out collisions: what the first two predict, the third subtracts
+MOST_ROUNDS = 6  # while more flows turn out to be far from gravity
 FOUND_OFTEN = 0.8
 FORGED = 0.01
 REJECTED = 0.001  # p-value of a question whose answers do not fit
@@ -126,12 +127,13 @@ def fit_answers(
         ConvergenceError: no finite fit.
     """
     gravity = _gravity(space, known)
+    surprising = np.zeros(space.num_pairs, dtype=bool)
     expected = gravity.shares(np.zeros(gravity.size))
     doubts: dict[str, float] = {}
     start: Floats | None = None
     tau = None
-    for number in range(ROUNDS):
-        progress(STAGE, number, ROUNDS)
+    for number in range(MOST_ROUNDS):
+        progress(STAGE, number, MOST_ROUNDS)
         answers = {
             name: answers_of(
                 one, space.sums(name) @ expected, doubts.get(name), repetition=repetition
@@ -143,10 +145,12 @@ def fit_answers(
         data = FlowData.of(gravity, answers)
         fit = fit_flows(gravity, data, start, tau, search=number > 0)
         start, tau = fit.parameters, fit.tau if number else None
-        if number + 1 < ROUNDS:
-            expected = project_simplex(fit.mean)
-            doubts = _doubts(fit)
-    progress(STAGE, ROUNDS, ROUNDS)
+        before, surprising = surprising, _surprising(fit)
+        if number + 1 >= ROUNDS and not np.any(surprising & ~before):
+            break
+        expected = _expected(fit, surprising)
+        doubts = _doubts(fit, expected)
+    progress(STAGE, MOST_ROUNDS, MOST_ROUNDS)
     return fit, answers
 
 
@@ -173,12 +177,32 @@ def _start(gravity: Gravity, answers: Mapping[str, Answers]) -> Floats:
     return gravity.start(origins, destinations)
 
 
-def _doubts(fit: FlowFit) -> dict[str, float]:
-    """By question, the sum of the posterior variances of its classes."""
-    moments = FlowMoments(fit)
-    spread = {PAIR: moments.pairs.posterior()[1]}
-    spread |= {name: moments.of(fit.gravity.space.sums(name)).posterior()[1] for name in COARSE}
-    return {name: float(errors @ errors) for name, errors in spread.items()}
+def _surprising(fit: FlowFit) -> Flags:
+    """(P,) flows that are above what gravity says by more than chance makes one of all."""
+    flows = FlowMoments(fit).pairs
+    estimate, error = flows.cavity()
+    return np.asarray(estimate - flows.fitted > stats.norm.isf(0.5 / len(estimate)) * error)
+
+
+def _expected(fit: FlowFit, surprising: Flags) -> Floats:
+    """(P,) shares of pairs that collisions are predicted from: gravity, and surprising flows.
+
+    Other departures are left out: they are small each, and where one flow is far from gravity they
+    share what its own symbols say, which would be subtracted from it.
+    """
+    estimate, _ = FlowMoments(fit).pairs.cavity()
+    return project_simplex(np.where(surprising, estimate, fit.shares))
+
+
+def _doubts(fit: FlowFit, expected: Floats) -> dict[str, float]:
+    """By question, the expected sum of the squared errors of its classes, as `expected` (P,)."""
+    moments, found = FlowMoments(fit), {}
+    for name in QUESTIONS:
+        sums = fit.gravity.space.sums(name)
+        _, errors = (moments.pairs if name == PAIR else moments.of(sums)).posterior()
+        off = sums @ (fit.mean - expected)
+        found[name] = float(errors @ errors + off @ off)
+    return found
 
 
 def summarised(
@@ -189,7 +213,8 @@ def summarised(
     quantile = float(stats.norm.isf((1 - level) / 2))
     strict = float(stats.norm.isf(alpha / (2 * space.num_cells**2)))
     flows = _table(moments.pairs, quantile)
-    told = _told(flows, strict, space.between_cells)
+    asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
+    told = _told(flows, strict, space.between_cells & asked)
     flows = _hull(flows, moments.pairs, told, quantile)
     sides = space.num_sides
     of_origin = indicator(space.origin, sides)
@@ -261,10 +286,10 @@ def _of_origin(moments: FlowMoments, sums: Any, space: FlowSpace, quantile: floa
     return ShareTable(ratio, (high - low) / (2 * quantile), low, high)
 
 
-def _answered(answers: Answers, weights: Floats, quantile: float) -> ShareTable:
-    """Weighted sums (rows, classes) of the answers to one question, of it alone."""
-    estimate = weights @ answers.shares
-    error = np.sqrt(weights**2 @ answers.variance)
+def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
+    """Sums over groups (rows, classes) of 0 and 1 of the answers to one question, of it alone."""
+    estimate = classes @ answers.shares
+    error = np.array([np.sqrt(answers.variance[row > 0].sum()) for row in classes])
     return ShareTable(estimate, error, estimate - quantile * error, estimate + quantile * error)
 
 
@@ -308,7 +333,7 @@ def question_checks(counts: Mapping[str, SymbolCounts], fit: FlowFit) -> tuple[Q
     Returns:
         A check for each question with reports.
     """
-    found, doubts = [], _doubts(fit)
+    found, doubts = [], _doubts(fit, fit.mean)
     for name, one in counts.items():
         if not one.num_reports:
             continue
@@ -341,7 +366,8 @@ def _warnings(found: Mapping[str, Any], checks: tuple[QuestionCheck, ...]) -> It
         if check.p_value < REJECTED:
             yield (
                 f"the answers to {check.question!r} do not fit the others (p = "
-                f"{check.p_value:.2g}): forged reports, or devices with an altered client"
+                f"{check.p_value:.2g}): forged reports, an altered client, or flows far from "
+                "gravity that so few cohorts do not tell"
             )
     if not found["told"].any():
         yield (

@@ -33,7 +33,7 @@ _HALVINGS = 30
 _FIRST_FACTOR = 4.0  # between two sizes of departures that are tried
 _NEAR_FACTOR = 1.5
 _LAST_FACTOR = 1.15
-_RENEWALS = 12  # of V, which moves with x
+_RENEWALS = 6  # of V, which moves with x
 _RENEWAL_TOLERANCE = 1e-3  # nats
 
 
@@ -254,15 +254,16 @@ def no_departures(fit: FlowFit) -> float:
 
 
 def _converged(fit: FlowFit) -> FlowFit:
-    """Climb with V held, then renew V at the new shares, until that gains next to nothing.
+    """Climb with V held, then renew V half way to the new shares, until that gains next to nothing.
 
-    Where V and x go round in a circle, whose turns gain little, the last summit is taken.
+    Whole renewals go to and fro where departures are large; after the last, V is held.
     """
     for _ in range(_RENEWALS):
         fit, gained = _climbed(fit)
         if gained < _RENEWAL_TOLERANCE:
             break
-        fit = FlowFit.at(fit.gravity, fit.data, fit.parameters, fit.tau)
+        noise = replace(fit.noise, scale=np.sqrt(fit.noise.scale * fit.shares))
+        fit = replace(fit, noise=noise)
     return _climbed(fit)[0]
 
 

@@ -185,9 +185,9 @@ def use(path: list[str], folder: Path, text: str, form: str) -> list[str]:
         said = run(USE, path, str(folder / f"metrics.{form}"), collector.url)
         places = PLACES if "[metrics.home]" in text else {}
         sums = SUMS if "[metrics.crashes]" in text else {}
-        sums |= {"commute": 1} if "[metrics.commute]" in text else {}
         sites = {"site": 1} if "[metrics.site]" in text else {}
-        assert collector.counted() == COUNTED | places | sums | sites
+        flows = {"commute": 1} if "[metrics.commute]" in text else {}
+        assert collector.counted() == COUNTED | places | sums | sites | flows
     return said.splitlines()
 
 

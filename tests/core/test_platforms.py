@@ -171,6 +171,11 @@ KINDS = {
     "location": f'{PLACES}mode = "once"\nencoding = "one_hot"\nepsilon = 2.0\n',
     "number": f'{NUMBER}mode = "memo"\n{NOISE}max_reports = 4\n',
     "number, once": f'{NUMBER}mode = "once"\nepsilon = 2.0\n',
+    "flow": (
+        'grid = "square"\nbox = [0, 0, 4, 4]\nrows = 2\ncolumns = 2\nlevels = [0, 1]\n'
+        'from = "night 22-6"\nto = "work 9-17"\nbands_km = [120]\nmode = "once"\n'
+        "epsilon = 2.0\nnum_symbols = 8\nnum_cohorts = 10\n"
+    ),
     "discover": f"epsilon_infinity = 4.0\n{CAPPED}max_reports = 1\n",
     "pair": (
         'of = ["a", "b"]\nvalues.a = ["x", "y"]\nvalues.b = [false, true]\n'

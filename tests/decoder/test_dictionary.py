@@ -10,6 +10,7 @@ from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
 from tests.association_support import linked_file
+from tests.flow_support import flow_text
 from tests.metric_texts import declaration
 
 FOR_YEARS = {"expires": "2099-12-31"}
@@ -71,6 +72,7 @@ ASKED = (
         values={"theme": ["light", "dark"], "slow": [False, True]},
         epsilon_infinity=3.0, epsilon_one=2.0, max_memoized_values=4,
     )
+    + flow_text("commute")
 )  # fmt: skip
 
 
@@ -88,6 +90,7 @@ def test_numbers_pairs_and_texts_without_a_list_are_said_in_words() -> None:
     assert said["theme_slow"].what == (
         "two answers as one: theme (light, dark) and slow (false, true)"
     )
+    assert "in the hours night 22-6, and in the hours work 9-17" in said["commute"].what
     for metric in file.declared:  # one report for life: it bounds all, whatever it repeats
         if metric.max_reports == 1:
             entry = said[metric.base_name]

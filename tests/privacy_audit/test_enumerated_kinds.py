@@ -1,4 +1,4 @@
-"""Numbers, pairs, coded prefixes and linked metrics cost exactly what is declared."""
+"""Numbers, pairs, flows, coded prefixes and linked metrics cost exactly what is declared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from privacy_audit.exact_laws import (
 def test_every_kind_costs_what_is_declared() -> None:
     found = list(enumerate_kinds())
     assert max(one.error for one in found) < TOLERANCE
-    for kind in ("a number, g = 2", "a number, once", "a pair", "a coded prefix", "two linked"):
+    kinds = "a number, g = 2", "a number, once", "a pair", "a flow", "a coded prefix", "two linked"
+    for kind in kinds:
         assert any(one.text.startswith(kind) for one in found), kind
 
 

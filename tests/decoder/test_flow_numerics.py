@@ -1,0 +1,227 @@
+"""The numerics of flows, checked a second way: dense algebra, differences, expectations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
+from decoder.flows.decoding import fit_answers
+from decoder.flows.fit import FlowData, FlowFit, fit_flows
+from decoder.flows.gravity import Gravity, Tangent
+from decoder.flows.moments import FlowMoments
+from decoder.flows.ratios import ratios
+from decoder.flows.space import COARSE, FlowSpace, indicator
+from rappor_core.metrics.flow import QUESTIONS
+from tests.decoder.flow_support import aggregate_of, city, flow_metric, noisy
+
+SMALL = FlowSpace(
+    zones=np.array([0, 0, 1]), bands=np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]), num_bands=4
+)
+
+
+def small_fit(seed: int = 3) -> FlowFit:
+    """A fit of three cells to answers that no counts made."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(SMALL.num_pairs, 0.5))
+    answers = {}
+    for name in QUESTIONS:
+        shares = SMALL.sums(name) @ truth
+        variance = rng.uniform(1e-5, 1e-4, len(shares))
+        answers[name] = Answers(shares + rng.normal(0, np.sqrt(variance)), variance, 1000.0)
+    gravity = Gravity(SMALL, np.zeros(SMALL.num_pairs))
+    return fit_flows(gravity, FlowData.of(gravity, answers), np.zeros(gravity.size))
+
+
+def dense(fit: FlowFit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Posterior mean and covariance of (u, x - fit) by dense algebra, and T (P, n)."""
+    pairs, size = len(fit.shares), fit.gravity.size
+    entries = fit.gravity.incidence.toarray()
+    tangent = fit.shares[:, None] * (entries - fit.shares @ entries)
+    sums = np.vstack([np.eye(pairs), fit.data.sums.toarray()])
+    seen = np.hstack([sums, sums @ tangent])
+    noise = np.concatenate([fit.data.pair.variance, fit.data.coarse.variance])
+    shares = np.concatenate([fit.data.pair.shares, fit.data.coarse.shares])
+    prior = np.concatenate([1 / fit.noise.variance, fit.gravity.precision])
+    centre = np.concatenate([np.zeros(pairs), -fit.parameters])
+    covariance = np.linalg.inv(np.diag(prior) + seen.T @ (seen / noise[:, None]))
+    told = seen.T @ ((shares - sums @ fit.shares) / noise)
+    assert covariance.shape == (pairs + size,) * 2
+    return covariance @ (told + prior * centre), covariance, tangent
+
+
+def test_classes_are_those_of_the_device() -> None:
+    flow = flow_metric().details
+    space = FlowSpace.of(flow)
+    for name in QUESTIONS:
+        classes = space.classes(name)
+        expected = [flow.class_of(name, *flow.split(index)) for index in range(space.num_pairs)]
+        assert classes.tolist() == expected
+        assert space.num_classes(name) == flow.num_classes(name)
+
+
+def test_the_posterior_is_that_of_dense_algebra() -> None:
+    fit = small_fit()
+    mean, covariance, tangent = dense(fit)
+    pairs = len(fit.shares)
+    np.testing.assert_allclose(fit.departures, mean[:pairs], rtol=0, atol=5e-5)
+    np.testing.assert_allclose(mean[pairs:], 0, atol=2e-3)  # the summit
+    found = FlowMoments(fit).pairs
+    both = covariance[:pairs, pairs:] @ tangent.T
+    for ours, theirs in (
+        (found.variance, np.diag(covariance[:pairs, :pairs])),
+        (found.covariance, np.diag(both)),
+        (found.gravity_variance, np.diag(tangent @ covariance[pairs:, pairs:] @ tangent.T)),
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-16)
+
+
+def test_the_cavity_takes_the_own_prior_out() -> None:
+    """As if that departure had a prior of a variance without end."""
+    fit = small_fit()
+    estimate, error = FlowMoments(fit).pairs.cavity()
+    for pair in (0, 7, 24):
+        free = fit.noise.variance.copy()
+        free[pair] = 1e9
+        noise = replace(fit.noise, scale=free * len(free) / fit.tau)
+        mean, covariance, tangent = dense(replace(fit, noise=noise))
+        row = np.concatenate([np.eye(len(free))[pair], tangent[pair]])
+        assert estimate[pair] == pytest.approx(fit.shares[pair] + row @ mean, abs=1e-5)
+        assert error[pair] == pytest.approx(np.sqrt(row @ covariance @ row), rel=1e-4)
+
+
+def test_sums_have_the_moments_of_their_pairs() -> None:
+    fit = small_fit()
+    moments = FlowMoments(fit)
+    one_each = moments.of(sparse.eye_array(len(fit.shares), format="csr"))
+    for name in ("fitted", "departure", "prior", "variance", "covariance", "gravity_variance"):
+        np.testing.assert_allclose(
+            getattr(one_each, name), getattr(moments.pairs, name), rtol=1e-9, atol=1e-18
+        )
+
+
+def test_a_part_with_its_whole_is_their_difference() -> None:
+    fit = small_fit()
+    moments = FlowMoments(fit)
+    rows = indicator(SMALL.origin, SMALL.num_sides)
+    both, part = moments.with_origins(rows, SMALL.origin), moments.pairs
+    whole = moments.of(rows).at(SMALL.origin)
+    less = np.eye(SMALL.num_pairs) - 0.4 * rows.toarray()[SMALL.origin]
+    found = moments.of(sparse.csr_array(less))
+    np.testing.assert_allclose(
+        found.variance, part.variance - 0.8 * both.variance + 0.16 * whole.variance, rtol=1e-9
+    )
+    cross = both.forward + both.backward
+    np.testing.assert_allclose(
+        found.covariance, part.covariance - 0.4 * cross + 0.16 * whole.covariance, atol=1e-15
+    )
+
+
+def test_the_gradient_is_that_of_differences() -> None:
+    fit = small_fit()
+    at = fit.parameters + np.random.default_rng(1).normal(0, 0.1, fit.gravity.size)
+    _, slope = fit.objective(at)
+    for number in range(0, len(at), 5):
+        step = np.zeros(len(at))
+        step[number] = 1e-6
+        rise = fit.objective(at + step)[0] - fit.objective(at - step)[0]
+        assert slope[number] == pytest.approx(rise / 2e-6, rel=1e-4, abs=1e-4)
+
+
+def test_the_tangent_is_that_of_differences() -> None:
+    gravity = Gravity(SMALL, np.zeros(SMALL.num_pairs))
+    at = np.random.default_rng(2).normal(0, 0.5, gravity.size)
+    tangent = Tangent(gravity, gravity.shares(at))
+    dense_tangent = tangent.summed(
+        sparse.eye_array(SMALL.num_pairs, format="csr"), np.ones(SMALL.num_pairs)
+    )
+    step = np.zeros(gravity.size)
+    step[4] = 1e-6
+    rise = (gravity.shares(at + step) - gravity.shares(at - step)) / 2e-6
+    np.testing.assert_allclose(dense_tangent[:, 4], rise, atol=1e-8)
+    weights = np.random.default_rng(3).random(SMALL.num_pairs)
+    np.testing.assert_allclose(
+        tangent.squared(weights), dense_tangent.T @ np.diag(weights) @ dense_tangent, atol=1e-14
+    )
+
+
+def test_the_evidence_is_of_all_answers_together() -> None:
+    """Of answers as a vector, normal about t0 with x and u integrated out; up to a constant."""
+    fit = small_fit()
+
+    def evidence(tau: float) -> tuple[float, float]:
+        noise = replace(fit.noise, tau=tau)
+        here = replace(fit, noise=noise)
+        _, _, tangent = dense(here)
+        sums = np.vstack([np.eye(len(fit.shares)), fit.data.sums.toarray()])
+        spread = np.diag(noise.variance) + tangent @ np.diag(1 / fit.gravity.precision) @ tangent.T
+        errors = np.concatenate([fit.data.pair.variance, fit.data.coarse.variance])
+        shares = np.concatenate([fit.data.pair.shares, fit.data.coarse.shares])
+        centre = sums @ (fit.shares - tangent @ fit.parameters)
+        together = sums @ spread @ sums.T + np.diag(errors)
+        found = stats.multivariate_normal.logpdf(shares, centre, together)
+        return here.log_evidence, float(found)
+
+    (ours, theirs), (ours_too, theirs_too) = evidence(fit.tau), evidence(fit.tau * 1.02)
+    assert ours - ours_too == pytest.approx(theirs - theirs_too, abs=2e-3)
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_answers_are_unbiased_whatever_is_expected(even: bool) -> None:
+    """Over 200 draws of hashes and counts: z of 20 classes within 4.5 (false alarm 1 in 7,000);
+    the stated variance is that of the draws, and neither .85 nor 1.15 times it."""
+    rng = np.random.default_rng(11 + even)
+    truth = rng.dirichlet(np.full(20, 0.3))
+    guess = np.full(20, 1 / 20) if even else rng.dirichlet(np.ones(20))
+    doubt = float(np.sum((truth - guess) ** 2))
+    shares, variances, unknown = [], [], []
+    for _ in range(200):
+        symbols = rng.integers(0, 8, (10, 20))
+        layout = SymbolCounts(np.zeros((10, 8)), symbols, 20, 0.51, 0.07)
+        people = rng.multinomial(300, truth, 10)
+        rows = [noisy(layout, cohort, people[cohort], rng) for cohort in range(10)]
+        one = answers_of(replace(layout, counts=np.array(rows, dtype=float)), guess)
+        known = answers_of(replace(layout, counts=np.array(rows, dtype=float)), guess, doubt)
+        np.testing.assert_array_equal(one.shares, known.shares)
+        shares.append(one.shares)
+        variances.append(known.variance)
+        unknown.append(one.variance)
+    stated = np.mean(variances, axis=0)
+    z = (np.mean(shares, axis=0) - truth) / np.sqrt(stated / 200)
+    assert np.abs(z).max() < 4.5
+    assert 0.85 < np.var(shares, axis=0, ddof=1).mean() / stated.mean() < 1.15
+    assert 0.9 < np.mean(unknown) / stated.mean() < 1.2
+
+
+def test_ratios_of_what_is_known_are_exact() -> None:
+    fit = small_fit()
+    precise = Answers(fit.shares, np.full(len(fit.shares), 1e-14), 1e12)
+    answers = {"pair": precise} | {
+        name: Answers(SMALL.sums(name) @ fit.shares, np.full(SMALL.num_classes(name), 1e-14), 1e12)
+        for name in COARSE
+    }
+    data = FlowData.of(fit.gravity, answers)
+    sharp = FlowFit.at(fit.gravity, data, fit.parameters, 1.0)
+    moments = FlowMoments(sharp)
+    rows = indicator(SMALL.origin, SMALL.num_sides)
+    part, whole = moments.pairs, moments.of(rows).at(SMALL.origin)
+    found, low, high = ratios(part, whole, moments.with_origins(rows, SMALL.origin), 1.96)
+    expected = fit.shares / (rows @ fit.shares)[SMALL.origin]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.all(low <= found)
+    assert np.all(found <= high)
+
+
+def test_few_reports_end_in_a_fit() -> None:
+    """Three draws of 2,000 devices, where t0 is most curved."""
+    metric = flow_metric(cohorts=20)
+    rng = np.random.default_rng(5)
+    truth = city(metric, rng)
+    space = FlowSpace.of(metric.details)
+    for _ in range(3):
+        counts = symbol_counts(aggregate_of(metric, truth, 2_000, rng), metric.details)
+        fit, _ = fit_answers(space, counts)
+        assert np.isfinite(fit.mean).all()
