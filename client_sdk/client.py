@@ -150,7 +150,7 @@ class Client:
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
     ) -> bool:
-        """Take a raw fix, degrees, for a metric of kind `location`. True when it was counted.
+        """Take a raw fix, degrees, of a metric of places or flows. True when it was counted.
 
         Nothing of it leaves: the device adds up how long it was where, reports the usual cell of
         each slot once a period, and forgets. at: with a time zone; None: now, in the system's.

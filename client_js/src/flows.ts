@@ -14,12 +14,13 @@ import type { H3 } from "./places/h3.js";
 export const flows = ({ h3 }: { readonly h3?: H3 } = {}): Kind => ({
   kind: "flow",
   check: (definition) => checkFlow(definition, h3),
-  encoder: ({ name, definition }, cohort) => {
+  encoder: (metric, cohort) => {
+    const { definition } = metric;
     const sides = new Sides(flowOf(definition), h3);
     const { num_bits: symbols } = definition.params;
     const question = questionOf(cohort);
     return (value) => {
-      const [o, d] = sides.pairOf(name, value);
+      const [o, d] = sides.pairOf(metric, value);
       return oneBit(symbolOf(question, sides.classOf(question, o, d), cohort, symbols), (symbols + 7) >> 3);
     };
   },

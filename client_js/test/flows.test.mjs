@@ -54,7 +54,7 @@ const compare = (read, rows, sides, library) => {
   }
   for (const { metric: name, value, metres, classes, symbols } of rows) {
     const metric = read.metrics.get(name);
-    const [o, d] = of.get(name).pairOf(name, value);
+    const [o, d] = of.get(name).pairOf(metric, value);
     if (metres !== null) assert.equal(of.get(name).metres(o, d), metres, `${name} ${value}`);
     for (const question of QUESTIONS) assert.equal(of.get(name).classOf(question, o, d), classes[question], `${name} ${value} ${question}`);
     symbols.forEach((symbol, cohort) => {

@@ -36,7 +36,7 @@ test("the browser's client, and what places add, stay within their budgets", asy
 const PARTS = {
   numbers: [1_400, "value_negative"],
   pairs: [330, "value_pair"],
-  discover: [630, "code_missing"],
+  discover: [640, "code_missing"],
   domains: [11_800, "lower_case\\\\?\":true"],
   associations: [510, "params_ids"],
   flows: [5_700, "zones"],

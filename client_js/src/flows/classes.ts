@@ -1,9 +1,9 @@
 /** From a pair of usual cells to the class of one question about it, and its symbol (docs/protocol.md, "Flows"). */
 
 import { utf8 } from "../core/bytes.js";
-import { ValueRefusedError } from "../core/errors.js";
 import { mmh3Positions } from "../core/hashing.js";
-import { NO_DATA, type Definition } from "../core/metrics.js";
+import { NO_DATA, type Definition, type Metric } from "../core/metrics.js";
+import { wrongType } from "../core/values.js";
 import { Grid, type GridFields } from "../places/grid.js";
 import type { H3 } from "../places/h3.js";
 import { centreOf, zoneNameOf } from "./cells.js";
@@ -79,11 +79,11 @@ export class Sides {
   }
 
   /** The sides of a pair as text, such as `023>other`. Throws ValueRefusedError. */
-  pairOf(name: string, value: unknown): [number, number] {
+  pairOf(metric: Metric, value: unknown): [number, number] {
     const [first, second = first, more] = typeof value === "string" ? value.split(">") : [];
     const [o, d] = [this.index.get(first!), this.index.get(second!)];
     const alone = first === second && !String(value).includes(">") && (o ?? 0) < this.cells.length;
-    if (o === undefined || d === undefined || more !== undefined || alone) throw new ValueRefusedError("wrong_points", name, "fixes");
+    if (o === undefined || d === undefined || more !== undefined || alone) throw wrongType(metric, "pair of cells");
     return [o, d];
   }
 }
