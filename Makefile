@@ -40,7 +40,7 @@ $(VENV)/.dev: $(VENV)/.all pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.all
-	$(BIN)/rappor demo
+	$(BIN)/rappor demo --serve
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -116,7 +116,7 @@ docs: $(VENV)/.docs
 	@echo "open site/index.html"
 
 client-wheel: $(VENV)/.python
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association packaging/client_relay
 
 $(VENV)/.release: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[release]'
@@ -125,7 +125,7 @@ $(VENV)/.release: $(VENV)/.all pyproject.toml
 release: $(VENV)/.release
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist . > /dev/null
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association packaging/client_relay
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 	$(PYTHON) -m venv --clear build/installed
 	build/installed/bin/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) "$$(ls dist/rappor_telemetry-*.whl)[all]"

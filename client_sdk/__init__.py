@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from client_sdk.client import Client
     from client_sdk.delivery.options import Delivery
+    from client_sdk.delivery.relay import Relay
     from client_sdk.delivery.replies import Ack, Answer
     from client_sdk.delivery.transport import Transport
     from client_sdk.errors import (
@@ -47,6 +48,7 @@ _HOMES = {
     "Encoder": "client_sdk.randomisation.encoder",
     "MemoryState": "client_sdk.storage.memory",
     "PrivacyLevel": "client_sdk.privacy_level",
+    "Relay": "client_sdk.delivery.relay",
     "Recorder": "client_sdk.recording.recorder",
     "Ack": "client_sdk.delivery.replies",
     "StateChangedError": "client_sdk.errors",
@@ -72,6 +74,7 @@ __all__ = [
     "MemoryState",
     "PrivacyLevel",
     "Recorder",
+    "Relay",
     "StateChangedError",
     "StateError",
     "StateVersionError",

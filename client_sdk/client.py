@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from client_sdk.delivery.options import Delivery
+    from client_sdk.delivery.relay import Relay
     from client_sdk.location.recorder import Point
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.metrics_file import MetricsFile
@@ -61,6 +62,7 @@ class Client:
         key: str | None = None,
         privacy_level: str | PrivacyLevel = "standard",
         delivery: Delivery | None = None,
+        relay: Relay | None = None,
         development: bool = False,
         randomness: Randomness = system_randomness,
         clock: Callable[[], float] = time.time,
@@ -69,9 +71,10 @@ class Client:
 
         metrics: `metrics.toml` or its compiled `.json`.  collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
-        choice, `standard`, `strict` or a `PrivacyLevel`.  development: programming errors in
-        `record` raise, other reasons not to record are logged, and a key may travel over plain
-        http (otherwise to loopback addresses alone).  clock: seconds since 1970, UTC.
+        choice, `standard`, `strict` or a `PrivacyLevel`.  relay: as of `Delivery`.  development:
+        programming errors in `record` raise, other reasons not to record are logged, and a key may
+        travel over plain http (otherwise to loopback addresses alone).  clock: seconds since 1970,
+        UTC.
 
         Raises MetricsFileError and ParameterError for mistakes of the app. Trouble with the state
         does not raise: the client stays quiet, and `status` says why.
@@ -87,6 +90,7 @@ class Client:
             development=development,
             randomness=randomness,
             clock=clock,
+            relay=relay,
         )
         client = cls(setup)
         client.set_consent(consent)

@@ -52,7 +52,9 @@ def inspect_state(
 
 
 def render(account: dict[str, Any]) -> str:
-    """Render the account of `Client.inspect` as text."""
+    """Render the account of `Client.inspect` as text; where nothing is kept, why."""
+    if "consent" not in account:
+        return str(account["status"]["sentence"])
     lines = [
         f"Consent: {'given' if account['consent'] else 'not given; nothing is recorded'}",
         f"Waiting: {sum(account['queued'].values())} reports queued, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from client_sdk.delivery.options import Delivery
 from client_sdk.privacy_level import PrivacyLevel
@@ -14,6 +15,9 @@ from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+
+if TYPE_CHECKING:
+    from client_sdk.delivery.relay import Relay
 
 
 class Setup(Frozen):
@@ -51,6 +55,7 @@ def make_setup(
     development: bool,
     randomness: Randomness,
     clock: Callable[[], float],
+    relay: Relay | None,
 ) -> Setup:
     """Check the arguments of `Client.open`. Raises MetricsFileError and ParameterError."""
     split_url(collector)
@@ -67,7 +72,7 @@ def make_setup(
         collector,
         key,
         PrivacyLevel.of(privacy_level),
-        delivery or Delivery(),
+        (delivery or Delivery()).replace(relay=relay) if relay else delivery or Delivery(),
         development,
         randomness,
         clock,

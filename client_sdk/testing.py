@@ -1,5 +1,7 @@
-"""For the tests of an app: a collector in memory behind real HTTP, and a fixed source of bits.
+"""For the tests of an app: a collector in memory behind real HTTP, a client that keeps what was
+recorded, what has left of it, and a fixed source of bits.
 
+With pytest installed the fixture `rappor` is an `ObservedApp` (`client_sdk.pytest_plugin`).
 Never used by production code: nothing else in `client_sdk` imports this module.
 """
 
@@ -12,13 +14,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import sha256, shake_256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, cast
 
+from client_sdk.client import Client
 from client_sdk.delivery.batches import GZIP
+from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.replies import PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.delivery.transport import REPORTS_PATH
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import Batch, Report
 
@@ -111,6 +118,103 @@ class MemoryCollector:
                 return {"status": "refused", "reason": "wrong_params_id"}
         self.reports.append(report)
         return {"status": "accepted"}
+
+
+class Recorded(NamedTuple):
+    """What an app recorded: the value as it gave it, and why not; "" where it was taken."""
+
+    metric: str
+    value: object
+    refusal: str
+
+
+class ObservedClient(Client):
+    """The client, which also keeps what the app recorded, in clear: for tests only."""
+
+    def __init__(self, setup: Any) -> None:
+        """Use `open`."""
+        super().__init__(setup)
+        self.recorded: list[Recorded] = []
+
+    def record(self, name: str, value: object) -> bool:
+        """As `Client.record`."""
+        return self._noted(name, value, super().record(name, value))
+
+    def add(self, name: str, amount: float = 1) -> bool:
+        """As `Client.add`; the value that is kept is the amount."""
+        return self._noted(name, amount, super().add(name, amount))
+
+    def record_location(self, name: str, latitude: float, longitude: float, at: Any = None) -> bool:
+        """As `Client.record_location`; the value that is kept is (latitude, longitude)."""
+        taken = super().record_location(name, latitude, longitude, at)
+        return self._noted(name, (latitude, longitude), taken)
+
+    def record_trip(self, name: str, origin: Any, destination: Any, at: Any = None) -> bool:
+        """As `Client.record_trip`; the value that is kept is (origin, destination)."""
+        taken = super().record_trip(name, origin, destination, at)
+        return self._noted(name, (origin, destination), taken)
+
+    def _noted(self, name: str, value: object, taken: bool) -> bool:
+        self.recorded.append(Recorded(name, value, "" if taken else self.last_refusal))
+        return taken
+
+
+class ObservedApp:
+    """A client that consents, its collector in memory, and assertions of what leaves the device.
+
+    Use it in a `with` block. metrics: as `load_metrics` gives them.  folder: of the state.
+    The client is in development mode: a wrong name, or a value that a metric does not take, raises.
+    """
+
+    def __init__(self, metrics: MetricsFile, folder: Path) -> None:
+        """Make it; the collector listens once the `with` block is entered."""
+        self.collector = MemoryCollector(metrics.metrics)
+        opened = ObservedClient.open(
+            metrics, state_dir=folder, collector=self.collector.url, consent=True,
+            delivery=Delivery(mean_delay=0), development=True,
+        )  # fmt: skip
+        self.client = cast(ObservedClient, opened)
+
+    def __enter__(self) -> ObservedApp:
+        """Serve the collector."""
+        self.collector.__enter__()
+        return self
+
+    def __exit__(self, *error: type[BaseException] | BaseException | TracebackType | None) -> None:
+        """Close the client, then the collector."""
+        self.client.close()
+        self.collector.__exit__(*error)
+
+    def assert_sent(self, metric: str, *values: object) -> None:
+        """Raise AssertionError unless exactly these values of a metric were recorded, in this
+        order, and a report of each has left.
+
+        What a device sends is noise: the collector sees that there is a report, not its value.
+        Metrics that answer once a period (numbers, places): `assert_recorded`.
+        """
+        self.assert_recorded(metric, *values)
+        delivered = self.client.flush(10)
+        sent = self.collector.counted()[metric]
+        if not delivered or sent != len(values):
+            why = f"{self.client.status.sentence} {self.client.last_error}"
+            raise AssertionError(f"{sent} reports of {metric!r} left, not {len(values)}; {why}")
+
+    def assert_recorded(self, metric: str, *values: object) -> None:
+        """Raise AssertionError unless exactly these values of a metric were taken, in this
+        order."""
+        mine = [one for one in self.client.recorded if one.metric == metric]
+        for one in mine:
+            if one.refusal:
+                raise AssertionError(f"not recorded: {metric!r}, {one.value!r}: {one.refusal}")
+        found = tuple(one.value for one in mine)
+        if found != values:
+            raise AssertionError(f"of {metric!r} {found!r} was recorded, not {values!r}")
+
+    def assert_nothing_sent(self) -> None:
+        """Raise AssertionError if a report left, or waits."""
+        self.client.flush(10)
+        if sent := dict(self.collector.counted()):
+            raise AssertionError(f"reports left: {sent}")
 
 
 class _Server(ThreadingHTTPServer):

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.broker.front import make_front
 from collector.chores import do_chores, keep_house, share_limits
@@ -24,13 +25,13 @@ from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
 from collector.domain.key_cache import KeyKeeper
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
-from collector.errors import RequestError
+from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates, health
 from collector.routes.dependencies import AppComponents, make_limits
-from collector.routes.reports import ReportsEndpoint
+from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
 from collector.store.batch_partitions import check_owner
 from collector.store.database import CollectorDatabase, make_engine
@@ -47,20 +48,32 @@ from rappor_server.readiness import Readiness
 from rappor_server.schema import check_connections, prepare
 from rappor_server.unsent import Unsent
 
-REPORTS_PATH = "/v1/reports"
+if TYPE_CHECKING:
+    from collector.domain.relay_keys import RelayKeys
+
+OHTTP_PATH = "/v1/ohttp"
 State = Mapping[str, Any]
+_OHTTP = ("POST", OHTTP_PATH)
 
 
 class App(FastAPI):
-    """The collector's routes; reports go past the layers that the other routes need."""
+    """The collector's routes; reports go past the layers that the other routes need.
 
-    def __init__(self, reports: ReportsEndpoint, **options: Any) -> None:
+    ohttp: takes reports through a relay; None where no relay is set up.
+    """
+
+    def __init__(self, reports: ReportsEndpoint, ohttp: ASGIApp | None, **options: Any) -> None:
         super().__init__(**options)
         self.reports = reports
+        self.ohttp = ohttp
         self.router.routes.append(Route(REPORTS_PATH, reports, methods=["POST"]))
+        self.router.routes.append(Route(OHTTP_PATH, ohttp or _no_relay, methods=["POST"]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. (Reports with another method than POST get FastAPI's 405.)"""
+        if self.ohttp is not None and (scope.get("method"), scope.get("path")) == _OHTTP:
+            await self.ohttp(scope, receive, send)
+            return
         method = scope.get("method") if scope.get("path") == REPORTS_PATH else None
         if method == "POST":
             await self.reports(scope, receive, send)
@@ -80,6 +93,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
     refuser = Refuser(log, settings.retry_after_seconds)
     app = App(
         ReportsEndpoint(parts, refuser),
+        _make_ohttp(parts, refuser),
         title="rappor-telemetry collector",
         version=API_VERSION,
         lifespan=_lifespan(parts, log),
@@ -116,7 +130,33 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
         limits=make_limits(settings),
         writing=writing,
         readiness=readiness,
+        relay_keys=_relay_keys(settings),
     )
+
+
+def _relay_keys(settings: Settings) -> RelayKeys | None:
+    """The keys of devices behind a relay, where one is set up. Raises SettingsError."""
+    if settings.ohttp_keys is None:
+        return None
+    try:
+        module = import_module("collector.domain.relay_keys")
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "ohttp_keys needs the library cryptography: pip install 'rappor-telemetry[relay]'"
+        ) from error
+    return cast("RelayKeys", module.RelayKeys(settings.ohttp_keys))
+
+
+def _make_ohttp(parts: AppComponents, refuser: Refuser) -> ASGIApp | None:
+    """The route for requests through a relay; its code is loaded where one is set up."""
+    if parts.relay_keys is None:
+        return None
+    module = import_module("collector.routes.ohttp")
+    return cast(ASGIApp, module.OhttpEndpoint(parts, refuser, parts.relay_keys))
+
+
+async def _no_relay(_request: Request) -> Response:
+    raise NotFoundError("no relay is set up here: the setting ohttp_keys names a file of keys")
 
 
 def _make_queue(

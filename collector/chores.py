@@ -14,6 +14,7 @@ from collector.domain.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.errors import StorageError
 from collector.routes.dependencies import AppComponents
 from collector.store.broker import count_skipped, read_state
+from rappor_core.calendar import date_of
 from rappor_server.logs import Log
 
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
@@ -28,6 +29,7 @@ def do_chores(parts: AppComponents) -> Closed | None:
     parts.telemetry.metrics_current.set(len(open_days))
     parts.telemetry.waiting_days.set(parts.collector.waiting_days())
     _show_broker(parts)
+    _show_relay_keys(parts)
     return closed
 
 
@@ -38,6 +40,14 @@ def _show_broker(parts: AppComponents) -> None:
         if state is not None:
             parts.telemetry.refused_late.set(state.refused)
             parts.telemetry.messages_skipped.set(count_skipped(connection))
+
+
+def _show_relay_keys(parts: AppComponents) -> None:
+    """How old the keys of devices behind a relay are, in days."""
+    today = date_of(parts.collector.today)
+    for row in parts.relay_keys.rows if parts.relay_keys else ():
+        if row.private is not None:
+            parts.telemetry.ohttp_key_age.labels(str(row.key_id)).set((today - row.created).days)
 
 
 async def share_limits(parts: AppComponents, log: Log) -> None:
@@ -64,6 +74,7 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
         try:
             closed = await run_in_threadpool(do_chores, parts)
             await run_in_threadpool(_tell_of_expiry, parts, log, told)
+            _tell_of_relay_keys(parts, log, told)
             if monotonic() >= next_look:
                 next_look = monotonic() + _GROWTH_SECONDS
                 await run_in_threadpool(_tell_of_growth, parts, log, told)
@@ -102,6 +113,21 @@ def _tell_of_damage(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) 
         if key not in told:
             told.add(key)
             log.notice("blocks_damaged", metric=metric, params_id=params_id, reason=reason)
+
+
+def _tell_of_relay_keys(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
+    """Log once that the newest key of devices behind a relay is old, or that the file of keys
+    cannot be read."""
+    if parts.relay_keys is None:
+        return
+    newest = max(row.created for row in parts.relay_keys.rows)
+    age = (date_of(parts.collector.today) - newest).days
+    if age > parts.settings.ohttp_max_age_days and ("relay_key", str(newest)) not in told:
+        told.add(("relay_key", str(newest)))
+        log.notice("relay_key_is_old", days=age, way_out="rappor ohttp-keys create, and ship it")
+    if (trouble := parts.relay_keys.trouble) and ("relay_keys", trouble) not in told:
+        told.add(("relay_keys", trouble))
+        log.notice("relay_keys_not_read", reason=trouble)
 
 
 def _tell_of_expiry(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:

@@ -16,6 +16,8 @@ RapporError
     |   `-- RateLimitedError
     |-- AuthenticationError    no key, or one that is unknown or revoked
     |-- ScopeError             a key of another scope
+    |-- SenderShownError       a request behind a relay that carries an address
+    |-- RelayKeyError          a request for a relay key that is unknown or retired
     |-- BatchConflictError     a batch id that came before with another body
     |-- PositionError          a message of the broker was counted by another consumer
     |-- NotFoundError          no such metric, version or key
@@ -55,9 +57,11 @@ __all__ = [
     "OverloadedError",
     "PositionError",
     "RateLimitedError",
+    "RelayKeyError",
     "RequestError",
     "SchemaError",
     "ScopeError",
+    "SenderShownError",
     "SettingsError",
     "StorageError",
     "UnsupportedMediaError",
@@ -83,6 +87,14 @@ class UnsupportedMediaError(RequestError):
 
 class ScopeError(CollectorError):
     """The key is good for something else."""
+
+
+class SenderShownError(CollectorError):
+    """Whoever passed a request on left a header in it that may show its sender."""
+
+
+class RelayKeyError(CollectorError):
+    """A request was encrypted for a key that is not here, or not any more."""
 
 
 class BatchConflictError(CollectorError):

@@ -14,6 +14,7 @@ from rappor_core.wire.report import BINARY_CONTENT_TYPE
 from rappor_server.problems import PROBLEM_JSON
 
 API_VERSION = "1"
+SEALED: Schema = {"type": "string", "format": "binary"}
 
 
 def document() -> Schema:
@@ -53,7 +54,18 @@ def _report_paths() -> Schema:
                 problems=(400, 401, 403, 408, 409, 413, 415, 422, 429, 503),
                 body=content,
             )
-        }
+        },
+        "/v1/ohttp": {
+            "post": _operation(
+                "postOblivious",
+                "Count the reports of a batch that a relay passed on (RFC 9458); sealed inside.",
+                [],
+                answer=SEALED,
+                media_type="message/ohttp-res",
+                problems=(400, 404, 408, 413, 415, 422, 503),
+                body={"message/ohttp-req": {"schema": SEALED}},
+            )
+        },
     }
 
 

@@ -7,6 +7,7 @@ import random
 from starlette.responses import Response
 
 from collector import errors
+from ohttp.errors import EncapsulationError
 from rappor_core.errors import (
     AggregateError,
     MetricsFileError,
@@ -25,6 +26,8 @@ STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
     (errors.RequestError, 422, "bad-request"),
     (errors.AuthenticationError, 401, "no-valid-key"),
     (errors.ScopeError, 403, "wrong-scope"),
+    (errors.SenderShownError, 503, "sender-shown"),
+    (errors.RelayKeyError, 422, "relay-key"),
     (errors.BatchConflictError, 409, "batch-conflict"),
     (errors.NotFoundError, 404, "not-found"),
     (errors.NotServedError, 409, "not-served"),
@@ -33,6 +36,7 @@ STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
     (errors.DamagedBlocksError, 500, "damaged-days"),
     (errors.StorageError, 503, "storage-unavailable"),
     (WireFormatError, 400, "not-a-batch"),
+    (EncapsulationError, 400, "not-opened"),
     (MetricsFileError, 422, "bad-metrics"),
     (AggregateError, 422, "bad-aggregate"),
 )

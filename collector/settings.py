@@ -68,6 +68,9 @@ class Settings(ServerSettings):
 
     allowed_origins: tuple[str, ...] = ()  # of pages that may send reports (CORS)
 
+    ohttp_keys: Path | None = None  # a file of rappor ohttp-keys; None: nothing comes by a relay
+    ohttp_max_age_days: int = Field(default=90, ge=1)  # after which a newer key is due
+
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
     max_batch_reports: int = Field(default=10_000, ge=1, le=10_000)

@@ -1,4 +1,4 @@
-"""Counts for Prometheus. Numbers only: no address, key, metric or device is a label."""
+"""Counts for Prometheus. Numbers only: no address, key of an app, metric or device is a label."""
 
 from __future__ import annotations
 
@@ -45,6 +45,19 @@ class Telemetry:
             "rappor_batches_duplicate", "Batches sent again, not counted again"
         )
         self.requests = counter("rappor_requests", "Requests for reports, by status", ["status"])
+        self.ohttp_requests = counter(
+            "rappor_ohttp_requests", "Requests through a relay that were opened, by key", ["key"]
+        )
+        self.ohttp_refused = counter(
+            "rappor_ohttp_refused", "Requests through a relay not opened, by status", ["status"]
+        )
+        self.ohttp_key_age = Gauge(
+            "rappor_ohttp_key_age_days",
+            "Days since a key for requests through a relay was made",
+            ["key"],
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
         self.commit_seconds = Histogram(
             "rappor_commit_seconds",
             "Time to judge, count and commit one group of batches",

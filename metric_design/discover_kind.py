@@ -1,4 +1,4 @@
-"""The kind `discover` before it ships: what a reviewer should know, and its TypeScript."""
+"""The kind `discover` before it ships: what a reviewer should know, and its types."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class DiscoverDesign(KindDesign):
     def value_type(self, metric: Metric) -> str:  # noqa: ARG002
         """Any string."""
         return "string"
+
+    def python_type(self, metric: Metric) -> str:  # noqa: ARG002
+        """Any string."""
+        return "str"
 
     def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
         """The code table that comes with the package, where a metric needs it."""

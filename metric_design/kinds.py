@@ -1,4 +1,4 @@
-"""Kinds of metric before they ship: what a reviewer should know, and their TypeScript.
+"""Kinds of metric before they ship: what a reviewer should know, and what typed accessors take.
 
 A new kind that the TypeScript client has, or of which `rappor metrics check` has something to say,
 is a subclass of `KindDesign`, its instance `KIND`, and a line in `_HOMES` (its module). None of it
@@ -9,7 +9,7 @@ TypeScript client.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Literal
 
@@ -32,7 +32,7 @@ _LOADED: dict[str, KindDesign] = {}
 
 
 class KindDesign:
-    """The review and the TypeScript code of the metrics of one kind, before they ship.
+    """The review and the typed accessors of the metrics of one kind, before they ship.
 
     name: as in `metrics.toml`.  part: the module of the TypeScript client with the kind, which
     exports a function of the same name; "" where its core has the kind.
@@ -52,6 +52,15 @@ class KindDesign:
         """The TypeScript type of what a metric takes: its values where they are listed."""
         return union(metric.rules.all_values(metric)) or "string"
 
+    def python_type(self, metric: Metric) -> str:
+        """The Python type of what a metric takes: its values where they are listed."""
+        return literal(metric.rules.all_values(metric)) or "str"
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Values that devices of an invented fleet hold, the most frequent first."""
+        listed = [value for value in metric.rules.all_values(metric) if isinstance(value, Hashable)]
+        return listed or [f"{metric.base_name}-{number}" for number in range(1, 9)]
+
     def adds(self, metric: Metric) -> bool:  # noqa: ARG002
         """Whether an app adds to the value of a period."""
         return False
@@ -64,6 +73,14 @@ class KindDesign:
 def union(values: Iterable[object]) -> str:
     """The TypeScript type of one of some values; empty for none."""
     return " | ".join(map(json.dumps, values))
+
+
+def literal(values: Iterable[object]) -> str:
+    """The Python type of one of some values; empty for none."""
+    listed = list(values)
+    if listed == [False, True]:
+        return "bool"
+    return f"Literal[{', '.join(map(ascii, listed))}]" if listed else ""
 
 
 def kind_designs() -> tuple[str, ...]:

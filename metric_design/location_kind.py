@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.location import reserved_values
@@ -88,6 +88,9 @@ def _binds(metric: Metric) -> bool:
     return params.mechanism.has_permanent_round and not all_fit
 
 
+_EXAMPLES = 8  # cells
+
+
 class LocationDesign(KindDesign):
     """A location metric."""
 
@@ -102,6 +105,14 @@ class LocationDesign(KindDesign):
         yield from _of_sequence(metric)
         if metric.no_data is not None:
             yield "note", f"{_meaning(metric)}; {_cost(metric)}"
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Cells in the middle of its grid; of pairs, trips between them."""
+        location = metric.location
+        assert location is not None  # noqa: S101 (of this kind)
+        cells = list(location.grid.cells(location.level))
+        middle = (cells[len(cells) // 2 :] + cells)[:_EXAMPLES]
+        return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
 
 KIND = LocationDesign()

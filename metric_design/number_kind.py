@@ -1,9 +1,9 @@
-"""The kind `number` before it ships: what a reviewer should know, and its TypeScript."""
+"""The kind `number` before it ships: what a reviewer should know, and its types."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.metric import Metric
@@ -109,6 +109,15 @@ class NumberDesign(KindDesign):
     def value_type(self, metric: Metric) -> str:  # noqa: ARG002
         """Any number."""
         return "number"
+
+    def python_type(self, metric: Metric) -> str:  # noqa: ARG002
+        """Any number."""
+        return "float"
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Its edges from the middle on, where most numbers are."""
+        edges = metric.details.edges
+        return sorted(edges, key=lambda edge: abs(edges.index(edge) - len(edges) // 2))
 
     def adds(self, metric: Metric) -> bool:
         """Whether it is a sum."""

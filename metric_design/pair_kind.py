@@ -1,11 +1,11 @@
-"""The kind `pair` before it ships: what a reviewer should know, and its TypeScript."""
+"""The kind `pair` before it ships: what a reviewer should know, and its types."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from metric_design.kinds import KindDesign, Level, union
+from metric_design.kinds import KindDesign, Level, literal, union
 from rappor_core.metrics.metric import Metric
 
 Z = 1.96
@@ -56,6 +56,11 @@ class PairDesign(KindDesign):
         """One value of each list."""
         first, second = map(union, metric.details.values)
         return f"readonly [{first}, {second}]"
+
+    def python_type(self, metric: Metric) -> str:
+        """One value of each list."""
+        first, second = map(literal, metric.details.values)
+        return f"tuple[{first}, {second}]"
 
 
 KIND = PairDesign()

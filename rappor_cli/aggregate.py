@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from collector.domain.operations import COMMAND_LINE
 from decoder.files import claim_file
 from decoder.sources.collector_client import fetch_aggregate
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
+from rappor_cli.store import need_one, opened
 from rappor_core.whole_files import write_whole
 
 
 def aggregate(
-    metric: Annotated[str, typer.Argument(help="Its name.")],
-    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
-    params_id: Annotated[str | None, typer.Option(help="Version; the current one if none.")] = None,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
-    ] = None,
+    metric: shared.Metric,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    params_id: shared.ParamsId = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    output: shared.FileOrScreen = None,
 ) -> None:
     """Write the aggregate of METRIC as JSON: reports and bit counts of each cohort."""
     need_one(collector, database)

@@ -21,6 +21,7 @@ from archive.keys import ArchiveKey, load_key, make_key
 from archive.manifest import ArchivedPart, read_entries
 from archive.parts import verify_part
 from archive.store import open_store
+from rappor_cli import options as shared
 from rappor_cli.archive_options import (
     Window,
     key_to_write,
@@ -30,20 +31,20 @@ from rappor_cli.archive_options import (
     window_of,
 )
 from rappor_cli.days import read_day
+from rappor_cli.groups import command_group
 from rappor_cli.progress import progress_bar
-from rappor_cli.store import JsonOption, opened
+from rappor_cli.store import opened
 from rappor_core.whole_files import replacing, write_whole
 
-app = typer.Typer(help="Keep raw reports in Parquet files, and sum them.", no_args_is_help=True)
+app = command_group(
+    "Keep raw reports in Parquet files, and sum them.",
+    "rappor archive verify archive",
+)
 
 FEW_REPORTS = 20_000_000  # summed here sooner than processes start
 Archive = Annotated[str, typer.Argument(help="Folder, or URL such as s3://bucket/archive.")]
-MetricName = Annotated[str, typer.Argument(help="Its name.")]
 KeyFile = Annotated[Path | None, typer.Option("--key", help="File of the key.")]
 Unencrypted = Annotated[bool, typer.Option("--unencrypted", help="Write in clear.")]
-ParamsId = Annotated[str | None, typer.Option(help="Version, where there are several.")]
-First = Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")]
-Last = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")]
 Week = Annotated[str | None, typer.Option(help="One ISO week instead, such as 2026-W47.")]
 
 
@@ -63,7 +64,7 @@ def export(
     metric: Annotated[str | None, typer.Option(help="One metric; all where none is named.")] = None,
     key: KeyFile = None,
     unencrypted: Unencrypted = False,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Move raw reports of served days out of the collector's database. Each moves once.
 
@@ -109,10 +110,10 @@ def export(
 @app.command()
 def aggregate(
     archive: Archive,
-    metric: MetricName,
-    params_id: ParamsId = None,
-    first: First = None,
-    last: Last = None,
+    metric: shared.Metric,
+    params_id: shared.ParamsId = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
     week: Week = None,
     cohorts: Annotated[str | None, typer.Option(help="Only these, such as 0-3,7.")] = None,
     key: KeyFile = None,
@@ -120,9 +121,7 @@ def aggregate(
     scheduler: Annotated[
         str | None, typer.Option(help="A Dask scheduler instead, tcp://HOST:8786.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
-    ] = None,
+    output: shared.FileOrScreen = None,
 ) -> None:
     """Sum the reports of METRIC: the same aggregate that the collector gives for those days."""
     parts = _parts(archive, metric, params_id, window_of(first, last, week), load_key(key))
@@ -183,8 +182,8 @@ def import_(
     metric: Annotated[str, typer.Option(help="The name of the metric.")],
     metrics: Annotated[Path | None, typer.Option(help="metrics.toml that declares it.")] = None,
     params: Annotated[Path | None, typer.Option(help="Or google/rappor's params.csv.")] = None,
-    first: First = None,
-    last: Last = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
     keep_days: Annotated[
         int | None, typer.Option(min=1, help="How long it is kept; else keep_raw_days.")
     ] = None,
@@ -203,11 +202,11 @@ def import_(
 @app.command()
 def csv(
     archive: Archive,
-    metric: MetricName,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
-    params_id: ParamsId = None,
-    first: First = None,
-    last: Last = None,
+    metric: shared.Metric,
+    output: shared.OutputFile,
+    params_id: shared.ParamsId = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
     week: Week = None,
     key: KeyFile = None,
 ) -> None:

@@ -20,10 +20,11 @@ from decoder.workflows.associations import (
     run_association,
     run_linked,
 )
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
 from rappor_cli.repeats import Repeats
-from rappor_cli.store import DatabaseOption, opened
+from rappor_cli.store import opened
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.whole_files import write_whole
 
@@ -32,12 +33,12 @@ Existing = Path | None
 
 def association(
     name: Annotated[str | None, typer.Argument(help="Association, of a collector.")] = None,
-    collector: Annotated[str | None, typer.Option(help="Address of a collector.")] = None,
-    database: DatabaseOption = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
     aggregate: Annotated[Existing, typer.Option(help="Or its aggregate file.", exists=True)] = None,
-    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
-    params_id: Annotated[str | None, typer.Option(help="Version; the current one if none.")] = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    params_id: shared.ParamsId = None,
     candidates1: Annotated[
         Existing, typer.Option(help="Values of the first metric, if it lists none.", exists=True)
     ] = None,
@@ -65,9 +66,9 @@ def association(
     map2: Annotated[Existing, typer.Option(help="map.csv of a string.", exists=True)] = None,
     em: Annotated[bool, typer.Option(help="Of --reports: the table of most likelihood.")] = True,
     alpha: Annotated[float, typer.Option(min=0, max=1, help="Level of the test.")] = 0.05,
-    level: Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")] = 0.95,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
+    level: shared.Level = 0.95,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Decode how two linked metrics go together: table, margins, test of independence."""
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)

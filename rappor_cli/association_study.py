@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rappor_cli import options as shared
 from simulations.association.shapes import SHAPES
 from simulations.association.study import COUPLED, StudyRow, StudySize, association_study
 
@@ -28,10 +29,8 @@ def association(
     shape: Annotated[
         Literal["10x10", "100x20", "500x2"], typer.Option(help="Values of each metric.")
     ] = "10x10",
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Joint tables: a pair metric against two linked metrics and google's EM, at equal epsilon."""
     rng = np.random.default_rng(seed)

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from collector.domain.operations import COMMAND_LINE
+from collector.settings import load_settings
 from collector.store.database import back_up
 from collector.store.database import restore as put_back
+from rappor_cli import options as shared
+from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
 from rappor_cli.store import opened
-
-DatabaseOption = Annotated[
-    str, typer.Option(envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
-]
 
 
 def backup(
-    database: DatabaseOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new file.")],
+    output: OutputOption,
+    database: Annotated[
+        str | None,
+        typer.Option(envvar="RAPPOR_DATABASE", help="That of the collector's settings by default."),
+    ] = None,
+    keep: KeepOption = None,
 ) -> None:
     """Write a consistent copy of the database while it is in use."""
-    size = back_up(database, output)
-    print(f"{output}: {size} bytes")
+    where = database or load_settings().database
+    copy = partial(back_up, where)
+    print(write_backup(output, "rappor-collector", keep, copy, datetime.now(UTC)))
 
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
-    database: DatabaseOption,
+    database: shared.NeededDatabase,
     keep_open_days: Annotated[
         bool, typer.Option(help="Only if nothing was served since the backup.")
     ] = False,

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rappor_cli.decode import MethodName
+from rappor_cli import options as shared
 from rappor_cli.figures import print_figures
 from rappor_cli.progress import progress_bar
 from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
@@ -59,13 +59,13 @@ def decoder_calibration(
     few_cohorts_runs: Annotated[
         int, typer.Option(min=0, help="Runs of each list of 1 to 8 cohorts and over 128 rows.")
     ] = 0,
-    method: Annotated[MethodName, typer.Option(help="Estimator.")] = MethodName.CAVITY,
+    method: shared.Method = shared.MethodName.CAVITY,
     prior: Annotated[
         PriorName, typer.Option(help="Weights declared before the counts: what they know.")
     ] = PriorName.NONE,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
+    as_markdown: shared.Markdown = False,
 ) -> None:
     """Recall, false discoveries, coverage and null scores in the reference settings.
 
@@ -97,7 +97,9 @@ def decoder_calibration(
     print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
 
 
-def _run(wanted: Sequence[CalibrationRun], method: MethodName, prior: PriorName) -> list[RunScore]:
+def _run(
+    wanted: Sequence[CalibrationRun], method: shared.MethodName, prior: PriorName
+) -> list[RunScore]:
     """All cells on all cores, largest first, in a fixed order of results."""
     task = partial(run_cell, method=method.value, prior=prior)
     with (

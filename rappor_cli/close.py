@@ -11,8 +11,9 @@ import typer
 
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli.store import need_one, opened
 from rappor_core.text import counted
 
 
@@ -23,9 +24,9 @@ def close(
         bool, typer.Option("--dry-run", help="Say what would be closed, and close nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")] = False,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Close DAY and every day before it: no more reports, and they can be served. For good."""
     need_one(collector, database)

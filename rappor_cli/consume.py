@@ -8,12 +8,11 @@ import typer
 
 from collector.broker.serving import consume as run
 from collector.settings import load_settings
+from rappor_cli import options as shared
 
 
 def consume(
-    database: Annotated[
-        str | None, typer.Option(help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")
-    ] = None,
+    database: shared.ServedDatabase = None,
     broker: Annotated[str | None, typer.Option(help="HOST:PORT,... of the broker.")] = None,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="End when all that is there now is counted.")

@@ -20,6 +20,7 @@ from decoder.sources.aggregates import (
 from decoder.sources.windows import Each
 from decoder.workflows.decoding import DecodeJob, run_decode, run_series
 from decoder.workflows.kinds import KindAnswer, run_own
+from rappor_cli import options as shared
 from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
 from rappor_cli.decode_farm import Farm, decode_all
@@ -31,24 +32,6 @@ from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Worke
 from rappor_cli.text import print_note
 from rappor_core.errors import shown
 from rappor_core.params import HashFamily
-
-
-class MethodName(StrEnum):
-    """Names of the methods that estimate shares (`--method`)."""
-
-    CAVITY = "cavity"
-    LASSO = "lasso"
-
-
-class CorrectionName(StrEnum):
-    """Names of the corrections for multiplicity (`--correction`)."""
-
-    BONFERRONI = "bonferroni"
-    HOLM = "holm"
-    BH = "bh"
-    FDR = "fdr"
-    FDR_EB = "fdr-eb"
-    NONE = "none"
 
 
 class HashName(StrEnum):
@@ -64,10 +47,7 @@ Input = Annotated[
 ]
 
 
-CollectorOption = Annotated[str | None, typer.Option(help="Address of a collector.")]
 MetricOption = Annotated[str | None, typer.Option(help="Metric to fetch from it.")]
-First = Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")]
-Last = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")]
 ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
 CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)]
 MapFile = Annotated[
@@ -83,10 +63,6 @@ Dates = Annotated[str | None, typer.Option(help="Days FIRST:LAST.")]
 Cache = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Folder that keeps the bits of long lists.")
 ]
-Method = Annotated[MethodName, typer.Option(help="Estimator.")]
-Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
-Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
-Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
 MaxP = Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")]
 Without = Annotated[str | None, typer.Option(help="Cohorts to leave out, such as 3,7.")]
 DevicesFile = Annotated[
@@ -108,20 +84,18 @@ AllMetrics = Annotated[
 ]
 _NO_SOURCE = "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
 _NO_SERIES_SOURCE = "--each needs --aggregate files or --collector URL"
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
 
 
 def decode(
     context: typer.Context,
     aggregate: Input = None,
-    collector: CollectorOption = None,
+    collector: shared.Collector = None,
     metric: MetricOption = None,
     joint: Joint = None,
     candidates1: List1 = None,
     candidates2: List2 = None,
-    first: First = None,
-    last: Last = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
     params: ParamsFile = None,
     counts: CountsFile = None,
     map_file: MapFile = None,
@@ -131,10 +105,10 @@ def decode(
     numbers: Numbers = None,
     dates: Dates = None,
     cache: Cache = None,
-    method: Method = MethodName.CAVITY,
-    correction: Correction = CorrectionName.FDR,
-    alpha: Alpha = 0.05,
-    level: Level = 0.95,
+    method: shared.Method = shared.MethodName.CAVITY,
+    correction: shared.Correction = shared.CorrectionName.FDR,
+    alpha: shared.Alpha = 0.05,
+    level: shared.Level = 0.95,
     max_p: MaxP = 1.0,
     repeats: Repeats = None,
     reports_by_device: DevicesFile = None,
@@ -146,8 +120,8 @@ def decode(
     executor: ExecutorOption = ExecutorName.LOCAL,
     workers: Workers = None,
     scheduler: Scheduler = None,
-    output: Output = None,
-    as_json: AsJson = False,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Recover frequencies from an aggregate, with a report that can be shown."""
     refuse_others(context, joint)

@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,21 +24,28 @@ from decoder_service.shell.server import serve as run_service
 from decoder_service.shell.server import work
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
-from rappor_cli.store import JsonOption
+from rappor_cli import options as shared
+from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
+from rappor_cli.groups import command_group
 from rappor_cli.text_columns import print_columns
 from rappor_server.schema import migrate as run_migrations
 from rappor_server.schema import migrated_text, prepare
 
-app = typer.Typer(help="The decoder service: jobs, results, lists, people.", no_args_is_help=True)
-keys = typer.Typer(help="Create, list and revoke keys of the service.", no_args_is_help=True)
+app = command_group(
+    "The decoder service: jobs, results, lists, people.",
+    "rappor decoder migrate --database sqlite:///decoder.sqlite",
+)
+keys = command_group(
+    "Create, list and revoke keys of the service.",
+    "rappor decoder keys create --role analyst --name Ada --database sqlite:///decoder.sqlite",
+)
 app.add_typer(keys, name="keys")
-schedules = typer.Typer(help="Look after the schedules of the service.", no_args_is_help=True)
+schedules = command_group(
+    "Look after the schedules of the service.",
+    "rappor decoder schedules list --database sqlite:///decoder.sqlite",
+)
 app.add_typer(schedules, name="schedules")
 
-Where = Annotated[
-    str | None,
-    typer.Option("--database", help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."),
-]
 CollectorUrl = Annotated[
     str | None,
     typer.Option(help="URL of a collector; its key comes from RAPPOR_DECODER_COLLECTOR_KEY."),
@@ -47,9 +56,9 @@ Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once.")]
 
 @app.command()
 def serve(
-    database: Where = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one.")] = None,
+    database: shared.ServedDatabase = None,
+    host: shared.Host = None,
+    port: shared.Port = None,
     collector: CollectorUrl = None,
     slots: Annotated[
         int | None, typer.Option("--slots", help="Jobs at once; 0: workers run elsewhere.")
@@ -63,13 +72,15 @@ def serve(
 
 
 @app.command()
-def worker(database: Where = None, collector: CollectorUrl = None, slots: Slots = None) -> None:
+def worker(
+    database: shared.ServedDatabase = None, collector: CollectorUrl = None, slots: Slots = None
+) -> None:
     """Run a worker alone, on any machine that reaches the database."""
     work(_settings(database=database, collector=collector, job_slots=slots))
 
 
 @app.command()
-def migrate(database: Where = None) -> None:
+def migrate(database: shared.ServedDatabase = None) -> None:
     """Bring the service's database to this version."""
     settings = _settings(database=database)
     store = ServiceDatabase(make_engine(settings.database))
@@ -85,7 +96,7 @@ def create(
     role: Annotated[Role, typer.Option(help="What it is good for.")],
     name: Annotated[str, typer.Option(help="Whose it is: the name of a person.")],
     label: Annotated[str, typer.Option(help="For which of their programs.")] = "",
-    database: Where = None,
+    database: shared.ServedDatabase = None,
 ) -> None:
     """Make a key and print it. It is stored as a hash and cannot be shown again."""
     with _opened(_settings(database=database), may_be_new=True) as service:
@@ -93,7 +104,7 @@ def create(
 
 
 @keys.command("list")
-def list_(database: Where = None, as_json: JsonOption = False) -> None:
+def list_(database: shared.ServedDatabase = None, as_json: shared.Json = False) -> None:
     """List keys: id, role, person, label, when made, when revoked."""
     with _opened(_settings(database=database)) as service:
         rows = [shown_key(row) for row in service.access.list_keys(COMMAND_LINE)]
@@ -110,8 +121,8 @@ def list_(database: Where = None, as_json: JsonOption = False) -> None:
 
 @keys.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="The 16 digits in the middle of the key.")],
-    database: Where = None,
+    key_id: shared.KeyId,
+    database: shared.ServedDatabase = None,
 ) -> None:
     """Make a key worthless, for good, and end the sessions that were made from it."""
     with _opened(_settings(database=database)) as service:
@@ -120,7 +131,7 @@ def revoke(
 
 
 @schedules.command("list")
-def list_schedules(database: Where = None, as_json: JsonOption = False) -> None:
+def list_schedules(database: shared.ServedDatabase = None, as_json: shared.Json = False) -> None:
     """List schedules: state, its reason, and how many windows are done, wait or failed."""
     with _opened(_settings(database=database)) as service:
         known = service.schedules.all(COMMAND_LINE)
@@ -153,7 +164,7 @@ def _status_text(status: dict[str, str | None]) -> str:
 
 
 @schedules.command()
-def tick(database: Where = None, collector: CollectorUrl = None) -> None:
+def tick(database: shared.ServedDatabase = None, collector: CollectorUrl = None) -> None:
     """Queue sealed windows, end decoded ones, send alarms: once, as serve does by itself."""
     with _opened(_settings(database=database, collector=collector)) as service:
         ticked = service.tick()
@@ -165,7 +176,7 @@ def tick(database: Where = None, collector: CollectorUrl = None) -> None:
 
 
 @schedules.command()
-def enable(schedule: ScheduleId, database: Where = None) -> None:
+def enable(schedule: ScheduleId, database: shared.ServedDatabase = None) -> None:
     """Switch a schedule on."""
     with _opened(_settings(database=database)) as service:
         service.schedules.enable(COMMAND_LINE, schedule, True)
@@ -173,7 +184,7 @@ def enable(schedule: ScheduleId, database: Where = None) -> None:
 
 
 @schedules.command()
-def disable(schedule: ScheduleId, database: Where = None) -> None:
+def disable(schedule: ScheduleId, database: shared.ServedDatabase = None) -> None:
     """Switch a schedule off; what it decoded stays."""
     with _opened(_settings(database=database)) as service:
         service.schedules.enable(COMMAND_LINE, schedule, False)
@@ -182,18 +193,19 @@ def disable(schedule: ScheduleId, database: Where = None) -> None:
 
 @app.command()
 def backup(
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new file.")],
-    database: Where = None,
+    output: OutputOption,
+    database: shared.ServedDatabase = None,
+    keep: KeepOption = None,
 ) -> None:
     """Write a consistent copy of the service's database while it is in use."""
-    size = back_up(_settings(database=database).database, output)
-    print(f"{output}: {size} bytes")
+    copy = partial(back_up, _settings(database=database).database)
+    print(write_backup(output, "rappor-decoder", keep, copy, datetime.now(UTC)))
 
 
 @app.command()
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `rappor decoder backup` wrote.")],
-    database: Where = None,
+    database: shared.ServedDatabase = None,
 ) -> None:
     """Make the service's database from FILE. It must not be there yet; jobs that ran go on."""
     put_back(file, _settings(database=database).database)

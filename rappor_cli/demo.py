@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,18 +16,18 @@ from rich.table import Table
 from client_sdk import Transport
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from collector.server import running_collector
-from collector.settings import load_settings
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
 from decoder.files import make_folder
 from decoder.output.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
+from rappor_cli.demo_collector import demo_settings, filled_collector
 from rappor_cli.demo_flows import demo_flows
 from rappor_cli.demo_service import (
     check_port,
-    command_text,
-    prepare_service,
+    commands_text,
+    prepared_service,
     serve_until_interrupted,
 )
 from rappor_cli.progress import progress_bar
@@ -37,7 +36,7 @@ from rappor_core.errors import RapporError
 from simulations.experiments.demo import DemoMetric, DemoPlan, plan_values, plan_words
 from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
 
-DEFAULT_CLIENTS = 200_000
+DEFAULT_CLIENTS = 100_000  # the first table within 20 s of processor
 DEFAULT_OUTPUT = Path("demo-output")
 DEFAULT_PORT = 8100  # of the decoder service
 ROWS_SHOWN = 24
@@ -85,7 +84,7 @@ def demo(
     ] = 4.0,
     epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 2.0,
     service: Annotated[
-        bool, typer.Option(help="Let the decoder service decode two weeks of drawn counts, too.")
+        bool, typer.Option(help="Let the decoder service decode two weeks of reports, too.")
     ] = True,
     serve: Annotated[
         bool, typer.Option("--serve", help="End in the decoder service, until Ctrl-C.")
@@ -115,22 +114,24 @@ def demo(
     else:
         plan = plan_words(clients or DEFAULT_CLIENTS, epsilons, today, rng)
     randomness = system_randomness if seed is None else random.Random(seed).randbytes
-    shown = run_demo(plan, today, output, randomness, console.print)
-    for item in shown:
-        console.print(_table(item))
-        for warning in item.decoding.warnings:
-            console.print(f"  note: {warning}", soft_wrap=True)
+    shown = run_demo(plan, today, output, randomness, console)
     console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
     for item in shown:
         console.print(f"report: {item.report}", soft_wrap=True)
     if input_ is None and (service or serve):
-        _end_in_service(output, today, rng, console, port=port if serve else None)
+        _end_in_service(output, today, rng, randomness, console, port=port if serve else None)
 
 
 def _end_in_service(
-    output: Path, today: date, rng: np.random.Generator, console: Console, *, port: int | None
+    output: Path,
+    today: date,
+    rng: np.random.Generator,
+    randomness: Randomness,
+    console: Console,
+    *,
+    port: int | None,
 ) -> None:
-    """Two weeks of counts, two results, a comparison, a series and a map in the service.
+    """Two weeks of reports at a collector, and a decoder service that decodes them.
 
     port: where it is served; None: it is not.
     """
@@ -138,12 +139,17 @@ def _end_in_service(
     def say(text: str) -> None:
         console.print(text, soft_wrap=True)
 
-    console.print("\nThe decoder service, on two weeks of drawn counts:")
-    prepared = prepare_service(output, today, rng, say)
-    if port is not None:
-        serve_until_interrupted(prepared, say, port)
-        return
-    say(f"look at them: {command_text(output, DEFAULT_PORT)}")
+    console.print("\nThe decoder service, on two weeks of reports at a collector of its own:")
+    with (
+        filled_collector(output, today, rng, randomness, say) as collector,
+        prepared_service(output, today, rng, collector, say, port=port or 0) as prepared,
+    ):
+        if port is not None:
+            serve_until_interrupted(prepared, say)
+            return
+    say("look at them, each in a terminal of its own:")
+    for text in commands_text(output, DEFAULT_PORT):
+        say(f"  {text}")
     say(f"and sign in at http://127.0.0.1:{DEFAULT_PORT} with the key {prepared.key}")
     say(f"a second person, who approves releases: {prepared.second_key}")
     say("where that port is taken, --port takes another; 0 takes a free one and says which")
@@ -154,36 +160,25 @@ def run_demo(
     today: date,
     output: Path,
     randomness: Randomness,
-    say: Callable[[str], None],
+    console: Console,
 ) -> list[Shown]:
-    """Collector up, fleet through HTTP, day closed, aggregates fetched, decoded; collector down."""
+    """Collector up, fleet through HTTP, day closed, aggregates fetched, each decoded and printed;
+    collector down."""
     if set(str(output)) & set("?#%"):
         raise DemoError(f"the folder {str(output)!r} has ?, # or % in its name; choose another")
     make_folder(output)
     metrics_path = output / "metrics.toml"
     metrics_path.write_text(plan.toml, encoding="utf-8")
     database = output / "collector.sqlite"
-    for leftover in output.glob(f"{database.name}*"):  # its WAL stands beside it
-        leftover.unlink()
-    settings = load_settings(
-        metrics=metrics_path,
-        database=f"sqlite:///{database}",
-        host="127.0.0.1",
-        port=0,
-        workers=1,
-        require_keys=False,
-        max_reports_per_address=0,  # all devices of the demo have one
-        log_level="warning",
-    )
-    with running_collector(settings) as url:
-        say(f"collector: {url}, counters in {database}")
+    with running_collector(demo_settings(metrics_path, database)) as url:
+        console.print(f"collector: {url}, counters in {database}")
         delivery = _send(plan, today, url, randomness)
-        say(
+        console.print(
             f"fleet: {plan.num_clients:,} devices sent {len(plan.readings):,} reports in "
             f"{delivery.batches:,} batches; {delivery.accepted:,} accepted"
         )
         ask(url, f"/v1/days/{today}/close", method="POST")
-        return [_decode(question, url, output) for question in plan.questions]
+        return [_show(_decode(question, url, output), console) for question in plan.questions]
 
 
 def _send(plan: DemoPlan, today: date, url: str, randomness: Randomness) -> FleetDelivery:
@@ -212,6 +207,13 @@ def _decode(question: DemoMetric, url: str, output: Path) -> Shown:
     folder = output / question.metric.name
     write_outputs(decoding, folder)
     return Shown(question, decoding, folder / "report.html")
+
+
+def _show(item: Shown, console: Console) -> Shown:
+    console.print(_table(item))
+    for warning in item.decoding.warnings:
+        console.print(f"  note: {warning}", soft_wrap=True)
+    return item
 
 
 def _table(item: Shown) -> Table:

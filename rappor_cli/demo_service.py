@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
 
 from decoder.sources.density_windows import SplitName
+from decoder_service.alarms.events import Rules
+from decoder_service.alarms.rows import EventState
+from decoder_service.alarms.rules import Channel
+from decoder_service.daily_series.rules import DailySeriesState
 from decoder_service.jobs.rows import LIVE, JobState
-from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, MapChoices
+from decoder_service.jobs.specs import (
+    CandidateSpec,
+    Choices,
+    CountSource,
+    JobSpec,
+    MapChoices,
+    WindowSpec,
+)
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
+from decoder_service.schedules.periods import Every
+from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.schedules.window_rows import WindowState
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
-from decoder_service.shell.settings import ServiceSettings, load_settings
+from decoder_service.shell.settings import load_settings
+from rappor_cli.demo_alarms import listening_alarms
+from rappor_cli.demo_collector import DATABASE
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 from rappor_server.serving import bind, listening_problem
-from simulations.experiments.demo_weeks import candidates, page_days, place_weeks
+from simulations.experiments.demo_weeks import DAYS, candidates, place_weeks
 
 JOB_SECONDS = 300.0
+FOLLOWED = ("start_page", "theme")  # metrics with a daily series
+MOST_JOBS = 1000
+TICK_SECONDS = 2.0
 FILE = "decoder.sqlite"
 HOST = "127.0.0.1"
 Say = Callable[[str], None]
@@ -35,12 +55,12 @@ class DemoServiceError(RapporError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """The service's settings, with a database that holds the results, and keys to sign in.
+    """A service that runs and holds results, and keys to sign in.
 
     second_key: of another person, who approves the releases that the first one proposes.
     """
 
-    settings: ServiceSettings
+    url: str
     key: str
     second_key: str
 
@@ -53,8 +73,20 @@ def check_port(port: int) -> None:
         raise DemoServiceError(listening_problem(f"{HOST}:{port}", error)) from error
 
 
-def prepare_service(output: Path, today: date, rng: np.random.Generator, say: Say) -> Prepared:
-    """Make the service's database anew: counts, a list, and jobs that a worker has done.
+@contextmanager
+def prepared_service(
+    output: Path,
+    today: date,
+    rng: np.random.Generator,
+    collector: str,
+    say: Say,
+    *,
+    port: int,
+) -> Iterator[Prepared]:
+    """Run a service with a database made anew: a list, jobs that are done, a schedule that has
+    decoded each closed day, and an alarm that told.
+
+    collector: its URL.  port: of the service; 0 takes a free one.
 
     Raises DemoServiceError where a job did not end as it should.
     """
@@ -63,67 +95,97 @@ def prepare_service(output: Path, today: date, rng: np.random.Generator, say: Sa
     settings = load_settings(  # named, so that a shell set up for an operator changes nothing
         database=f"sqlite:///{output / FILE}",
         host=HOST,
-        port=0,
+        port=port,
         public_url=None,
-        collector=None,
+        collector=collector,
+        collector_key=None,
         aggregate_folder=None,
         job_slots=2,
+        tick_seconds=TICK_SECONDS,
+        webhook_loopback=True,
         log_level="error",
     )
-    with running_service(settings) as (_, app):
+    with listening_alarms(say) as hook, running_service(settings) as (url, app):
         service: DecoderService = app.state.service
         key, second = (
             service.access.create_key(COMMAND_LINE, name, Role.ADMIN, "made by rappor demo")
             for name in ("demo", "second")
         )
         person = service.access.person_of_key(key.text)
-        for spec in _specs(service, person, today, rng):
+        text = "".join(f"{value}\n" for value in candidates())
+        pages = service.lists.create(
+            person, "start pages", text.encode(), source="made by rappor demo", shared=True
+        )
+        listed = CandidateSpec(list=pages.id)
+        service.daily_series.choose(person, FOLLOWED[0], True, pages.id)
+        schedule = _follow(service, person, listed, hook)
+        for spec in _specs(service, person, today, rng, listed):
             service.jobs.submit(person, spec)
-        _await_jobs(service, person, say)
-    return Prepared(settings, key.text, second.text)
+        _await_jobs(service, person, schedule, say)
+        yield Prepared(url, key.text, second.text)
 
 
-def serve_until_interrupted(prepared: Prepared, say: Say, port: int) -> None:
-    """Serve what was prepared, until Ctrl-C."""
-    settings = prepared.settings.model_copy(update={"port": port})
-    with running_service(settings) as (url, _):
-        say(f"decoder service: {url}/sign-in")
-        say(f"key: {prepared.key}")
-        say(f"key of a second person, who approves releases: {prepared.second_key}")
-        say("Ctrl-C ends it.")
-        try:
-            while True:
-                time.sleep(1)
-        except KeyboardInterrupt:
-            say("stopped")
+def serve_until_interrupted(prepared: Prepared, say: Say) -> None:
+    """Say where the service is, and wait for Ctrl-C."""
+    say(f"decoder service: {prepared.url}/sign-in")
+    say(f"key: {prepared.key}")
+    say(f"key of a second person, who approves releases: {prepared.second_key}")
+    say("Ctrl-C ends it.")
+    try:
+        while True:
+            time.sleep(1)
+    except KeyboardInterrupt:
+        say("stopped")
 
 
-def command_text(output: Path, port: int) -> str:
-    """The command line that serves the database which the demo prepared."""
-    return f"rappor decoder serve --database sqlite:///{output / FILE} --port {port}"
+def commands_text(output: Path, port: int) -> tuple[str, str]:
+    """The command lines that serve what the demo prepared: the collector and the service."""
+    collector = f"rappor serve --database sqlite:///{output / DATABASE} --port {port + 1} --open"
+    service = (
+        f"rappor decoder serve --database sqlite:///{output / FILE} --port {port} "
+        f"--collector http://{HOST}:{port + 1}"
+    )
+    return collector, service
+
+
+def _follow(
+    service: DecoderService, person: Person, listed: CandidateSpec, hook: str
+) -> ScheduleRow:
+    """A schedule that decodes each closed day, with an alarm."""
+    schedule = service.schedules.create(
+        person, "start pages by day", "start_page", Every.DAY, listed, Choices(correction="holm")
+    )
+    rules = Rules(change=0.03, new_value=True)
+    service.alarms.create(
+        person, schedule.id, "a page that moves", Channel.WEBHOOK, hook, rules, show_values=True
+    )
+    return schedule
 
 
 def _specs(
-    service: DecoderService, person: Person, today: date, rng: np.random.Generator
+    service: DecoderService,
+    person: Person,
+    today: date,
+    rng: np.random.Generator,
+    listed: CandidateSpec,
 ) -> list[JobSpec]:
-    """Two decodings, their comparison, a series and a map."""
+    """Two decodings, their comparison and a map."""
 
     def upload(one: Aggregate) -> str:
         return service.aggregates.upload(person, one.to_json().encode()).sha256
 
-    days = [upload(one) for one in page_days(today, rng)]
+    def days(first: int, last: int) -> CountSource:
+        ends = (today - timedelta(days=DAYS - number) for number in (first, last))
+        return CountSource(
+            collector=WindowSpec(metric="start_page", first=next(ends), last=next(ends))
+        )
+
     places = [upload(one) for one in place_weeks(today, rng)]
-    text = "".join(f"{value}\n" for value in candidates())
-    pages = service.lists.create(
-        person, "start pages", text.encode(), source="made by rappor demo", shared=True
-    )
-    listed = CandidateSpec(list=pages.id)
-    first, second = (CountSource(aggregates=days[:7]), CountSource(aggregates=days[7:]))
+    first, second = days(0, 6), days(7, DAYS - 1)
     return [
         JobSpec(kind="decode", source=first, candidates=listed),
         JobSpec(kind="decode", source=second, candidates=listed),
         JobSpec(kind="compare", before=first, source=second, candidates=listed),
-        JobSpec(kind="series", source=CountSource(aggregates=days), candidates=listed),
         JobSpec(
             kind="density",
             source=CountSource(aggregates=places),
@@ -132,17 +194,34 @@ def _specs(
     ]
 
 
-def _await_jobs(service: DecoderService, person: Person, say: Say) -> None:
+def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, say: Say) -> None:
+    """Wait until every job is done, every day of the schedule decoded, and its alarm sent."""
     deadline, told = time.monotonic() + JOB_SECONDS, set[str]()
     while time.monotonic() < deadline:
-        rows = service.jobs.all(person)
+        rows = service.jobs.all(person, limit=MOST_JOBS)
         for row in rows:
             if row.state not in LIVE and row.id not in told:
                 told.add(row.id)
                 say(f"job: {row.kind} of {row.metric}: {row.state}")
             if row.state not in (*LIVE, JobState.DONE):
                 raise DemoServiceError(f"the {row.kind} ended as {row.state}: {row.reason}")
-        if len(told) == len(rows):
+        if len(told) == len(rows) and _is_followed(service, person, schedule):
             return
         time.sleep(0.2)
     raise DemoServiceError(f"the jobs took more than {JOB_SECONDS:.0f} seconds")
+
+
+def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
+    """Whether the schedule has decoded each closed day and its alarm has told all of it, and
+    the daily series of two metrics are there."""
+    listed = [view.listed for view in service.metrics.all(person).metrics if view.listed]
+    daily = service.daily_series.all(person, listed).values()
+    windows = service.schedules.windows(person, schedule.id)
+    events = service.alarms.events(person, schedule.id)
+    return (
+        len(windows) == DAYS
+        and all(one.state == WindowState.DONE for one in windows)
+        and all(one.state == EventState.SENT for one in events)
+        and len(daily) == len(FOLLOWED)
+        and all(one.state == DailySeriesState.DONE for one in daily)
+    )

@@ -23,11 +23,12 @@ from decoder.sources.density_windows import (
 )
 from decoder.workflows.maps import MapJob, run_maps, write_maps
 from privacy_audit.trackability import trackability_text
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_json, print_maps
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
-from rappor_cli.store import CollectorOption, DatabaseOption, opened
+from rappor_cli.store import opened
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 
@@ -46,14 +47,14 @@ def density(
         list[Path] | None,
         typer.Option("--aggregate", help="Aggregate files of its sub-metrics.", exists=True),
     ] = None,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
-    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
     split: Annotated[SplitName, typer.Option("--by", help="One map a part.")] = SplitName.WHOLE,
     slot: Annotated[list[str] | None, typer.Option(help="Only these slots.")] = None,
     method: Annotated[MapMethodName, typer.Option(help="Kind of map.")] = MapMethodName.FIELD,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    level: shared.Level = 0.95,
     alpha: Annotated[float, typer.Option(help="False share among visible cells.")] = 0.05,
     repeats: Repeats = None,
     cells: Annotated[
@@ -71,11 +72,11 @@ def density(
         Path | None,
         typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for files.")] = None,
+    output: shared.OutputFolder = None,
     every_window: Annotated[
         bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
     options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)

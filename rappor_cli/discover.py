@@ -20,17 +20,9 @@ from decoder.output.discovery_text import role, shown_string, statement
 from decoder.results.warnings import percent
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.discovery import DiscoverJob, run_discovery
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.decode import (
-    Alpha,
-    AsJson,
-    CollectorOption,
-    First,
-    Input,
-    Last,
-    Level,
-    Output,
-)
+from rappor_cli.decode import Input
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
 from rappor_cli.text import plain
@@ -42,11 +34,11 @@ _REVIEW = "devices chose this text: a person must read it before it is published
 def discover(
     metric: Annotated[str | None, typer.Argument(help="Metric to fetch from a collector.")] = None,
     aggregate: Input = None,
-    collector: CollectorOption = None,
-    first: First = None,
-    last: Last = None,
-    alpha: Alpha = 0.05,
-    level: Level = 0.95,
+    collector: shared.Collector = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    alpha: shared.Alpha = 0.05,
+    level: shared.Level = 0.95,
     crowd: Annotated[
         int, typer.Option(min=1, help="Name no string with fewer estimated reports.")
     ] = 1_000,
@@ -60,8 +52,8 @@ def discover(
             exists=True,
         ),
     ] = None,
-    output: Output = None,
-    as_json: AsJson = False,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Find frequent strings in the reports of a metric of kind 'discover'."""
     if approved:

@@ -12,17 +12,8 @@ from decoder.output.base_layer import read_base
 from decoder.output.flows_content import TOP, FlowDisplay
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.flows import FlowsJob, run_flows
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.decode import (
-    Alpha,
-    AsJson,
-    CollectorOption,
-    First,
-    Input,
-    Last,
-    Level,
-    Output,
-)
 from rappor_cli.decode_tables import print_answer
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
@@ -31,10 +22,13 @@ from rappor_cli.text import print_note
 
 def flows(
     metric: Annotated[str, typer.Argument(help="Its declared name, of kind flow.")],
-    aggregate: Input = None,
-    collector: CollectorOption = None,
-    first: First = None,
-    last: Last = None,
+    aggregate: Annotated[
+        list[Path] | None,
+        typer.Option("--aggregate", help="Aggregate files of the metric.", exists=True),
+    ] = None,
+    collector: shared.Collector = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
     prior: Annotated[
         Path | None,
         typer.Option(
@@ -52,11 +46,11 @@ def flows(
         Path | None,
         typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
     ] = None,
-    alpha: Alpha = 0.05,
-    level: Level = 0.95,
+    alpha: shared.Alpha = 0.05,
+    level: shared.Level = 0.95,
     repeats: Repeats = None,
-    output: Output = None,
-    as_json: AsJson = False,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Flows between usual cells: tables, GeoJSON lines, a page with a map.
 

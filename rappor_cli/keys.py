@@ -10,18 +10,23 @@ import typer
 from collector.domain.access import Scope, shown
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
-from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli import options as shared
+from rappor_cli.groups import command_group
+from rappor_cli.store import need_one, opened
 from rappor_cli.text_columns import print_columns
 
-app = typer.Typer(help="Create, list and revoke keys.", no_args_is_help=True)
+app = command_group(
+    "Create, list and revoke keys.",
+    "rappor keys create --scope report --database sqlite:///collector.sqlite",
+)
 
 
 @app.command()
 def create(
     scope: Annotated[Scope, typer.Option(help="What it is good for.")],
     label: Annotated[str, typer.Option(help="For whom or what.")] = "",
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
 ) -> None:
     """Make a key and print it. It is stored as a hash and cannot be shown again."""
     need_one(collector, database)
@@ -36,7 +41,9 @@ def create(
 
 @app.command("list")
 def list_(
-    collector: CollectorOption = None, database: DatabaseOption = None, as_json: JsonOption = False
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    as_json: shared.Json = False,
 ) -> None:
     """List keys: id, scope, label, when made, when revoked."""
     need_one(collector, database)
@@ -57,9 +64,9 @@ def list_(
 
 @app.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="The 16 digits in the middle of the key.")],
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
+    key_id: shared.KeyId,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
 ) -> None:
     """Make a key worthless, for good."""
     need_one(collector, database)

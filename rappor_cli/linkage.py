@@ -13,6 +13,7 @@ from rich.table import Table
 
 from privacy_audit.batch_linkage import BatchLinkage, linkages
 from privacy_audit.linkage_over_time import Gathered, gathered_over_time
+from rappor_cli import options as shared
 from rappor_core.params import RapporParams
 
 Probability = Annotated[float, typer.Option(min=0, max=1, help="Of the metric's mechanism.")]
@@ -33,10 +34,8 @@ def batch_linkage(
             "--days", min=2, max=400, help="Gather the reports of so many days, one a day; repeat."
         ),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Link the batches of two days by their bodies alone: four metrics together, and each apart.
 

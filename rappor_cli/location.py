@@ -22,6 +22,7 @@ from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
 from privacy_audit.linkage_by_life import TARGETS, find_by_life
 from privacy_audit.lives import WORLDS
 from privacy_audit.trackability import PERIODS, attack_file, attacks_on
+from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.loading import load_metrics
@@ -36,10 +37,6 @@ from simulations.location.budgets import (
 from simulations.location.coverage import GROUPS, has_map, map_coverage
 from simulations.location.riders import RealResult, real_riders
 from simulations.location.trips import read_trips
-
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Repeat the drawn parts exactly; otherwise fresh.")
-]
 
 
 def location(
@@ -58,11 +55,11 @@ def location(
     crowds: Annotated[
         int, typer.Option(min=1, help="Crowds of each size; medians are printed.")
     ] = 3,
-    seed: Seed = None,
+    seed: shared.Seed = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the maps.")] = Path(
         "simulation-output"
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Real trips through the SDK, and resampled crowds: accuracy, budget spent, trackability."""
     probe_folder(output)
@@ -106,7 +103,7 @@ def location(
 
 
 def location_attacks(
-    metrics: Annotated[Path, typer.Argument(exists=True, help="A metrics.toml.")],
+    metrics: shared.MetricsFile,
     crowd: Annotated[int, typer.Option(min=2, max=5_000, help="Devices of one cohort.")] = 1_500,
     population: Annotated[
         int, typer.Option(min=2, help="Devices, for the attack on all metrics together.")
@@ -114,8 +111,8 @@ def location_attacks(
     streams: Annotated[
         int, typer.Option(min=1, help="Devices looked for by their lives, of each metric.")
     ] = 1_000,
-    seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Attack devices by cohort and permanent bits, and by what is known of their lives."""
     rng = np.random.default_rng(seed)
@@ -187,7 +184,7 @@ def _life_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def location_coverage(
-    metrics: Annotated[Path, typer.Argument(exists=True, help="A metrics.toml.")],
+    metrics: shared.MetricsFile,
     metric: Annotated[
         list[str] | None, typer.Option(help="Only these metrics; may be repeated.")
     ] = None,
@@ -195,8 +192,8 @@ def location_coverage(
         list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
     ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
     maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
-    seed: Seed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
 ) -> None:
     """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
     rng = np.random.default_rng(seed)

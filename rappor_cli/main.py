@@ -5,46 +5,16 @@ Exit codes: 0 done, 1 refused or failed with a one-line reason, 2 wrong usage, 1
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from rappor_cli.commands import COMMANDS, load, overview, program_version
 from rappor_core.errors import RapporError, meant
 from rappor_core.failures import failure_sentence
 
-# command: (module, attribute, one line of help). The attribute is a function or a typer.Typer.
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("rappor_cli.demo", "app", "The whole life of a report on this machine."),
-    "serve": ("rappor_cli.serve", "serve", "Run the collector."),
-    "consume": ("rappor_cli.consume", "consume", "Count the reports that a broker holds."),
-    "plan": ("rappor_cli.plan", "plan", "Choose parameters: what will be seen, what it costs."),
-    "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
-    "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
-    "association": (
-        "rappor_cli.association",
-        "association",
-        "Decode how two linked metrics go together.",
-    ),
-    "density": ("rappor_cli.density", "density", "Map where devices usually are."),
-    "flows": ("rappor_cli.flows", "flows", "Who sleeps here and works there."),
-    "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
-    "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),
-    "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),
-    "restore": ("rappor_cli.backup", "restore", "Make the collector's database from a copy."),
-    "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
-    "archive": ("rappor_cli.archive", "app", "Keep raw reports in Parquet files, and sum them."),
-    "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
-    "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
-    "discover": ("rappor_cli.discover", "discover", "Find frequent strings without a list."),
-    "decoder": ("rappor_cli.decoder_service", "app", "Run the decoder service; its keys."),
-    "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
-    "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
-    "audit": ("rappor_cli.audit", "audit", "Attack a client: does it keep its promises?"),
-    "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
-}
 _LIBRARY_ERRORS = (
     ("sqlite3", "Error"),
     ("sqlalchemy.exc", "SQLAlchemyError"),
@@ -59,6 +29,7 @@ OWN_PACKAGES = (
     "rappor_cli",
     "client_sdk",
     "rappor_server",
+    "ohttp",
     "collector",
     "decoder",
     "decoder_service",
@@ -77,25 +48,20 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
 
     arguments: default: the process's own.  started: called when a command is loaded and may run.
     """
+    if "_RAPPOR_COMPLETE" in os.environ:  # the shell asks for completions
+        import_module("rappor_cli.completion").complete()
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_overview())
+        print(overview())
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        print(f"rappor {_version()}")
+        print(f"rappor {program_version()}")
         return 0
     if arguments[0] not in COMMANDS:
         near = meant(arguments[0], COMMANDS)
         print(f"rappor: unknown command {arguments[0]!r}{near}; see rappor --help", file=sys.stderr)
         return 2
     return _run(arguments[0], arguments[1:], started)
-
-
-def _version() -> str:
-    try:
-        return version("rappor-telemetry")
-    except PackageNotFoundError:
-        return "from a source tree that is not installed"
 
 
 def _run(name: str, arguments: list[str], started: Callable[[], None] | None) -> int:
@@ -118,12 +84,6 @@ def _run(name: str, arguments: list[str], started: Callable[[], None] | None) ->
     except KeyboardInterrupt:  # before or after the command itself
         print("rappor: stopped", file=sys.stderr)
         return _STOPPED
-
-
-def load(name: str) -> Any:
-    """Import and return the click command of a name in COMMANDS."""
-    module, attribute, _ = COMMANDS[name]
-    return _as_command(getattr(import_module(module), attribute))
 
 
 def _invoke(command: Any, name: str, arguments: list[str]) -> int:
@@ -153,42 +113,3 @@ def _failures() -> tuple[type[Exception], ...]:
 def _failed(name: str, sentence: str) -> int:
     print(f"rappor {name}: {sentence}", file=sys.stderr)
     return 1
-
-
-def _as_command(target: Any) -> Any:
-    """The click command of a typer application, or of a plain function."""
-    import typer  # only where a command runs: `rappor --help` needs no library
-
-    if not isinstance(target, typer.Typer):
-        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command()(target)
-        target = app
-    command = typer.main.get_command(target)
-    _name_bad_values(command)
-    return command
-
-
-def _name_bad_values(command: Any) -> None:
-    """Let wrong usage name the value that was given, which some versions of typer leave out."""
-    for below in getattr(command, "commands", {}).values():
-        _name_bad_values(below)
-    for parameter in command.params:
-        parameter.process_value = partial(_processed, parameter.process_value)
-
-
-def _processed(process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    try:
-        return process(context, value)
-    except Exception as error:
-        message = getattr(error, "message", "")
-        if value is not None and str(message).startswith("Input should"):
-            setattr(error, "message", f"{value!r}: {message[0].lower()}{message[1:]}")  # noqa: B010
-        raise
-
-
-def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {text}" for name, (_, _, text) in COMMANDS.items()]
-    return "\n".join(
-        ["usage: rappor COMMAND [OPTIONS]", "", "commands:", *lines, "", "rappor COMMAND --help"]
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from importlib import import_module
@@ -14,9 +14,12 @@ import typer
 
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
+from metric_design.python_accessors import python_text
 from metric_design.review import Finding, check_metrics, crowd_of
 from metric_design.typescript import typescript_text
-from rappor_cli.store import CollectorOption, DatabaseOption, JsonOption, need_one, opened
+from rappor_cli import options as shared
+from rappor_cli.groups import command_group
+from rappor_cli.store import need_one, opened
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
 from rappor_core.metrics.compiled import compiled_text
@@ -27,19 +30,20 @@ from rappor_core.sequence_risk import risk_text
 from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
 
-app = typer.Typer(
-    help="Check, compile, publish, list, push and retire metrics.", no_args_is_help=True
+app = command_group(
+    "Check, compile, publish, list, push and retire metrics.",
+    "rappor metrics check metrics.toml --population 1000000",
 )
 
 app.command("train-code")(train)
 
 TYPESCRIPT_ENDING = ".ts"
-FileArgument = Annotated[Path, typer.Argument(help="A metrics.toml.")]
+PYTHON_ENDING = ".py"
 
 
 @app.command()
 def check(
-    file: FileArgument,
+    file: shared.MetricsFile,
     population: Annotated[
         int | None,
         typer.Option(
@@ -58,7 +62,7 @@ def check(
             min=1, max=10**6, help="Distinct cells of a device in its life; its cap's, or 3."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Say what a reviewer should know of FILE. Exit code 1 for errors, 0 for warnings alone."""
     metrics = load_metrics(file)
@@ -123,31 +127,43 @@ def _maps(
 
 @app.command("compile")
 def compile_(
-    file: FileArgument,
+    file: shared.MetricsFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write; its name ends in .json or .ts.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Where to write; its name ends in .json, or .ts, or .py."
+        ),
     ],
     typescript: Annotated[
         bool, typer.Option("--typescript", help="Typed accessors for the TypeScript client.")
     ] = False,
+    python: Annotated[
+        bool, typer.Option("--python", help="Typed accessors for the Python client.")
+    ] = False,
 ) -> None:
     """Write FILE as JSON that a device reads without a TOML parser, or as typed accessors."""
-    ending = TYPESCRIPT_ENDING if typescript else COMPILED_ENDING
+    if typescript and python:
+        raise typer.BadParameter("--typescript and --python are files of their own; give one")
+    written: dict[str, Callable[[MetricsFile], str]] = {
+        COMPILED_ENDING: compiled_text,
+        TYPESCRIPT_ENDING: typescript_text,
+        PYTHON_ENDING: python_text,
+    }
+    ending = TYPESCRIPT_ENDING if typescript else PYTHON_ENDING if python else COMPILED_ENDING
     if output.suffix != ending:
-        by_which = "compiler" if typescript else "device"
+        by_which = "device" if ending == COMPILED_ENDING else "compiler"
         raise typer.BadParameter(
             f"{output} does not end in {ending}, by which a {by_which} knows the form",
             param_hint="--output",
         )
     metrics = load_metrics(file)
-    text = typescript_text(metrics) if typescript else compiled_text(metrics)
-    write_whole(output, text)
+    write_whole(output, written[ending](metrics))
     print(f"{output}: {counted(len(metrics.declared), 'metric')}")
 
 
 @app.command()
 def publish(
-    file: FileArgument,
+    file: shared.MetricsFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")],
     contact: Annotated[str, typer.Option(help="Whom people can ask; shown as it is.")] = "",
 ) -> None:
@@ -164,7 +180,9 @@ def publish(
 
 @app.command("list")
 def list_(
-    collector: CollectorOption = None, database: DatabaseOption = None, as_json: JsonOption = False
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    as_json: shared.Json = False,
 ) -> None:
     """List what a collector collects: versions, totals, days served, epsilons, owners, ends.
 
@@ -203,15 +221,15 @@ def _listed(
 
 @app.command()
 def push(
-    file: FileArgument,
+    file: shared.MetricsFile,
     weaken: Annotated[
         bool, typer.Option("--weaken", help="Allow changes that weaken privacy; audited.")
     ] = False,
     revive: Annotated[
         bool, typer.Option("--revive", help="Collect again what was retired.")
     ] = False,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
 ) -> None:
     """Declare the metrics of FILE at a collector, or new versions of them."""
     need_one(collector, database)
@@ -247,10 +265,10 @@ def push(
 
 @app.command()
 def retire(
-    metric: Annotated[str, typer.Argument(help="Its name.")],
+    metric: shared.Metric,
     params_id: Annotated[str | None, typer.Option(help="Only this version.")] = None,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
 ) -> None:
     """Take no more reports of METRIC. What was collected is served as before."""
     need_one(collector, database)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from collector.store.database import CollectorDatabase, make_engine
+from rappor_cli import options as shared
 from rappor_server.schema import migrate as bring
 from rappor_server.schema import migrated_text
 
 
 def migrate(
-    database: Annotated[
-        str, typer.Option(envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
-    ],
+    database: shared.NeededDatabase,
 ) -> None:
     """Bring the database to this version's schema, in one transaction. Make a backup first."""
     store = CollectorDatabase(make_engine(database))

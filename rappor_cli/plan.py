@@ -21,6 +21,7 @@ from metric_design.population import Population, given_population, read_shares, 
 from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
 from privacy_audit.trackability import track_findings, trackability_text
+from rappor_cli import options as shared
 from rappor_cli.plan_text import print_plan
 from rappor_cli.progress import stage_bars
 from rappor_core.metrics.file import MetricsFile
@@ -122,12 +123,10 @@ ExpiresOption = Annotated[
 SampleOption = Annotated[
     bool, typer.Option("--preview/--no-preview", help="Decode an invented window.")
 ]
-SeedOption = Annotated[int | None, typer.Option(min=0, help="Repeat a preview.")]
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metric.toml."),
 ]
-AsJsonOption = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def plan(
@@ -156,9 +155,9 @@ def plan(
     owner: OwnerOption = "nobody yet",
     expires: ExpiresOption = None,
     sample: SampleOption = True,
-    seed: SeedOption = None,
+    seed: shared.Seed = None,
     output: OutputOption = None,
-    as_json: AsJsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Solve for the number that is missing, and say what will be seen and what it costs.
 

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import wide_console
 from simulations.experiments.plan_check import (
@@ -36,8 +37,8 @@ def plan_check(
         int, typer.Option(min=0, help="So many settings drawn at random, in place of the grid.")
     ] = 0,
     settings_seed: Annotated[int, typer.Option(min=0, help="Of the settings drawn.")] = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Detection of placed values, predicted and simulated, over a grid of settings."""
     if first > last:

@@ -9,14 +9,18 @@ from typing import Annotated
 import typer
 
 from disclosure_control.disclosure_risk import Method, assess_risk, load_domain, read_columns
+from rappor_cli import options as shared
+from rappor_cli.groups import command_group
 from rappor_cli.release_build import audit, build, diff, keygen, verify
 from rappor_cli.release_clusters import anonymise_table, co_cluster_table
 from rappor_cli.release_measures import measure, merge_places, series
 from rappor_cli.release_rows import app as rows_app
 from rappor_cli.release_rows import ledger
-from rappor_cli.store import JsonOption
 
-app = typer.Typer(help="Judge, make and verify what is published.", no_args_is_help=True)
+app = command_group(
+    "Judge, make and verify what is published.",
+    "rappor release risk table.csv --columns plan,age --domain domain.toml",
+)
 app.command()(build)
 app.command()(audit)
 app.command()(diff)
@@ -38,12 +42,12 @@ def release() -> None:
 
 @app.command()
 def risk(
-    table: Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")],
+    table: shared.Table,
     columns: Annotated[str, typer.Option(help="Identifying columns, separated by commas.")],
     domain: Annotated[Path, typer.Option(help="domain.toml: what each column may hold.")],
     method: Annotated[Method, typer.Option(help="How missing values count.")] = "pesa",
     k: Annotated[int, typer.Option(min=1, help="Exit code 1 if a key has fewer rows.")] = 1,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Count for each row of TABLE how many rows may share its key, missing values included."""
     names = columns.split(",")

@@ -35,8 +35,8 @@ from publication.release import (
     verify_release,
     write_release,
 )
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.store import JsonOption
 from rappor_cli.text import plain
 from rappor_core.text import visible
 
@@ -62,18 +62,16 @@ def build(
             "stratum its reports are of."
         ),
     ],
-    policy: Annotated[Path, typer.Option(help="release.toml.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="A folder that does not exist.")],
+    policy: shared.Policy,
+    output: shared.NewFolder,
     earlier: EarlierOption = None,
-    key: Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")] = None,
+    key: shared.SigningKey = None,
     public_key: PublicKeyOption = None,
     unsigned_earlier: UnsignedOption = False,
     hierarchy: Annotated[
         list[str] | None, typer.Option(help="METRIC=FILE: the tree of a roll-up without one.")
     ] = None,
-    issued: Annotated[
-        str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
-    ] = None,
+    issued: shared.Issued = None,
 ) -> None:
     """Make a release of decoded tables: rounded, suppressed, signed.
 
@@ -98,7 +96,7 @@ def build(
 
 
 def audit(
-    folder: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    folder: shared.Release,
     earlier: EarlierOption = None,
     policy: Annotated[
         Path | None, typer.Option(help="Judge by this release.toml, not by that of each release.")
@@ -106,7 +104,7 @@ def audit(
     complete: Annotated[
         bool, typer.Option(help="The rows of each table of a CSV file hold everybody.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Show what a reader can infer from published tables that their policies promise to hide.
 
@@ -138,7 +136,7 @@ def diff(
     old: Annotated[Path, typer.Argument(help="Folder of a release.")],
     new: Annotated[Path, typer.Argument(help="Folder of another one.")],
     public_key: PublicKeyOption = None,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Show what NEW publishes that OLD does not, and what has changed, for whoever approves it."""
     trusted = [load_public_key(path) for path in public_key or []]
@@ -154,7 +152,7 @@ def diff(
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    folder: shared.Release,
     public_key: PublicKeyOption = None,
     digests_only: Annotated[
         bool, typer.Option(help="Without a key: tells of accidents, not of who made it.")
@@ -163,7 +161,7 @@ def verify(
         Path | None,
         typer.Option(help="A file that remembers what was verified: an old release is refused."),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Check the signature of a release, and every file against its manifest. Exit code 1 if not."""
     if (not public_key) != digests_only:

@@ -38,6 +38,7 @@ from disclosure_control.k_anonymity import (
     class_diversity,
 )
 from publication.release.columns import safe_text
+from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import name_and_value, trees_of
 from rappor_core.errors import file_problem
@@ -55,7 +56,6 @@ class Publish(StrEnum):
     MICRO = "micro"
 
 
-TableArgument = Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")]
 ColumnsOption = Annotated[str, typer.Option(help="Columns to take, separated by commas.")]
 NumbersOption = Annotated[
     str, typer.Option(help="Those of them that are numbers, to be cut into intervals.")
@@ -72,9 +72,9 @@ StartsOption = Annotated[
 
 
 def co_cluster_table(
-    table: TableArgument,
+    table: shared.Table,
     columns: ColumnsOption,
-    output: Annotated[Path, typer.Option("-o", "--output", help="A folder that does not exist.")],
+    output: shared.NewFolder,
     numbers: NumbersOption = "",
     intervals: IntervalsOption = 10,
     k: Annotated[
@@ -134,10 +134,10 @@ def co_cluster_table(
 
 
 def anonymise_table(
-    table: TableArgument,
+    table: shared.Table,
     columns: ColumnsOption,
     k: Annotated[int, typer.Option(min=2, help="Rows that share every published combination.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    output: shared.OutputCsv,
     hierarchy: Annotated[
         list[str] | None,
         typer.Option(help="COLUMN=FILE: its tree in CSV, a row a value: the value, ..., the root."),

@@ -29,9 +29,9 @@ from disclosure_control.typing import Floats
 from disclosure_control.utility import compare, radar_picture, to_csv, to_html
 from publication.aggregation import merge_by_floor, merge_by_significance
 from publication.release.columns import safe_text
+from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import trees_of
-from rappor_cli.store import JsonOption
 from rappor_cli.text_columns import print_columns
 from rappor_core.whole_files import write_whole
 
@@ -52,7 +52,7 @@ def measure(
         Path | None,
         typer.Option("-o", "--output", help="A file to write: .csv, .html, or .svg (a radar)."),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Measure what PUBLISHED keeps of ORIGINAL, and what it tells of its persons.
 
@@ -88,8 +88,8 @@ def series(
     most: Annotated[int, typer.Option(min=1, help="Slots that one person counts in at most.")],
     kept: Annotated[int, typer.Option(min=1, help="Coefficients to keep; not by looking at it.")],
     epsilon: Annotated[float, typer.Option(help="What the series may tell of one, in nats.")],
-    ledger: Annotated[Path, typer.Option(help="Of the data set: rappor release ledger.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    ledger: shared.Ledger,
+    output: shared.OutputCsv,
     delta: Annotated[
         float, typer.Option(help="Above 0: Gaussian noise on a cosine transform; 0: Laplace.")
     ] = 0.0,
@@ -129,7 +129,7 @@ def merge_places(
     table: Annotated[
         Path, typer.Argument(help="CSV: place, x, y, then a column of counts for each slot.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="CSV file to write.")],
+    output: shared.OutputCsv,
     floor: Annotated[
         float | None, typer.Option(help="Merge until each count is this or more; counts in clear.")
     ] = None,

@@ -38,7 +38,9 @@ from publication.rows.publishing import (
     write_rows,
 )
 from publication.rows.sources import read_estimates
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
+from rappor_cli.groups import command_group
 from rappor_cli.release_build import (
     EarlierOption,
     PublicKeyOption,
@@ -48,9 +50,12 @@ from rappor_cli.release_build import (
 from rappor_cli.text_columns import print_columns
 from rappor_core.text import visible
 
-app = typer.Typer(help="Rows that are of nobody.", no_args_is_help=True)
+app = command_group(
+    "Rows that are of nobody.",
+    "rappor release synthesise table table.csv --domain domain.toml --epsilon 1 "
+    "--ledger ledger.json -o rows",
+)
 
-OutputOption = Annotated[Path, typer.Option("-o", "--output", help="A folder that does not exist.")]
 RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
 
 
@@ -64,15 +69,13 @@ def decoded(
     source: Annotated[
         Path, typer.Argument(help="Folder of rappor decode -o (pairs, categories) or density -o.")
     ],
-    policy: Annotated[Path, typer.Option(help="release.toml.")],
-    output: OutputOption,
+    policy: shared.Policy,
+    output: shared.NewFolder,
     sets: Annotated[int, typer.Option(min=2, help="Sets of rows.")] = 20,
     rows: RowsOption = None,
-    issued: Annotated[
-        str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
-    ] = None,
+    issued: shared.Issued = None,
     earlier: EarlierOption = None,
-    key: Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")] = None,
+    key: shared.SigningKey = None,
     public_key: PublicKeyOption = None,
     unsigned_earlier: UnsignedOption = False,
 ) -> None:
@@ -108,11 +111,11 @@ def decoded(
 
 @app.command()
 def table(
-    source: Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")],
+    source: shared.Table,
     domain: Annotated[Path, typer.Option(help="TOML: what each column may hold.")],
     epsilon: Annotated[float, typer.Option(help="What the rows may tell of one, in nats.")],
-    ledger: Annotated[Path, typer.Option(help="Of the data set: rappor release ledger.")],
-    output: OutputOption,
+    ledger: shared.Ledger,
+    output: shared.NewFolder,
     method: Annotated[str, typer.Option(help="dpcocgen or baseline.")] = "dpcocgen",
     partitioner: Annotated[str, typer.Option(help="Of dpcocgen: what groups cells.")] = "kd-tree",
     rows: RowsOption = None,

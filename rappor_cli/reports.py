@@ -7,21 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from collector.domain.export import as_lines
 from collector.domain.operations import COMMAND_LINE
 from collector.routes.aggregates import COUNT_HEADER
 from decoder.errors import RemoteError
 from decoder.sources.collector_client import answer_of
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
+from rappor_cli.groups import command_group
 from rappor_cli.progress import progress_bar
-from rappor_cli.store import CollectorOption, DatabaseOption, need_one, opened
+from rappor_cli.store import need_one, opened
 from rappor_core.whole_files import replacing
 
-app = typer.Typer(help="Get raw reports out.", no_args_is_help=True)
+app = command_group(
+    "Get raw reports out.",
+    "rappor reports export homepage -o homepage.ndjson --database sqlite:///collector.sqlite",
+)
 Lines = tuple[int, Iterator[bytes]]  # how many there are, and pieces of whole lines
 
 
@@ -32,13 +34,13 @@ def _group() -> None:
 
 @app.command()
 def export(
-    metric: Annotated[str, typer.Argument(help="Its name.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
-    first: Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")] = None,
-    params_id: Annotated[str | None, typer.Option(help="Version; the current one if none.")] = None,
-    collector: CollectorOption = None,
-    database: DatabaseOption = None,
+    metric: shared.Metric,
+    output: shared.OutputFile,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    params_id: shared.ParamsId = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
 ) -> None:
     """Write the raw reports of closed days, a line of JSON each. Needs an admin key; audited.
 

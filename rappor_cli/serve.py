@@ -9,17 +9,16 @@ import typer
 
 from collector.server import serve as run
 from collector.settings import load_settings
+from rappor_cli import options as shared
 
 
 def serve(
     metrics: Annotated[
         Path | None, typer.Option(help="A metrics.toml to declare at start.")
     ] = None,
-    database: Annotated[
-        str | None, typer.Option(help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one.")] = None,
+    database: shared.ServedDatabase = None,
+    host: shared.Host = None,
+    port: shared.Port = None,
     workers: Annotated[int | None, typer.Option(help="Processes (PostgreSQL only).")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Without keys; on loopback only.")] = False,
 ) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 import typer
 
 from decoder.options import DecodeOptions
+from rappor_cli import options as shared
 from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
-from rappor_cli.decode import CorrectionName, MethodName
 from rappor_cli.experiment_files import ExperimentOptions, ExperimentRun, run_experiment
+from rappor_cli.groups import command_group
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location, location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
@@ -34,11 +35,9 @@ from simulations.experiments import paper
 from simulations.experiments.figures import draw_experiments
 from simulations.experiments.paper import Experiment
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    help="Run a published or calibration experiment, from fresh draws.",
+app = command_group(
+    "Run a published or calibration experiment, from fresh draws.",
+    "rappor simulate normal --reports 10000",
 )
 
 for experiment in (processes, homepages, parameters, longitudinal, poisoning):
@@ -58,14 +57,6 @@ app.command("flows")(flows)
 app.command("discovery")(discovery)
 app.command("fleet")(fleet)
 
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
-]
-Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for the picture.")]
-Method = Annotated[MethodName, typer.Option(help="Estimator.")]
-Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
-Alpha = Annotated[float, typer.Option(help="Level of the correction.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 DEFAULT_OUTPUT = Path("simulation-output")
 COLUMNS = (
     ("experiment", "name", "s"),
@@ -87,11 +78,11 @@ def normal(
     reports: Annotated[
         list[int], typer.Option(min=1, help="Number of reports; may be given several times.")
     ] = list(paper.NORMAL_REPORTS),  # noqa: B006 - typer copies it
-    seed: Seed = None,
-    output: Output = DEFAULT_OUTPUT,
-    correction: Correction = CorrectionName.BONFERRONI,
-    alpha: Alpha = 0.05,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    correction: shared.Correction = shared.CorrectionName.BONFERRONI,
+    alpha: shared.Alpha = 0.05,
+    as_json: shared.Json = False,
 ) -> None:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
     options = DecodeOptions(correction=correction.value, alpha=alpha)
@@ -112,12 +103,12 @@ def exponential(
     reports: Annotated[
         int, typer.Option(min=1, help="Number of reports.")
     ] = paper.EXPONENTIAL_REPORTS,
-    seed: Seed = None,
-    output: Output = DEFAULT_OUTPUT,
-    method: Method = MethodName.CAVITY,
-    correction: Correction = CorrectionName.BONFERRONI,
-    alpha: Alpha = 0.05,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    method: shared.Method = shared.MethodName.CAVITY,
+    correction: shared.Correction = shared.CorrectionName.BONFERRONI,
+    alpha: shared.Alpha = 0.05,
+    as_json: shared.Json = False,
 ) -> None:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
     options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)

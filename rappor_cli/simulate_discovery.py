@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from decoder.candidates.lists import Candidates
+from rappor_cli import options as shared
 from rappor_cli.figures import known_names, print_figures
 from rappor_cli.progress import progress_bar
 from rappor_cli.simulate_nulls import print_nulls
@@ -69,9 +70,9 @@ def discovery(
     small: Annotated[
         bool, typer.Option(help="Of --nulls: a metric that is fast to search.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="As in the docs.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
+    as_markdown: shared.Markdown = False,
 ) -> None:
     """Frequent strings that are found, false ones, coverage: means with standard errors."""
     seed = randbits(32) if seed is None else seed

@@ -18,8 +18,8 @@ from decoder.candidates.lists import metric_candidates
 from decoder.files import probe_folder
 from decoder.typing import Floats
 from metric_design.population import read_shares, zipf_shares
+from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.decode import CorrectionName
 from rappor_cli.progress import progress_bar
 from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers, pool_of
 from rappor_cli.text import wide_console
@@ -58,10 +58,8 @@ def fleet(
     absent: Annotated[int, typer.Option(min=0, help="Listed values that nobody holds.")] = 200,
     metrics: Annotated[Path | None, typer.Option(help="metrics.toml of --metric.")] = None,
     metric: Annotated[str | None, typer.Option(help="Its metric; else strings, k=128.")] = None,
-    correction: Annotated[
-        CorrectionName, typer.Option(help="What is promised about the list.")
-    ] = CorrectionName.BONFERRONI,
-    alpha: Annotated[float, typer.Option(help="Level of the correction.")] = 0.05,
+    correction: shared.Correction = shared.CorrectionName.BONFERRONI,
+    alpha: shared.Alpha = 0.05,
     executor: ExecutorOption = ExecutorName.LOCAL,
     workers: Workers = None,
     scheduler: Scheduler = None,
@@ -69,8 +67,8 @@ def fleet(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder: an aggregate file a week.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Draw weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... weeks of it."""
     seed = randbits(63) if seed is None else seed

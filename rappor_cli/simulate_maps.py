@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 import typer
 
+from rappor_cli import options as shared
 from rappor_cli.figures import known_names, print_figures
 from rappor_cli.progress import progress_bar
 from simulations.location import held_maps, large_maps, moves
@@ -32,9 +33,6 @@ Sides = Annotated[
 Crowds = Annotated[
     list[int], typer.Option("--devices", min=1_000, help="Sizes of crowds; may be repeated.")
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Repeat; otherwise fresh.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
-AsMarkdown = Annotated[bool, typer.Option("--markdown", help="As in the docs.")]
 Advance = Callable[[int], None]
 MapRow = dict[str, Any]
 
@@ -54,9 +52,9 @@ def location_maps(
     ] = [2.0],  # noqa: B006
     devices: Annotated[int, typer.Option(min=1_000, help="Size of the crowd.")] = 100_000,
     draws: Annotated[int, typer.Option(min=1, help="Years of each setting.")] = 2,
-    seed: Seed = None,
-    as_json: AsJson = False,
-    as_markdown: AsMarkdown = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
+    as_markdown: shared.Markdown = False,
 ) -> None:
     """Twelve monthly maps by mode: total variation from where those who were seen were."""
     known_names(world, held_maps.WORLDS, "--world")
@@ -83,9 +81,9 @@ def location_moves(
         list[float], typer.Option(min=0.01, max=0.9, help="Shares that move; may be repeated.")
     ] = [0.1, 0.3, 0.5],  # noqa: B006
     series: Annotated[int, typer.Option(min=1, help="Series of each setting.")] = 5,
-    seed: Seed = None,
-    as_json: AsJson = False,
-    as_markdown: AsMarkdown = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
+    as_markdown: shared.Markdown = False,
 ) -> None:
     """Coverage, flags and distance of maps in worlds that move: district, festival, drift, none."""
     known_names(mode, tuple(moves.MODES), "--mode")
@@ -108,9 +106,9 @@ def location_large(
     cohorts: Annotated[int, typer.Option(min=16, help="Of 32 bits each.")] = 128,
     budget: Annotated[float, typer.Option(min=0.1, max=10, help="Epsilon of a report.")] = 4.0,
     draws: Annotated[int, typer.Option(min=1, help="Of each world and size.")] = 1,
-    seed: Seed = None,
-    as_json: AsJson = False,
-    as_markdown: AsMarkdown = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
+    as_markdown: shared.Markdown = False,
 ) -> None:
     """The last of four weeks mapped in every way, and the map that is shown of it."""
     known_names(world, large_maps.WORLDS, "--world")

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rappor_cli import options as shared
 from rappor_cli.figures import known_names
 from rappor_cli.progress import stage_bars
 from simulations.numbers.comparison import DESIGNS, OURS, ComparisonSetting, compare
@@ -23,22 +24,18 @@ Devices = Annotated[
     list[int] | None, typer.Option(min=1_000, help="Number of devices; may repeat.")
 ]
 Runs = Annotated[int, typer.Option(min=1, help="Draws of each population.")]
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
-]
 Design = Annotated[
     list[str] | None, typer.Option(help="Only this design of the table; may repeat.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def numbers(
     life: Budgets = None,
     devices: Devices = None,
     runs: Runs = 4,
-    seed: Seed = None,
+    seed: shared.Seed = None,
     design: Design = None,
-    as_json: AsJson = False,
+    as_json: shared.Json = False,
 ) -> None:
     """Learn seven distributions of numbers under one budget for life; distance to the truth."""
     known_names(design, tuple(DESIGNS), "--design")

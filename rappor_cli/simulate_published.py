@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rappor_cli import options as shared
 from rappor_cli.experiment_files import ExperimentOptions, ExperimentRun, run_experiment
 from rappor_core.risk import PRIOR
 from simulations.experiments import homepages as home
@@ -19,11 +20,6 @@ from simulations.experiments import processes as machines
 from simulations.experiments.attack_figures import draw_longitudinal, draw_poisoning
 from simulations.experiments.fleet_figures import draw_homepages, draw_parameters, draw_processes
 
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
-]
-Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for picture and manifest.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 Small = Annotated[bool, typer.Option(help="A quick look, with few runs; figures are rough.")]
 DEFAULT_OUTPUT = Path("simulation-output")
 
@@ -73,9 +69,9 @@ def processes(
         int, typer.Option(min=100, help="Machines, of more than 18 reports each.")
     ] = machines.DEVICES,
     small: Small = False,
-    seed: Seed = None,
-    output: Output = DEFAULT_OUTPUT,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    as_json: shared.Json = False,
 ) -> None:
     """Ten processes among the reports of machines that report often; the variance it really has."""
     runs = 3 if small else runs
@@ -100,9 +96,9 @@ def homepages(
         int, typer.Option(min=2, help="Reports of each device where devices repeat.")
     ] = 30,
     small: Small = False,
-    seed: Seed = None,
-    output: Output = DEFAULT_OUTPUT,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    as_json: shared.Json = False,
 ) -> None:
     """Which home pages honest rules name, beside the 31 of the paper: 8,616 candidates."""
     runs = 1 if small else runs
@@ -124,9 +120,9 @@ def parameters(
     reports: Annotated[int, typer.Option(min=10_000, help="Of each draw.")] = grid.REPORTS,
     runs: Annotated[int, typer.Option(min=2, help="Draws of each setting.")] = 10,
     small: Small = False,
-    seed: Seed = None,
-    output: Output = DEFAULT_OUTPUT,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    as_json: shared.Json = False,
 ) -> None:
     """Detection against h, k, m, f, p and q; false discoveries against f."""
     runs = 2 if small else runs
@@ -147,9 +143,9 @@ def longitudinal(
         int, typer.Option(min=1_000, help="Attacked, for each mode and number of periods.")
     ] = 400_000,
     small: Small = False,
-    seed: Seed = None,
-    output: Output = DEFAULT_OUTPUT,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    as_json: shared.Json = False,
 ) -> None:
     """What an adversary with all reports of a device learns over a year of days, by mode."""
     devices = min(devices, 20_000) if small else devices
@@ -171,9 +167,9 @@ def poisoning(
     ] = forging.REPORTS,
     runs: Annotated[int, typer.Option(min=2, help="Draws of each way and part.")] = 10,
     small: Small = False,
-    seed: Seed = None,
-    output: Output = DEFAULT_OUTPUT,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    as_json: shared.Json = False,
 ) -> None:
     """How far forged reports move an estimate, and whether bound, warnings and checks see them."""
     runs = 2 if small else runs

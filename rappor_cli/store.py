@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
     from collector.domain.operations import Collector
-
-CollectorOption = Annotated[
-    str | None,
-    typer.Option("--collector", help="URL of a collector; the key comes from RAPPOR_KEY."),
-]
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--database", envvar="RAPPOR_DATABASE", help="Its database, e.g. sqlite:///rappor.sqlite."
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import { build } from "esbuild";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 export const DIST = join(ROOT, "dist");
 export const ENTRIES = ["index", "browser", "react_native", "places", "numbers", "pairs", "discover", "domains", "associations", "flows"];
+export const ALONE = ["relay"]; // shares no code: another entry would divide the chunks of all others further
 
 export const substitutes = {
   name: "substitutes",
@@ -42,6 +43,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = join(DIST, "production");
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
-  const { files } = await produce(ENTRIES, true);
-  for (const [name, code] of files) writeFileSync(join(folder, name), code);
+  for (const entries of [ENTRIES, ...ALONE.map((name) => [name])]) {
+    const { files } = await produce(entries, true);
+    for (const [name, code] of files) writeFileSync(join(folder, name), code);
+  }
 }

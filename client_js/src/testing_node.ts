@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import type { MemoryCollector } from "./testing.js";
 
 export * from "./testing.js";
+export * from "./testing_app.js";
 
 const MAX_BODY = 4 << 20;
 

@@ -208,8 +208,9 @@ test("a page of a listed origin reaches the collector across origins; of any oth
 });
 
 test("the example page asks, records and shows the account", { skip }, async (t) => {
-  const read = (name) => readFileSync(new URL(`../example/${name}`, import.meta.url), "utf8");
-  const bundled = await build({ entryPoints: [fileURLToPath(new URL("../example/page.js", import.meta.url))], bundle: true, format: "esm", write: false, target: "es2022" });
+  const read = (name) => readFileSync(new URL(`../../examples/web_page/${name}`, import.meta.url), "utf8");
+  const stdin = { contents: read("page.js"), resolveDir: fileURLToPath(new URL("..", import.meta.url)) }; // where the package is
+  const bundled = await build({ stdin, bundle: true, format: "esm", write: false, target: "es2022" });
   const served = { "/": ["text/html", read("index.html")], "/page.js": ["text/javascript", bundled.outputFiles[0].text], "/favicon.ico": ["image/x-icon", ""] };
   const collector = await startCollector(t, served);
   served["/metrics.json"] = ["application/json", JSON.stringify(collector.metrics)];

@@ -11,7 +11,7 @@ import { test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { vectors } from "./vectors.mjs";
 
-const MAIN = fileURLToPath(new URL("../example/electron_main.mjs", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../examples/electron/main.mjs", import.meta.url));
 const asUrl = (code) => JSON.stringify(`data:text/javascript,${encodeURIComponent(code)}`);
 
 /** Puts the stand-in in the place of the module `electron`. With STAYS the app is not quit. */
@@ -25,7 +25,8 @@ const hooks = (folder) => {
     } };
     process.once("beforeExit", () => { quit.forEach((act) => act()); process.exit(0); });`;
   const text = `export const resolve = (name, context, next) => name === "electron"
-    ? { url: ${asUrl(stand)}, shortCircuit: true } : next(name, context);`;
+    ? { url: ${asUrl(stand)}, shortCircuit: true }
+    : next(name, name.startsWith("rappor-") ? { ...context, parentURL: ${JSON.stringify(import.meta.url)} } : context);`;
   return `import { register } from "node:module"; register(${asUrl(text)});`;
 };
 

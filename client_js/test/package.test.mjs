@@ -66,9 +66,9 @@ test("the folder alone is built and packed; from an empty folder the package run
   const collector = new MemoryCollector(readMetrics(METRICS));
   const { url, close } = await listen(collector);
   t.after(close);
-  const example = readFileSync(join(ROOT, "example/node.mjs"), "utf8");
+  const example = readFileSync(join(ROOT, "../examples/node/app.mjs"), "utf8");
   assert.ok(example.trimEnd().split("\n").filter((line) => line && !line.startsWith("import")).length <= 10);
-  copyFileSync(join(ROOT, "example/node.mjs"), join(app, "app.mjs"));
+  copyFileSync(join(ROOT, "../examples/node/app.mjs"), join(app, "app.mjs"));
   writeFileSync(join(app, "metrics.json"), JSON.stringify(METRICS));
   const run = async (...words) => (await promisify(execFile)(process.execPath, words, { cwd: app, env: { PATH: process.env.PATH, COLLECTOR: url } })).stdout;
   assert.equal(await run("app.mjs"), "delivered\n");

@@ -40,6 +40,7 @@ const PARTS = {
   domains: [11_800, "lower_case\\\\?\":true"],
   associations: [510, "params_ids"],
   flows: [5_700, "zones"],
+  relay: [2_200, "message/ohttp-req"],
 };
 
 test("what a part adds is within its budget, and is in no bundle without it", async (t) => {

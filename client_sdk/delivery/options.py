@@ -12,6 +12,8 @@ from rappor_core.frozen import Frozen
 if TYPE_CHECKING:
     import ssl
 
+    from client_sdk.delivery.relay import Relay
+
 
 class Delivery(Frozen):
     """Options of the app for sending; none of them changes what a report says.
@@ -31,6 +33,8 @@ class Delivery(Frozen):
     first_pause, longest_pause: bounds in seconds of the pause after failures (full jitter).
     longest_retry_after: seconds for which a collector's Retry-After is followed at most.
     proxy: `http://host:port`.  tls: an `ssl.SSLContext` of the app's own.
+    relay: the only way to the collector, which then does not see the device's address; it needs
+        `isolate_metrics`.
 
     Raises ParameterError for a number outside its range, and for a proxy without an address.
     """
@@ -49,6 +53,7 @@ class Delivery(Frozen):
     longest_retry_after: float = 3600.0
     proxy: str | None = None
     tls: ssl.SSLContext | None = None
+    relay: Relay | None = None
 
     def __post_init__(self) -> None:
         """Check each choice: a wrong one would stop the sending thread, long after `open`."""
@@ -65,6 +70,10 @@ class Delivery(Frozen):
                 raise ParameterError(f"{name} = {shown(getattr(self, name))} is not True or False")
         if self.json:
             json_form()
+        if self.relay is not None:
+            if not hasattr(self.relay, "check"):
+                raise ParameterError(f"relay = {shown(self.relay)} is not a Relay")
+            self.relay.check(self)
         if self.proxy is not None:
             try:
                 split_url(self.proxy)

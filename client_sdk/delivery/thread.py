@@ -206,7 +206,7 @@ class SenderThread:
             from client_sdk.delivery.transport import Transport
 
         delivery = self._delivery
-        self._transport = Transport(
+        self._transport = (delivery.relay.transport if delivery.relay else Transport)(
             self._collector,
             self._key,
             timeout=delivery.timeout,

@@ -21,9 +21,11 @@ from rappor_core.wire.report import WIRE_VERSION, Batch
 
 if TYPE_CHECKING:
     import ssl
-    from email.message import Message as Headers
+    from email.message import Message
 
     from client_sdk.delivery.connection import Connection, Dialer
+
+    Fields = Message | dict[str, str]  # headers of an answer
 
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
@@ -126,7 +128,7 @@ class Transport:
         """Close the connection."""
         self.close()
 
-    def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[int, Headers, bytes]:
+    def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[int, Fields, bytes]:
         """One POST; a connection that the server closed while idle is replaced once."""
         reused = self._connection is not None
         deadline = time.monotonic() + self._timeout
@@ -143,7 +145,7 @@ class Transport:
 
     def _try(
         self, body: bytes, headers: dict[str, str], deadline: float
-    ) -> tuple[int, Headers, bytes]:
+    ) -> tuple[int, Fields, bytes]:
         with forks.loading():
             from http.client import HTTPException
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from time import monotonic
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from fastapi import Request
 from starlette.types import Scope as ASGIScope
@@ -27,6 +27,9 @@ from rappor_server.limits import OFFICE_SECONDS, KeyLimit, Names, RateLimit, Sha
 from rappor_server.readiness import Readiness
 from rappor_server.request_body import sender_of
 from rappor_server.unsent import Unsent
+
+if TYPE_CHECKING:
+    from collector.domain.relay_keys import RelayKeys  # needs a library that is optional
 
 MAX_QUERY_VALUE = 200
 RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send
@@ -107,6 +110,7 @@ class AppComponents:
     limits: RateLimits
     writing: CollectorDatabase  # of the queue alone: nobody who reads keeps reports waiting
     readiness: Readiness
+    relay_keys: RelayKeys | None  # of requests through a relay, where it is set
 
 
 def parts_of(request: Request) -> AppComponents:

@@ -21,6 +21,7 @@ from collector.routes.dependencies import AppComponents, limit_address, limit_re
 from rappor_core.wire.report import WIRE_VERSION
 from rappor_server.request_body import sender_of
 
+REPORTS_PATH = "/v1/reports"
 _ACCEPTED = '{"status":"accepted"}'
 _REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
 MAX_DETAILS = 32

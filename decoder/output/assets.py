@@ -8,7 +8,8 @@ from importlib.resources import files
 from decoder.output.palette import THEMES
 
 SCRIPTS = ("map.js",)
-SCALES = ("stops", "turn")  # lists of colours
+SCALES = ("stops", "turn")  # lists of colours, each one variable
+LINES = "lines"  # a list of colours, each a variable of its own
 
 
 def stylesheet() -> str:
@@ -32,7 +33,8 @@ def script(name: str) -> str:
 
 def _variables(theme: str) -> str:
     known = THEMES[theme]
-    plain = [f"--{name}: {value};" for name, value in known.items() if name not in SCALES]
+    plain = [f"--{name}: {value};" for name, value in known.items() if name not in (*SCALES, LINES)]
+    plain += [f"--line-{i}: {value};" for i, value in enumerate(known[LINES])]
     scales = [f"--{name}: {' '.join(known[name])};" for name in SCALES]
     return " ".join([*plain, *scales])
 

@@ -20,6 +20,8 @@ MOST_CORNERS = 300_000  # about 5 MB of page
 LONGEST_NAME = 60
 FAR = 60.0  # km: a city that far away says nothing of a cell
 _POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
+_FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
+                "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
 _DEPTHS = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2,
            "MultiPolygon": 3}  # fmt: skip
 
@@ -61,9 +63,12 @@ def read_base(path: Path) -> BaseLayer:
     return layer
 
 
-def place_name(point: Point, base: BaseLayer, cell_km: float) -> str:
+def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = False) -> str:
     """The name of the area, point or city nearest to a cell's centre (latitude, longitude); ""
     if none is near.
+
+    finely: whether distance and direction from a city are told to 100 metres and a sixteenth of
+    the compass.
 
     The user's own names come first: the area around the point, then the nearest point within a
     cell's width, then the nearest city of the package.
@@ -81,6 +86,8 @@ def place_name(point: Point, base: BaseLayer, cell_km: float) -> str:
         return name
     east = ((point[1] - x + 540) % 360 - 180) * math.cos(math.radians(y))
     turn = math.degrees(math.atan2(east, point[0] - y))
+    if finely:
+        return f"{away:.1f} km {_FINE_POINTS[round(turn / 22.5) % 16]} of {name}"
     return f"{away:.0f} km {_POINTS[round(turn / 45) % 8]} of {name}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -171,11 +172,16 @@ def _changed(one: Density) -> dict[int, list[float]]:
 
 
 def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
-    """What the busiest cells of any map are called, by their index."""
+    """What the busiest cells of any map are called, by their index; those that would be called
+    alike more finely."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     grid, wide = one.places.grid, cell_km(one)
-    named = {i: place_name(cell_centre(grid, one.cells[i]), base, wide) for i in sorted(busiest)}
+    centres = {i: cell_centre(grid, one.cells[i]) for i in sorted(busiest)}
+    named = {i: place_name(centre, base, wide) for i, centre in centres.items()}
+    alike = {name for name, times in Counter(named.values()).items() if times > 1}
+    named |= {i: place_name(centres[i], base, wide, finely=True)
+              for i, name in named.items() if name in alike}  # fmt: skip
     return {i: name for i, name in named.items() if name}
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from decoder.output.assets import script, stylesheet
-from decoder.output.number_text import count, days, fraction, interval, p_text
+from decoder.output.number_text import count, days, fraction, interval, p_text, points_interval
 from decoder.results.tables import short
 from decoder.results.warnings import percent, points
 
@@ -36,6 +36,7 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
         "assets": assets,
         "days": days,
         "interval": interval,
+        "points_interval": points_interval,
         "script": script,
         "stylesheet": stylesheet,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import date
 
-from decoder.results.warnings import percent
+from decoder.results.warnings import percent, points
 
 
 def fraction(part: float) -> str:
@@ -43,6 +43,11 @@ def known(value: float, low: float, high: float) -> str:
 def interval(low: float, high: float) -> str:
     """Format an interval of two shares, the unit said once."""
     return f"{percent(low).removesuffix(' %')} to {percent(high)}"
+
+
+def points_interval(low: float, high: float) -> str:
+    """Format an interval of a difference of shares: -1.2 to +3.4 points."""
+    return f"{points(low).removesuffix(' points')} to {points(high)}"
 
 
 def days(first: date | str | None, last: date | str | None) -> str:

@@ -30,6 +30,7 @@ THEMES: dict[str, dict[str, Any]] = {
         "mark": "#0a63c9", "brand": "#1f5fbf", "band": "#638fd4", "truth": "#b4540a",
         "warn": "#7d5200", "warn-ground": "#fff6e0", "warn-line": "#e8d39a",
         "good": "#1a6b3c", "bad": "#b3261e",
+        "lines": ["#1f5fbf", "#b4540a", "#1a6b3c", "#8a2f9c", "#a3123f", "#5a6472"],
     },
     "dark": {
         "stops": ["#171b21", "#3f2b3a", "#6b3052", "#9b3a5c", "#d8625c", "#f5a470", "#fdecc4"],
@@ -40,6 +41,7 @@ THEMES: dict[str, dict[str, Any]] = {
         "mark": "#6db3ff", "brand": "#82b8ff", "band": "#4b7fc0", "truth": "#f0a35e",
         "warn": "#f3c969", "warn-ground": "#292414", "warn-line": "#5a4d22",
         "good": "#74d19b", "bad": "#ff9a92",
+        "lines": ["#82b8ff", "#f0a35e", "#74d19b", "#d9a0ea", "#ff8fa8", "#b3bdca"],
     },
 }  # fmt: skip
 

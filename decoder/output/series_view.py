@@ -57,6 +57,34 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
     }
 
 
+def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The value with the largest share in the last window, and its last change, for a list.
+
+    Returns:
+        string, level, its shares (None where it has none), and of its change from the window
+        before difference, low, high and p_adjusted, if that was tested; None without values.
+    """
+    found, last = _shares(content), len(content["windows"]) - 1
+    ranked = sorted(found, key=lambda value: -(found[value][last] or (-1.0,))[0])
+    if not ranked:
+        return None
+    value = ranked[0]
+    shares = [None if one is None else one[0] for one in found[value]]
+    wanted = (value, last - 1, last)
+    change: Mapping[str, Any] = next(
+        (one for one in content["changes"]
+         if (one["string"], one.get("first"), one.get("second")) == wanted), {}
+    )  # fmt: skip
+    names = ("difference", "low", "high", "p_adjusted")
+    return {
+        "string": value,
+        "level": content["level"],
+        "alpha": content["alpha"],
+        "shares": shares,
+        "change": {name: change[name] for name in names if name in change},
+    }
+
+
 def window_names(content: Mapping[str, Any]) -> tuple[str, ...]:
     """The days of each window, oldest first."""
     return tuple(days(one["first_day"], one["last_day"]) for one in content["windows"])

@@ -140,6 +140,34 @@ def share_plot(windows: Sequence[tuple[float, float, float] | None]) -> TimePlot
     )
 
 
+@dataclass(frozen=True)
+class Sparkline:
+    """A small line of shares. runs: corners of each run of windows with a share."""
+
+    runs: tuple[Corners, ...]
+    end: tuple[float, float] | None
+    width: int = 110
+    height: int = 28
+
+
+def sparkline(shares: Sequence[float | None]) -> Sparkline:
+    """Lay out shares over windows, None for a gap, on an axis that begins at 0."""
+    width, height, margin = Sparkline.width, Sparkline.height, 3
+    top = max([1e-9, *(one for one in shares if one is not None)])
+    step = (width - 2 * margin) / max(1, len(shares) - 1)
+    at = [None if one is None else
+          (round(margin + i * step, 1),
+           round(height - margin - max(one, 0.0) / top * (height - 2 * margin), 1))
+          for i, one in enumerate(shares)]  # fmt: skip
+    runs: list[list[tuple[float, float]]] = [[]]
+    for one in at:
+        if one is not None:
+            runs[-1].append(one)
+        elif runs[-1]:
+            runs.append([])
+    return Sparkline(tuple(tuple(run) for run in runs if run), at[-1] if at else None)
+
+
 def _runs(
     windows: Sequence[tuple[float, float, float] | None],
 ) -> list[list[tuple[int, tuple[float, float, float]]]]:

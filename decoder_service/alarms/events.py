@@ -167,8 +167,8 @@ class WindowEvents:
         new = add_values(connection, schedule.id, window.params_id, held)
         if not new or not has_earlier:
             return []
-        found = "1 value was" if len(new) == 1 else f"{len(new)} values were"
-        text = f"{found} found that no earlier window showed"
+        was = "was" if len(new) == 1 else "were"
+        text = f"{_values(new)} {was} found that no earlier window showed"
         return [
             AlarmEvent("new_value", f"new-value:{_name(window)}", text, tuple(new[:MOST_SHOWN]))
         ]
@@ -256,7 +256,7 @@ def _of_changes(
         moved = changed_values(before, after, bound, alpha)
         if moved:
             points = f"{100 * bound:g} points"
-            text = f"{len(moved)} values changed by more than {points} since the window before"
+            text = f"{_values(moved)} changed by more than {points} since the window before"
             cause = f"change:{_name(window)}"
             found.append(AlarmEvent(f"change:{bound!r}", cause, text, tuple(moved[:MOST_SHOWN])))
     return found
@@ -282,6 +282,10 @@ def changed_values(
     )
     detected = corrected(more_than(bound, difference, error), "bonferroni", alpha).detected
     return [after.values[j] for j in second[detected]]
+
+
+def _values(found: list[str]) -> str:
+    return "1 value" if len(found) == 1 else f"{len(found)} values"
 
 
 def _name(window: WindowRow) -> str:

@@ -46,6 +46,7 @@ COMPARE_COLUMNS = (
     "p_adjusted",
 )
 MOST_MARKS = 200
+MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,19 @@ class ComparisonJob(JobOfValues):
         return _write(run_series(job, inputs.spec.each, progress), inputs.folder)
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:
-        """A page of differences, those that are surest first."""
+        """A page of differences, grouped by what changed, in each those that are surest first."""
         content = json.loads(result.read("compare.json"))
-        changed = sum(1 for row in content["rows"] if row["p_adjusted"] <= 0.05)
-        page = _page(content["rows"], query)
-        return {"differences": page, "changed": changed, "windows": content["windows"]}
+        alpha = content.get("alpha", 0.05)
+        rows = [row | {"group": _group(row, alpha)} for row in content["rows"]]
+        return {
+            "differences": _page(rows, query),
+            "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
+            "windows": content["windows"],
+            "alpha": alpha,
+            "level": f"{100 * content.get('level', 0.95):g} %",
+            "grouped": not query.sort,
+            "unchanged": UNCHANGED,
+        }
 
     def command(self, spec: JobSpec, metric: str, sources: Sequence[Sequence[str]]) -> list[str]:
         """`rappor decode` of a series of both."""
@@ -109,7 +118,9 @@ def _write(series: Series, folder: Path) -> dict[str, Any]:
         writer.writeheader()
         writer.writerows(rows)
     windows = windows_of(series)
-    write_json({"windows": windows, "rows": rows}, folder / "compare.json", indent=1)
+    options = series.whole.options
+    levels = {"level": options.level, "alpha": options.alpha}
+    write_json({"windows": windows, **levels, "rows": rows}, folder / "compare.json", indent=1)
     parquet.write_table(pa.Table.from_pylist(rows), folder / "compare.parquet")
     changes = finite(_ranked(rows)[:MOST_SHOWN])
     return {**summary_of(series.whole), "windows": windows, "changes": changes}
@@ -119,9 +130,18 @@ def _ranked(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: (row["p_adjusted"], -abs(row["difference"])))
 
 
+def _group(row: Mapping[str, Any], alpha: float) -> str:
+    """What changed of a value."""
+    if row["p_adjusted"] > alpha:
+        return UNCHANGED
+    return MORE if row["difference"] > 0 else LESS
+
+
 def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePage:
     """Rows of compare.json as a table with its marks."""
-    table = page_of(_ranked(rows), "string", query)
+    groups = (MORE, LESS, UNCHANGED)
+    ordered = sorted(_ranked(rows), key=lambda row: groups.index(row["group"]))
+    table = page_of(ordered, "string", query)
     shown = table.rows if len(table.rows) <= MOST_MARKS else ()
     top = max((abs(row[end]) for row in shown for end in ("low", "high")), default=1.0) or 1.0
     step, end = axis_step(top, most=3)
@@ -131,11 +151,15 @@ def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePag
 
     marks = tuple((at(row["low"]), at(row["difference"]), at(row["high"])) for row in shown)
     ticks = (
-        Tick(0, tick_text(-end, step)),
-        Tick(50, tick_text(0, step)),
-        Tick(100, f"+{tick_text(end, step)}"),
+        Tick(0, _points(-end, step)),
+        Tick(50, _points(0, step)),
+        Tick(100, f"+{_points(end, step)}"),
     )
     return DifferencePage(table, ticks, marks)
+
+
+def _points(share: float, step: float) -> str:
+    return tick_text(share, step).removesuffix(" %")
 
 
 KIND = ComparisonJob()

@@ -15,7 +15,7 @@ from decoder.errors import DecodeError
 from decoder.files import write_json
 from decoder.options import DecodeOptions
 from decoder.output.series_files import series_content
-from decoder.output.series_view import series_view
+from decoder.output.series_view import latest, series_view
 from decoder.progress import Note, Progress
 from decoder.series.series import Series
 from decoder.sources.aggregates import CollectorWindow
@@ -146,7 +146,7 @@ def _write(series: Series, folder: Path) -> dict[str, Any]:
     content = series_content(series)
     write_json(content, folder / "series.json", indent=1)
     parquet.write_table(pa.Table.from_pylist(content["rows"]), folder / "series.parquet")
-    return summary_of(series.whole) | {"windows": content["windows"]}
+    return summary_of(series.whole) | {"windows": content["windows"], "latest": latest(content)}
 
 
 def _write_own(
@@ -167,7 +167,8 @@ def _write_own(
         writer.writeheader()
         writer.writerows(found.rows)
     parquet.write_table(pa.Table.from_pylist(found.rows, _SCHEMA), folder / "series.parquet")
-    return kind.summary(content) | {"metric_kind": kind.name, "windows": found.windows}
+    summary = kind.summary(content) | {"metric_kind": kind.name, "windows": found.windows}
+    return summary | {"latest": latest(document)}
 
 
 KIND = SeriesJob()

@@ -23,7 +23,7 @@ from decoder_service.jobs.specs import (
     WindowSpec,
 )
 from decoder_service.metrics.rules import Metrics
-from decoder_service.shell.errors import RequestError
+from decoder_service.shell.errors import FieldError, RequestError
 
 _MOST_NAMED = 20  # metrics in a message
 
@@ -119,18 +119,20 @@ def _check_values(spec: JobSpec, known: KnownCounts) -> None:
                 "them out, and weights"
             )
     elif known.own_values is False and not given:
-        raise RequestError(
+        raise FieldError(
             f"metric {known.metric!a} has no list of its values, which must be guessed to be "
-            "found: choose a list of candidates, numbers or days"
+            "found: choose a list of candidates, numbers or days",
+            "list",
         )
 
 
 def check_weights(weights: WeightSpec | None, options: Choices) -> None:
     """Raises RequestError for weights with a rule that has no level to divide."""
     if weights is not None and options.correction not in WEIGHTED:
-        raise RequestError(
+        raise FieldError(
             f"weights: they divide the level of {', '.join(WEIGHTED)}; {options.correction} "
-            "has none to divide: choose another correction, or no weights"
+            "has none to divide: choose another correction, or no weights",
+            "weights",
         )
 
 
@@ -239,7 +241,7 @@ def metric_versions(
     """
     versions, others, problem = metrics.versions_of(name, of_places=kind.of_places, fresh=fresh)
     if not versions and not problem:
-        raise RequestError(unknown_metric(name, others))
+        raise FieldError(unknown_metric(name, others), "metric")
     return None if problem else versions
 
 

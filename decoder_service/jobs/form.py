@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from decoder_service.jobs.specs import JobSpec, foreign_fields
-from decoder_service.shell.errors import RequestError
+from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted, parsed
 
 LABELS = {
@@ -46,22 +46,31 @@ def spec_of_form(kind: str, form: Posted) -> JobSpec:
 
 
 def in_labels(parse: Callable[[], Known]) -> Known:
-    """Call a parser of the form, and raise its RequestError under the labels of the form."""
+    """Call a parser of the form, and raise its RequestError under the labels of the form: a
+    FieldError where it is of one field."""
     try:
         return parse()
+    except FieldError:
+        raise
     except RequestError as error:
-        raise RequestError(_as_labelled(str(error))) from None
+        raise _as_labelled(str(error)) from None
 
 
-def _as_labelled(problem: str) -> str:
+def _as_labelled(problem: str) -> RequestError:
     """A problem of a specification, under the label that its field has in the form."""
     if problem.startswith(("source: give one", "before: give one")):
         which = "Earlier window" if problem.startswith("before") else "Counts"
-        return f"{which}: choose a metric of the collector, aggregates or files, and one of these"
+        return FieldError(
+            f"{which}: choose a metric of the collector, aggregates or files, and one of these",
+            "metric",
+        )
     name, colon, message = problem.partition(": ")
     parts = name.split(".")
-    label = next((LABELS[part] for part in reversed(parts) if part in LABELS), "")
-    return f"{label}: {message}" if colon and label else problem
+    field = next((part for part in reversed(parts) if part in LABELS), "")
+    if not colon or not field:
+        return RequestError(problem)
+    before = "before_" if parts[0] == "before" and field in ("first", "last") else ""
+    return FieldError(f"{LABELS[field]}: {message}", before + field)
 
 
 def _source(form: Posted, before: str) -> dict[str, Any]:
@@ -91,7 +100,7 @@ def candidates_of_form(form: Posted) -> dict[str, Any]:
         if text := form.text(kind):
             given[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
             if len(given[kind]) not in LENGTHS[kind]:
-                raise RequestError(f"{LABELS[kind]}: {text[:40]!a} is not {EXAMPLES[kind]}")
+                raise FieldError(f"{LABELS[kind]}: {text[:40]!a} is not {EXAMPLES[kind]}", kind)
     return given
 
 

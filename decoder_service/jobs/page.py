@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
+from decoder.workflows.kinds import decoder_kind
 from decoder_service.job_kinds.series import kinds_with_series
 from decoder_service.jobs.form import spec_of_form
-from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names
+from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, job_kind_of_metric
+from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
 from decoder_service.jobs.rows import LIVE, JobRow, JobState
 from decoder_service.jobs.specs import foreign_fields
+from decoder_service.lists.names import as_ids, as_names, unique_names
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
-from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.errors import FieldError, RequestError, ServiceError
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import (
@@ -73,12 +77,15 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
 
 
 @router.get("/jobs/new")
-def new(request: Request, person: Reader, kind: str = "decode", metric: str = "") -> Response:
-    """The page with the form for a new job."""
+def new(request: Request, person: Reader, kind: str = "", metric: str = "") -> Response:
+    """The page with the form for a new job: of the kind that decodes the metric, with its days."""
     require(person, Act.ANALYSE)
     given = {name: request.query_params.getlist(name) for name in request.query_params}
-    given = {"metric": [metric], **given}
-    return _form(request, person, _kind(kind), Posted(given, {}), "")
+    known = known_metric(request, person, metric)
+    usual = job_kind_of_metric(known.kind).name if known else "decode"
+    chosen = _kind(kind or usual)
+    days = _served_days(known, "before" in chosen.members)
+    return _form(request, person, chosen, Posted({"metric": [metric], **days, **given}, {}), "")
 
 
 @router.post("/jobs")
@@ -86,12 +93,42 @@ def submit(request: Request, person: Reader, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
     kind = _kind(form.text("kind"))
     try:
-        row = service_of(request).jobs.submit(person, spec_of_form(kind.name, form))
+        lists = service_of(request).lists.all(person)
+        spec = spec_of_form(kind.name, as_ids(form, lists))
+        row = service_of(request).jobs.submit(person, spec)
     except RapporError as error:
         if status_of(error)[0] not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
             raise
-        return _form(request, person, kind, form, str(error), status_of(error)[0])
+        field = error.field if isinstance(error, FieldError) else ""
+        return _form(request, person, kind, form, str(error), status_of(error)[0], field)
     return redirect(f"/jobs/{row.id}")
+
+
+def known_metric(request: Request, person: Person, name: str) -> KnownCounts | None:
+    """What the collector says of the current version of a metric; None where it says nothing.
+
+    name: of a location that of the whole.
+    """
+    listed = [
+        view.listed
+        for view in service_of(request).metrics.all(person).metrics
+        if view.listed and name in (view.name, view.name.partition("/")[0])
+    ]
+    current = [one for one in listed if one["state"] == "current"]
+    return counts_of_version((current or listed)[-1]) if listed else None
+
+
+def _served_days(known: KnownCounts | None, has_before: bool) -> dict[str, list[str]]:
+    """The days of the form: all that are served; of a comparison the earlier and later half."""
+    if known is None or known.first_day is None or known.last_day is None:
+        return {}
+    first, last = known.first_day, known.last_day
+    if not has_before or first == last:
+        return {"first": [first.isoformat()], "last": [last.isoformat()]}
+    middle = first + (last - first) // 2
+    later = middle + timedelta(days=1)
+    days = {"before_first": first, "before_last": middle, "first": later, "last": last}
+    return {name: [day.isoformat()] for name, day in days.items()}
 
 
 @router.get("/jobs/{job_id}")
@@ -161,19 +198,32 @@ def _kind(text: str) -> JobKind:
 
 
 def _form(
-    request: Request, person: Person, kind: JobKind, given: Posted, problem: str, status: int = 200
+    request: Request,
+    person: Person,
+    kind: JobKind,
+    given: Posted,
+    problem: str,
+    status: int = 200,
+    wrong: str = "",
 ) -> Response:
     service, metric = service_of(request), given.text("metric")
+    lists, known = service.lists.all(person), known_metric(request, person, metric)
     names = {view.name for view in service.metrics.all(person).metrics if view.listed}
     aggregates = service.aggregates.all(person)
     context: dict[str, Any] = {
         "kind": kind,
         "has_others": bool(aggregates),
-        "kinds": job_kind_names(),
+        "kinds": _kinds_of(known, kind),
+        "known": known,
+        "needs_list": bool(
+            known and known.own_values is False and decoder_kind(known.kind) is None
+        ),
+        "wrong": wrong,
         "kinds_with_series": kinds_with_series(),
-        "given": given,
+        "given": as_names(given, lists),
+        "list_names": unique_names(lists),
         "problem": problem,
-        **lists_by_kind(service.lists.all(person)),
+        **lists_by_kind(lists),
         "aggregates": [
             one
             for one in aggregates
@@ -187,6 +237,15 @@ def _form(
         "corrections": CORRECTIONS,
     }  # fmt: skip
     return render(request, "new_job.html.j2", person, status, **context)
+
+
+def _kinds_of(known: KnownCounts | None, chosen: JobKind) -> list[str]:
+    """The kinds of job that decode a metric, and the chosen one; all where it is not known."""
+    return [
+        name
+        for name in job_kind_names()
+        if known is None or name == chosen.name or _kind(name).decodes(known.kind)
+    ]
 
 
 def _files(request: Request) -> Sequence[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
 from decoder.output.number_text import days
+from decoder.output.palette import THEMES
 from decoder.output.series_view import (
     ValuePanel,
     value_panel,
@@ -19,13 +20,16 @@ from decoder.output.series_view import (
     window_names,
     window_reports,
 )
-from decoder.output.svg import TimePlot, count_plot
+from decoder.output.svg import Sparkline, TimePlot, count_plot, sparkline
+from decoder_service.daily_series.rules import DailySeriesView
 from decoder_service.job_kinds.decode import KIND as DECODING
 from decoder_service.job_kinds.series import KIND as SERIES
 from decoder_service.job_kinds.series import kinds_with_series
 from decoder_service.jobs.kinds import job_kind_of_metric
+from decoder_service.lists.page import lists_by_kind
+from decoder_service.metrics.chart_page import RANGES, chart_of, newest_series
 from decoder_service.metrics.rules import MetricView
-from decoder_service.people.permissions import Person
+from decoder_service.people.permissions import Act, Person
 from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError
 from decoder_service.shell.requests import service_of
@@ -59,11 +63,30 @@ class Health:
     latest_day: str
     job_kind: str
     has_series: bool
+    last: LastChange | None = None
+
+
+@dataclass(frozen=True)
+class LastChange:
+    """The largest value of a metric's daily series: its sparkline, share and last change.
+
+    change: difference, low, high and p_adjusted, or empty.
+    """
+
+    value: str
+    spark: Sparkline
+    share: float | None
+    change: dict[str, float]
+    level: float
+    alpha: float
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a metric: results of one params_id, never mixed with another's."""
+    """A version of a metric: results of one params_id, never mixed with another's.
+
+    level: of the intervals of the panels.  alpha: of their tests; None where they differ.
+    """
 
     params_id: str
     listed: tuple[dict[str, Any], ...]
@@ -73,6 +96,8 @@ class Version:
     volume: TimePlot | None
     reports: tuple[int, ...]
     source: str
+    level: float | None
+    alpha: float | None
 
 
 @router.get("/metrics")
@@ -82,7 +107,11 @@ def index(request: Request, person: Reader, q: str = "") -> Response:
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in found.metrics:
         by_name[view.name.partition("/")[0]].append(view)
-    rows = [_health(name, views) for name, views in sorted(by_name.items())]
+    daily = _daily(request, person, found.metrics)
+    rows = [
+        replace(_health(name, views), last=_last_change(daily.get(name)))
+        for name, views in sorted(by_name.items())
+    ]
     shown = [row for row in rows if _matches(row, q)]
     return render(
         request, "metrics.html.j2", person, rows=shown, total=len(rows), q=q, problem=found.problem
@@ -105,13 +134,43 @@ def one(request: Request, person: Reader, name: str) -> Response:
     ]  # fmt: skip
     if _has_parts(views):
         versions = _of_places(versions, results)
+    daily = _daily(request, person, views).get(name)
     return render(
         request,
         "metric.html.j2",
         person,
+        daily=daily,
+        chart=chart_of(request, person, newest_series(daily, results)),
+        lists=lists_by_kind(service.lists.all(person))["lists"] if person.may(Act.ANALYSE) else [],
+        colours=THEMES["light"],
+        ranges=RANGES,
         health=_health(name, views, results),
         versions=versions,
         problem=found.problem,
+    )
+
+
+def _daily(
+    request: Request, person: Person, views: Sequence[MetricView]
+) -> dict[str, DailySeriesView]:
+    listed = [view.listed for view in views if view.listed]
+    return service_of(request).daily_series.all(person, listed)
+
+
+def _last_change(daily: DailySeriesView | None) -> LastChange | None:
+    """The summary that the job of a daily series has stored."""
+    if daily is None or daily.result is None:
+        return None
+    found = json.loads(daily.result.summary).get("latest")
+    if not found:
+        return None
+    return LastChange(
+        value=found["string"],
+        spark=sparkline(found["shares"]),
+        share=found["shares"][-1],
+        change=found["change"],
+        level=found["level"],
+        alpha=found["alpha"],
     )
 
 
@@ -163,7 +222,7 @@ def _version(
 ) -> Version:
     own = tuple(row for row in results if row.params_id == params_id)
     windows = windows_of(own)
-    panels, names, reports, source = _panels(request, person, own, windows)
+    panels, names, reports, source, level, alpha = _panels(request, person, own, windows)
     return Version(
         params_id=params_id,
         listed=tuple(view.listed for view in views if view.params_id == params_id and view.listed),
@@ -173,6 +232,8 @@ def _version(
         volume=count_plot(reports) if reports else None,
         reports=reports,
         source=source,
+        level=level,
+        alpha=alpha,
     )
 
 
@@ -196,10 +257,13 @@ def _panels(
     person: Person,
     results: Sequence[ResultRow],
     windows: Sequence[tuple[ResultRow, dict[str, Any]]],
-) -> tuple[tuple[ValuePanel, ...], tuple[str, ...], tuple[int, ...], str]:
+) -> tuple[
+    tuple[ValuePanel, ...], tuple[str, ...], tuple[int, ...], str, float | None, float | None
+]:
     """Of the newest series; where there is none, of the decodings of single windows.
 
-    Returns the panels, names and reports of the windows, and the id of the series or "".
+    Returns the panels, names and reports of the windows, the id of the series or "", and the
+    levels of intervals and of tests; None where decodings differ in them.
     """
     series = next((row for row in results if row.kind == SERIES.name), None)
     if series is not None:
@@ -207,10 +271,19 @@ def _panels(
         found = json.loads(content)
         values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
         panels = value_panels(found, values)
-        return panels, window_names(found), window_reports(found), series.id
+        levels = found["level"], found["alpha"]
+        return panels, window_names(found), window_reports(found), series.id, *levels
     names = tuple(days(row.first_day, row.last_day) for row, _ in windows)
     reports = tuple(int(summary["num_reports"]) for _, summary in windows)
-    return tuple(_panels_of_windows(windows)), names, reports, ""
+    level = _same_level([row for row, _ in windows])
+    return tuple(_panels_of_windows(windows)), names, reports, "", level, None
+
+
+def _same_level(rows: Sequence[ResultRow]) -> float | None:
+    """The level of the intervals of several decodings; None where they differ."""
+    found = {json.loads(row.manifest).get("spec", {}).get("options", {}).get("level")
+             for row in rows}  # fmt: skip
+    return found.pop() if len(found) == 1 else None
 
 
 def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> Iterable[ValuePanel]:

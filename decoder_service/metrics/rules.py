@@ -23,6 +23,11 @@ from rappor_core.text import visible
 _KEEP_SECONDS = 30.0
 _FRESH_SECONDS = 1.0  # where a metric is asked for that was not listed
 _WAIT_SECONDS = 3.0  # of a page, for an answer
+NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
+_UNKNOWN = (
+    "this service is connected to no collector, so it does not know what is collected now; an "
+    "operator sets RAPPOR_DECODER_COLLECTOR to the address of one"
+)
 _DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
 _ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show it
@@ -118,11 +123,14 @@ class Metrics:
             MetricView(*key, known.get(key, {}), *counted.get(key, (0, None)))
             for key in dict.fromkeys([*known, *counted])
         ]
+        problem = problem or ("" if self._ask else _UNKNOWN)
         return MetricViews(sorted(views, key=lambda view: view.name), problem)
 
     def public(self) -> DeclaredMetrics:
         """The metrics that are collected now, for everyone; errors name no address of the
         collector."""
+        if self._ask is None:
+            return DeclaredMetrics([], [], _UNKNOWN)
         listed, problem = self._listed()
         why = "the collector does not answer now, so this may be old or not all" if problem else ""
         if not why and self._memory.linked_problem:

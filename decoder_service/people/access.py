@@ -24,7 +24,7 @@ from decoder_service.people.identities import (
     save_identity,
     see_identity,
 )
-from decoder_service.people.permissions import Act, Person, Role, require
+from decoder_service.people.permissions import SERVICE_ID, Act, Person, Role, require
 from decoder_service.people.provider_roles import Claimed
 from decoder_service.people.rows import AuditRow, KeyRow, SessionRow
 from decoder_service.shell.clock import Clock, text_of
@@ -34,6 +34,8 @@ from decoder_service.shell.models import identities
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
+SERVICE = Person(SERVICE_ID, "decoder-service", Role.ADMIN)  # without a key
+_RESERVED = (COMMAND_LINE.name, SERVICE.name)
 MAX_NAME = 200
 MAX_AUDIT = 1000
 MAX_SESSIONS = 20  # of a person; the oldest ends
@@ -138,7 +140,7 @@ class Access:
         self, connection: Connection, issuer: str, claimed: Claimed, at: float
     ) -> IdentityRow:
         person, name = self.random_bytes(8).hex(), claimed.name
-        if name == COMMAND_LINE.name or rows.person_named(connection, name) is not None:
+        if name in _RESERVED or rows.person_named(connection, name) is not None:
             name = f"{name} ({person[:8]})"
         rows.save_person(connection, person, name, at)
         row = IdentityRow(issuer, claimed.subject, person, claimed.role, at, at, None, name)
@@ -178,7 +180,7 @@ class Access:
         for what, text in (("name", name), ("label", label)):
             if len(text) > MAX_NAME or not text.isprintable() or text != text.strip():
                 raise RequestError(f"{what} {text[:60]!a}: up to {MAX_NAME} printable characters")
-        if not name or name == COMMAND_LINE.name:
+        if not name or name in _RESERVED:
             raise RequestError(f"name {name!a}: give the name of a person")
         at, key_id, secret = self._now(), self.random_bytes(8).hex(), make_secret(self.random_bytes)
         with self.database.change() as connection:
@@ -190,6 +192,16 @@ class Access:
             rows.save_key(connection, row)
             self.note(connection, person, "create-key", key=key_id, name=name, role=role.value)
         return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
+
+    def know_service(self, connection: Connection) -> None:
+        """Store the service itself as the person who owns what it starts, once.
+
+        Raises ConflictError where another process was first.
+        """
+        if rows.name_of_person(connection, SERVICE.id) is None:
+            taken = rows.person_named(connection, SERVICE.name) is not None
+            name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
+            rows.save_person(connection, SERVICE.id, name, self._now())
 
     def list_identities(self, person: Person) -> list[IdentityRow]:
         """The people who sign in through the identity provider. Raises RoleError."""

@@ -24,6 +24,8 @@ from decoder_service.shell.models import (
     schedules,
 )
 
+SERVICE_ID = "0" * 16  # the person who owns what the service starts by itself
+
 
 class Role(StrEnum):
     """The role of a key or a session."""
@@ -101,12 +103,14 @@ def _own(person: Person, owner: ColumnElement[str]) -> ColumnElement[bool]:
 
 
 def visible_results(person: Person) -> ColumnElement[bool]:
-    """SQL filter: released results, and for analysts those that a job of theirs had."""
+    """SQL filter: released results, and for analysts those that a job of theirs or of the
+    service itself had."""
     if person.is_admin:
         return true()
     if not person.may(Act.ANALYSE):
         return results.c.released.is_(True)
-    readers = select(result_readers.c.result_id).where(result_readers.c.person_id == person.id)
+    holders = result_readers.c.person_id.in_([person.id, SERVICE_ID])
+    readers = select(result_readers.c.result_id).where(holders)
     return or_(results.c.released.is_(True), results.c.id.in_(readers))
 
 

@@ -65,6 +65,11 @@ def person_named(connection: Connection, name: str) -> str | None:
     return connection.execute(select(people.c.id).where(people.c.name == name)).scalar()
 
 
+def name_of_person(connection: Connection, person_id: str) -> str | None:
+    """The name of a person; None where there is none of that id."""
+    return connection.execute(select(people.c.name).where(people.c.id == person_id)).scalar()
+
+
 def save_person(connection: Connection, person_id: str, name: str, created: float) -> None:
     """Insert a person."""
     connection.execute(insert(people).values(id=person_id, name=name, created=created))

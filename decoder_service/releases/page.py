@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Request
@@ -11,9 +12,17 @@ from decoder.output.tables import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.decisions import sees_review
+from decoder_service.releases.policy_form import (
+    NUMBERS,
+    TEXTS,
+    default_fields,
+    fields_of_toml,
+    policy_of_form,
+    toml_of_fields,
+)
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.rows import ReleaseState
-from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.errors import FieldError, RequestError, ServiceError
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Form, PageNumber, Posted, Reader, parsed, redirect, render
@@ -21,15 +30,6 @@ from decoder_service.shell.web import router as new_router
 from publication.release.files import SIGNATURE
 
 PAGE = 50
-EXAMPLE = """owner = ""              # who publishes, as stats@example.org
-audience = ""           # for whom, as the public
-min_reports = 1000      # of a table
-min_low = 0.001         # smallest lower end of an interval that is shown
-rounding = 0.001        # step of shares
-reports_rounding = 100
-sealed_after_days = 7   # days that late reports are accepted
-strata = []             # what tables may be split by; a map is split by "slot"
-"""
 router = new_router()
 
 
@@ -60,7 +60,7 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
 @router.get("/releases/new")
 def new(request: Request, person: Reader, result: str = "", name: str = "") -> Response:
     """The page with the form for a proposal."""
-    given = {"name": [name], "result": [result], "policy": [EXAMPLE]}
+    given = {"name": [name], "result": [result], "fields": ["1"], **default_fields()}
     return _form(request, person, Posted(given, {}))
 
 
@@ -69,17 +69,20 @@ def propose(request: Request, person: Reader, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
     require(person, Act.ANALYSE)
     try:
+        if form.text("switch"):
+            return _form(request, person, _switched(form))
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
             for one in form.all("result")
         ]
         given: dict[str, Any] = {"name": form.text("name"), "note": form.text("note")}
-        given |= {"policy": form.text("policy").replace("\r\n", "\n"), "sources": sources}
+        given |= {"policy": policy_of_form(form), "sources": sources}
         asked = parsed(NewRelease, given)
         row = service_of(request).releases.propose(person, asked)
     except ServiceError as error:
         status, _ = status_of(error)
-        return _form(request, person, form, str(error), status)
+        field = error.field if isinstance(error, FieldError) else ""
+        return _form(request, person, form, str(error), status, field)
     return redirect(f"/releases/{row.id}")
 
 
@@ -156,7 +159,12 @@ def withdraw(request: Request, person: Reader, release_id: str, form: Form) -> R
 
 
 def _form(
-    request: Request, person: Person, form: Posted, problem: str = "", status: int = 200
+    request: Request,
+    person: Person,
+    form: Posted,
+    problem: str = "",
+    status: int = 200,
+    wrong: str = "",
 ) -> Response:
     return render(
         request,
@@ -167,7 +175,23 @@ def _form(
         form=form,
         chosen=set(form.all("result")),
         problem=problem,
+        wrong=wrong,
+        texts=TEXTS,
+        numbers=NUMBERS,
     )
+
+
+def _switched(form: Posted) -> Posted:
+    """The form with its policy as TOML in place of fields, or the other way round.
+
+    Raises RequestError.
+    """
+    texts = {name: value for name, value in form.texts.items() if name != "switch"}
+    if form.text("fields"):
+        texts |= {"fields": [], "policy": [toml_of_fields(form)]}
+    else:
+        texts |= {"fields": ["1"], "policy": [], **fields_of_toml(form.text("policy"))}
+    return replace(form, texts=texts)
 
 
 def _strata(text: str) -> dict[str, str]:

@@ -21,15 +21,17 @@ from decoder_service.jobs.form import (
     weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
+from decoder_service.lists.names import as_ids, as_names, unique_names
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
-from decoder_service.schedules.api import NewAlarm, NewSchedule, ScheduleChoices
+from decoder_service.schedules.alarm_form import alarm_of_form
+from decoder_service.schedules.api import NewSchedule, ScheduleChoices
 from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.series import SeriesView
 from decoder_service.schedules.view import RULES, found_values, rules_in_words
-from decoder_service.shell.errors import QuotaError, RequestError, ServiceError
+from decoder_service.shell.errors import FieldError, QuotaError, RequestError, ServiceError
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Form, Posted, Reader, parsed, redirect, render
@@ -64,7 +66,10 @@ def new(request: Request, person: Reader, metric: str = "") -> Response:
 def create(request: Request, person: Reader, form: Form) -> Response:
     """Make a schedule; what is wrong is said above the form, which keeps what was typed."""
     try:
-        given = _choices(form) | {"metric": form.text("metric"), "every": form.text("every")}
+        given = _choices(_with_ids(request, person, form)) | {
+            "metric": form.text("metric"),
+            "every": form.text("every"),
+        }
         asked = in_labels(lambda: parsed(NewSchedule, given))
         row = service_of(request).schedules.create(
             person,
@@ -102,7 +107,8 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
     schedules = service_of(request).schedules
     row = schedules.get(person, schedule_id)
     try:
-        asked = in_labels(lambda: parsed(ScheduleChoices, _choices(form, row)))
+        given = _choices(_with_ids(request, person, form), row)
+        asked = in_labels(lambda: parsed(ScheduleChoices, given))
         row = schedules.edit(
             person,
             row.id,
@@ -139,28 +145,21 @@ def delete(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
 
 @router.post("/schedules/{schedule_id}/alarms")
 def create_alarm(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
-    """Set an alarm; only this page shows the secret of a webhook."""
-    rules = {name: True for name in ("new_value", "cohort") if form.text(name)}
-    shares = {name: form.text(name) for name in ("change", "fewer_reports", "refused")}
-    given = {
-        "name": form.text("name"),
-        "channel": form.text("channel"),
-        "target": form.text("target"),
-        "show_values": bool(form.text("show_values")),
-        "rules": rules
-        | {name: text for name, text in shares.items() if text}
-        | {"failed": bool(form.text("failed"))},
-    }
-    asked = parsed(NewAlarm, given)
-    made = service_of(request).alarms.create(
-        person,
-        schedule_id,
-        asked.name,
-        asked.channel,
-        asked.target,
-        asked.rules,
-        asked.show_values,
-    )
+    """Set an alarm; only this page shows the secret of a webhook. One that is refused keeps its
+    form."""
+    try:
+        asked = alarm_of_form(form)
+        made = service_of(request).alarms.create(
+            person,
+            schedule_id,
+            asked.name,
+            asked.channel,
+            asked.target,
+            asked.rules,
+            asked.show_values,
+        )
+    except RequestError as error:
+        return _shown(request, person, schedule_id, form=form, error=error)
     return _shown(request, person, schedule_id, made)
 
 
@@ -176,8 +175,14 @@ def delete_alarm(
 
 
 def _shown(
-    request: Request, person: Person, schedule_id: str, made: AlarmRow | None = None
+    request: Request,
+    person: Person,
+    schedule_id: str,
+    made: AlarmRow | None = None,
+    form: Posted | None = None,
+    error: RequestError | None = None,
 ) -> Response:
+    """The page of a schedule. form, error: of an alarm that was refused, which stays filled."""
     service = service_of(request)
     row = service.schedules.get(person, schedule_id)
     series, problem = _series(request, person, schedule_id)
@@ -190,7 +195,7 @@ def _shown(
         request,
         "schedule.html.j2",
         person,
-        200 if made is None else 201,
+        201 if made else 200 if error is None else status_of(error)[0],
         row=row,
         schedule_status=service.statuses.of_row(row),
         chosen=chosen(
@@ -203,6 +208,9 @@ def _shown(
         events=[(names[event.alarm_id], shown_event(event)) for event in events],
         made=made,
         rules=RULES,
+        given=form or Posted({"failed": ["1"]}, {}),
+        refused=str(error or ""),
+        wrong=error.field if isinstance(error, FieldError) else "",
         channels=list(Channel),
         has_mail=service.alarms.sending.mail is not None,
     )
@@ -248,6 +256,11 @@ def _filled(row: ScheduleRow) -> Posted:
     return Posted({name: ["" if one is None else str(one)] for name, one in texts.items()}, {})
 
 
+def _with_ids(request: Request, person: Person, form: Posted) -> Posted:
+    """The form with ids in place of the names of lists. Raises FieldError."""
+    return as_ids(form, service_of(request).lists.all(person))
+
+
 def _version(given: dict[str, Any]) -> str | None:
     """A list as the form names it: `id` or `id:version`."""
     listed, version = given.get("list"), given.get("version")
@@ -260,7 +273,8 @@ def _again(
     status = status_of(error)[0]
     if status not in (404, 422, 429):
         raise error
-    return _form(request, person, row, form, str(error), status)
+    field = error.field if isinstance(error, FieldError) else ""
+    return _form(request, person, row, form, str(error), status, field)
 
 
 def _form(
@@ -270,8 +284,10 @@ def _form(
     given: Posted,
     problem: str = "",
     status: int = 200,
+    wrong: str = "",
 ) -> Response:
     service = service_of(request)
+    lists = service.lists.all(person)
     listed = [view for view in service.metrics.all(person).metrics if view.listed]
     own = {one.name for one in listed if not KIND.decodes(_kind(one.listed))}
     names = {view.name for view in listed if "/" not in view.name} - own
@@ -281,10 +297,12 @@ def _form(
         person,
         status,
         row=row,
-        given=given,
+        given=as_names(given, lists),
+        list_names=unique_names(lists),
         problem=problem,
+        wrong=wrong,
         metrics=sorted(names),
-        **lists_by_kind(service.lists.all(person)),
+        **lists_by_kind(lists),
         every=list(Every),
         corrections=CORRECTIONS,
         families=list(Family),

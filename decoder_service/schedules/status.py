@@ -14,7 +14,7 @@ from decoder.errors import RemoteError
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.known_counts import days_held
 from decoder_service.jobs.list_versions import resolve_lists
-from decoder_service.metrics.rules import Metrics
+from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
 from decoder_service.people.permissions import Person
 from decoder_service.schedules.periods import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
@@ -31,7 +31,6 @@ from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, ServiceError
 from rappor_core.errors import RapporError
 
-NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
 NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
     "or the owner signs in"

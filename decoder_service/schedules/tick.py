@@ -18,13 +18,13 @@ from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.rows import LIVE, JobRow, JobState, load_jobs
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec
+from decoder_service.metrics.rules import NO_COLLECTOR
 from decoder_service.people.permissions import Person
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows
 from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import (
-    NO_COLLECTOR,
     NO_OWNER,
     ScheduleStatus,
     ScheduleStatuses,

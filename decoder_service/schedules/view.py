@@ -16,6 +16,7 @@ RULES = {
     "refused": "more than this share of a day's reports refused",
     "failed": "a window that could not be decoded",
 }
+UNITS = {"change": "points", "fewer_reports": "%", "refused": "%"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ def found_values(series: SeriesView) -> list[FoundValue]:
 def rules_in_words(rules: dict[str, Any]) -> list[str]:
     """A sentence for each rule of an alarm that is on."""
     return [
-        f"{RULES[name]} ({value:g})" if isinstance(value, float) else RULES[name]
+        f"{RULES[name]} ({100 * value:g} {UNITS[name]})"
+        if isinstance(value, float)
+        else RULES[name]
         for name, value in rules.items()
         if value not in (None, False)
     ]

@@ -28,6 +28,7 @@ from decoder_service.shell.problems import answer
 from decoder_service.shell.requests import origin_of
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.web import unknown_page, wants_page
 from rappor_core.errors import RapporError
 from rappor_server.connections import Connections
 from rappor_server.http_protocol import connection_state
@@ -143,6 +144,8 @@ def _add_error_handlers(app: FastAPI, log: Log) -> None:
         if isinstance(error.__cause__, RapporError):  # of a body that could not be read
             return answer(error.__cause__, log)
         known = cast(HTTPException, error)
+        if known.status_code == 404 and wants_page(request):
+            return await run_in_threadpool(unknown_page, request)
         allow = (known.headers or {}).get("Allow", "")
         asked = (request.method, request.url.path, allow)
         detail = routing_detail(known.status_code, str(known.detail), *asked)

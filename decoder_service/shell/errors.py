@@ -10,6 +10,7 @@ RapporError
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
     |   |-- BodyTimeoutError
+    |   |-- FieldError         a field of a form, which is marked
     |   `-- QuotaError         more than the role allows
     |-- AuthenticationError    no key or session, or one that is unknown, revoked or over
     |-- RoleError              the role does not allow it
@@ -41,6 +42,7 @@ __all__ = [
     "BodyTooLargeError",
     "ConflictError",
     "DiskFullError",
+    "FieldError",
     "NoGroupError",
     "NotFoundError",
     "OriginError",
@@ -57,6 +59,14 @@ __all__ = [
 
 class QuotaError(RequestError):
     """The request would exceed a limit of the person's role."""
+
+
+class FieldError(RequestError):
+    """A field of a form is wrong. field: its name, by which the form marks it."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class RoleError(ServiceError):

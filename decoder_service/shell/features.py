@@ -10,6 +10,7 @@ from decoder_service.jobs import page as jobs_page
 from decoder_service.lists import api as lists_api
 from decoder_service.lists import page as lists_page
 from decoder_service.metrics import api as metrics_api
+from decoder_service.metrics import chart_page
 from decoder_service.metrics import page as metrics_page
 from decoder_service.people import api as people_api
 from decoder_service.people import keys_page, provider_page, sessions_api, sessions_page
@@ -20,7 +21,7 @@ from decoder_service.results import compare_page
 from decoder_service.results import page as results_page
 from decoder_service.schedules import api as schedules_api
 from decoder_service.schedules import page as schedules_page
-from decoder_service.shell import health, static
+from decoder_service.shell import health, state_page, static
 from decoder_service.shell.guard import GuardedRoute, include, is_open
 
 _API = (
@@ -40,6 +41,7 @@ _PAGES = (
     provider_page,
     dictionary_page,
     metrics_page,
+    chart_page,
     lists_page,
     jobs_page,
     schedules_page,
@@ -47,6 +49,7 @@ _PAGES = (
     releases_page,
     compare_page,
     keys_page,
+    state_page,
 )
 
 

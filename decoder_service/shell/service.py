@@ -15,6 +15,7 @@ from decoder_service.aggregates.rules import Aggregates
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.mail import MailServer
 from decoder_service.alarms.rules import Alarms, Sending
+from decoder_service.daily_series.rules import DailySeries
 from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
 from decoder_service.jobs.rows import count_states, delete_old_jobs
 from decoder_service.jobs.rules import JobLimits, Jobs
@@ -67,6 +68,7 @@ class DecoderService:
     statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
+    daily_series: DailySeries
     usage: Usage
     provider: Provider | None
 
@@ -90,8 +92,12 @@ class DecoderService:
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:
-        """Queue and end the windows of schedules, and send what is due. Raises StorageError."""
+        """Queue and end daily series and the windows of schedules, and send what is due.
+
+        Raises StorageError.
+        """
         ticked = self.ticker.tick()
+        ticked.problems |= self.daily_series.tick()
         self.alarms.send_due()
         return ticked
 
@@ -200,6 +206,7 @@ def make_service(
         statuses=statuses,
         alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
         ticker=ticker,
+        daily_series=DailySeries(database, access, jobs, collector),
         usage=Usage(database, of_person),
         provider=_provider(settings, clock),
     )

@@ -14,7 +14,7 @@ from decoder_service.shell.guard import without_key
 from decoder_service.shell.web import ASSETS
 from decoder_service.shell.web import router as new_router
 
-OWN_SCRIPTS = ("job.js",)
+OWN_SCRIPTS = ("chart.js", "job.js")
 router = new_router()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 
 from decoder_service.alarms.rows import EventState, count_events
-from decoder_service.jobs.claims import live_workers
+from decoder_service.jobs.claims import WorkerRow, live_workers
 from decoder_service.jobs.rows import JobState, count_states, job_ages
 from decoder_service.shell.database import now
 from decoder_service.shell.service import DecoderService
@@ -13,27 +15,46 @@ from decoder_service.shell.service import DecoderService
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
-def render(service: DecoderService) -> bytes:
-    """The text that Prometheus reads. Raises StorageError."""
+@dataclass(frozen=True)
+class ServiceCounts:
+    """Numbers of jobs and of events of alarms by state, ages in seconds of the job that waits and
+    of the one that runs longest, and the workers that live. at: the time of the database."""
+
+    jobs: dict[str, int]
+    events: dict[str, int]
+    oldest_queued: float
+    longest_running: float
+    workers: list[WorkerRow]
+    at: float
+
+
+def counts_of(service: DecoderService) -> ServiceCounts:
+    """Count what the database holds. Raises StorageError."""
     with service.database.read() as connection:
         at = now(connection)
-        states, events = count_states(connection), count_events(connection)
         waiting, running = job_ages(connection, at)
         workers = live_workers(connection, 2 * service.settings.lease_seconds)
+        jobs, events = count_states(connection), count_events(connection)
+    return ServiceCounts(jobs, events, waiting, running, workers, at)
+
+
+def render(service: DecoderService) -> bytes:
+    """The text that Prometheus reads. Raises StorageError."""
+    found = counts_of(service)
     registry = CollectorRegistry()
     jobs = Gauge(
         "rappor_decoder_jobs", "Jobs that are kept, by state", ["state"], registry=registry
     )
     for state in JobState:
-        jobs.labels(state.value).set(states.get(state.value, 0))
+        jobs.labels(state.value).set(found.jobs.get(state.value, 0))
     events_gauge = Gauge("rappor_decoder_events", "Events of alarms", ["state"], registry=registry)
     for one in EventState:
-        events_gauge.labels(one.value).set(events.get(one.value, 0))
+        events_gauge.labels(one.value).set(found.events.get(one.value, 0))
     for name, text, value in (
-        ("oldest_queued_seconds", "Age of the job that waits longest", waiting),
-        ("longest_running_seconds", "Age of the job that runs longest", running),
-        ("workers", "Workers that live", len(workers)),
-        ("slots", "Jobs that they do at once", sum(one.slots for one in workers)),
+        ("oldest_queued_seconds", "Age of the job that waits longest", found.oldest_queued),
+        ("longest_running_seconds", "Age of the job that runs longest", found.longest_running),
+        ("workers", "Workers that live", len(found.workers)),
+        ("slots", "Jobs that they do at once", sum(one.slots for one in found.workers)),
     ):
         Gauge(f"rappor_decoder_{name}", text, registry=registry).set(value)
     return generate_latest(registry)

@@ -24,6 +24,7 @@ from decoder_service.shell.errors import (
     AuthenticationError,
     ConflictError,
     DiskFullError,
+    NotFoundError,
     RequestError,
     StorageError,
 )
@@ -194,6 +195,18 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
         full = isinstance(error, DiskFullError)
         text = DISK_FULL if full else _RETRY if _is_unreachable(error) else own
     return render(request, "error.html.j2", person, status, text=text, number=status)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether who asks is a browser that opens an address, and no program."""
+    program = request.url.path.startswith(("/v1/", ASSETS))
+    return not program and "text/html" in request.headers.get("accept", "")
+
+
+def unknown_page(request: Request) -> Response:
+    """The page for an address that there is not."""
+    shown = NotFoundError(f"there is no page {visible(request.url.path[:80])}")
+    return error_page(request, shown, _whoever(request, shown))
 
 
 def _is_unreachable(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""The data of the demo's decoder service: a start page by day, and usual places by week."""
+"""The data of the demo's decoder service: reports of two weeks, and usual places by week."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import draw_aggregate
+from simulations.populations.fleet import RecordedValue
 
 METRICS = """\
 # Made by `rappor demo`.
@@ -27,6 +28,19 @@ epsilon_infinity = 4.0
 epsilon_one = 3.0
 max_memoized_values = 3
 fallback = "other"
+accept_days = {accept_days}
+
+[metrics.theme]
+kind = "category"
+description = "The colours that an app is shown in"
+owner = "demo@example.org"
+expires = {expires}
+categories = ["light", "dark", "high contrast"]
+epsilon_infinity = 4.0
+epsilon_one = 3.0
+max_memoized_values = 2
+fallback = "light"
+accept_days = {accept_days}
 
 [metrics.usual_place]
 kind = "location"
@@ -50,15 +64,17 @@ num_cohorts = 64
 epsilon = 2.0
 """
 PAGES = ("news", "mail", "search", "video", "school", "bank", "maps", "chat", "shop", "weather")
+THEMES = ("light", "dark", "high contrast")
 DAYS = 14
 WEEKS = 4
-DAILY = 12_000  # devices
+DAILY = 8_000  # devices that report their start page; others do on the next day
+THEMES_DAILY = 3_000
 WEEKLY = 60_000  # answers a slot: of 1.4 million devices, each of which answers one in 24
 
 
 def metrics_text(today: date) -> str:
     """The declarations, as a metrics.toml."""
-    return METRICS.format(expires=today + timedelta(days=365))
+    return METRICS.format(expires=today + timedelta(days=365), accept_days=DAYS + 1)
 
 
 def candidates() -> list[str]:
@@ -66,15 +82,22 @@ def candidates() -> list[str]:
     return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
 
 
-def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
-    """The counts of the start page, a day each, oldest first; "video" rises in the second week."""
-    metric = parse_metrics(metrics_text(today)).metrics["start_page"]
-    values = candidates()[::40]
-    for number in range(DAYS):
-        weights = 1 / np.arange(1, len(values) + 1)
-        weights[values.index("https://video.example/")] *= 1 + 0.9 * (number >= DAYS // 2)
-        day = today - timedelta(days=DAYS - number)
-        yield _drawn(metric, values, weights, DAILY, day, day, rng)
+def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
+    """What devices record on a day, each one value.
+
+    number: of the day, from 0; in the second week "video" rises, and day by day the dark theme.
+    """
+    pages = candidates()[::40]
+    weights = 1 / np.arange(1, len(pages) + 1)
+    weights[pages.index("https://video.example/")] *= 1 + 1.6 * (number >= DAYS // 2)
+    dark = 0.3 + 0.02 * number
+    drawn = {
+        "start_page": rng.choice(pages, DAILY, p=weights / weights.sum()),
+        "theme": rng.choice(THEMES, THEMES_DAILY, p=[0.94 - dark, dark, 0.06]),
+    }
+    for metric, values in drawn.items():
+        for device, value in enumerate(values):
+            yield RecordedValue(f"{metric}-{number}-{device}", metric, str(value))
 
 
 def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:

@@ -7,7 +7,7 @@ its own. What the collector counts is the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import groupby, islice
@@ -27,7 +27,7 @@ class RecordedValue:
 
     client: str
     metric: str
-    value: str | bool
+    value: Hashable
 
 
 @dataclass(slots=True)

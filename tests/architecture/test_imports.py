@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = [
     "rappor_core",
     "rappor_server",
+    "ohttp",
     "client_sdk",
     "collector",
     "decoder",
@@ -34,6 +35,7 @@ DEVICE = {"rappor_core", "client_sdk", "mmh3", "_typeshed"}  # the last: annotat
 NUMERICAL = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "matplotlib"}
 SERVING = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "pydantic", "typer", "rich"}
 NOT_IMPORTED = {
+    "client_sdk.delivery.relay": "the one adapter of Oblivious HTTP, an extra",
     "rappor_core.grid.h3": "the one adapter of an optional library, h3",
     "collector.migrations.env": "runs a migration; alembic executes it",
 }
@@ -88,8 +90,8 @@ def strangers_of_a_device(root: Path) -> set[str]:
     """What a device's packages load, or name, beside the standard library and `DEVICE`."""
     loaded = loaded_by(root, "rappor_core") | loaded_by(root, "client_sdk")
     paths = [path for name in ("rappor_core", "client_sdk") for path in (root / name).rglob("*.py")]
-    adapter = root / "rappor_core/grid/h3.py"
-    named = {name for path in paths if path != adapter for name in named_by(path)}
+    adapters = {root / "rappor_core/grid/h3.py", root / "client_sdk/delivery/relay.py"}
+    named = {name for path in paths if path not in adapters for name in named_by(path)}
     return (loaded | named) - set(sys.stdlib_module_names) - DEVICE
 
 

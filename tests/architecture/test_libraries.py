@@ -13,8 +13,9 @@ from tests.architecture.test_imports import DEVICE, PACKAGES, ROOT, named_by
 EXTRAS = {  # of each part; "" is what is always installed
     "rappor_core": ("", "h3"),
     "rappor_server": ("collector",),
-    "client_sdk": ("",),
-    "collector": ("collector", "kafka"),
+    "ohttp": ("relay",),
+    "client_sdk": ("", "testing"),
+    "collector": ("collector", "kafka", "relay"),
     "decoder": ("", "decoder", "notebook"),
     "decoder_service": ("service", "oidc"),
     "decoder_client": ("",),

@@ -179,7 +179,7 @@ class StarsDesign(KindDesign):
         return [f"glyphs{one.details.most}" for one in metrics]
 
 
-def test_a_new_kind_has_findings_and_typescript_once_registered(
+def test_a_new_kind_has_findings_and_types_once_registered(
     metric: Metric,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -201,6 +201,9 @@ def test_a_new_kind_has_findings_and_typescript_once_registered(
     assert 'import { glyphs5 } from "rappor-telemetry-client/glyphs5";' in text
     assert "record: (value: 1 | 2 | 3 | 4 | 5)" in text
     assert "kinds: [ratings({ glyphs5 })]," in text
+    typed = tmp_path / "metrics.py"
+    assert main(["metrics", "compile", str(source), "--python", "-o", str(typed)]) == 0
+    assert "def record(self, value: Literal[1, 2, 3, 4, 5])" in typed.read_text()
     capsys.readouterr()
     main(["metrics", "check", str(source)])
     assert "up to 5 stars" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """A device in a process of its own, for tests that kill it. Prints what it has recorded.
 
-usage: python device_process.py STATE_DIR COLLECTOR METRICS_FILE NUMBER [WHAT]
+usage: python device_process.py STATE_DIR COLLECTOR METRICS_FILE NUMBER [WHAT [RELAY KEYS]]
+RELAY, KEYS: the address of a relay and a file of its collector's keys.
 WHAT: `record` (default), `flush` after each ten, `close` and open after each ten, `leave` without
 closing once a line comes on stdin.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 
-from client_sdk import Client, Delivery
+from client_sdk import Client, Delivery, Relay
 
 
 def record(client: Client) -> None:
@@ -22,7 +23,16 @@ def record(client: Client) -> None:
         time.sleep(0.01)
 
 
-def main(state_dir: str, collector: str, metrics: str, number: int, what: str = "record") -> None:
+def main(
+    state_dir: str,
+    collector: str,
+    metrics: str,
+    number: int,
+    what: str = "record",
+    *behind: str,
+) -> None:
+    relay = Relay(*behind) if behind else None
+
     def open_client() -> Client:
         return Client.open(
             metrics,
@@ -31,6 +41,7 @@ def main(state_dir: str, collector: str, metrics: str, number: int, what: str = 
             consent=True,
             development=True,
             delivery=Delivery(mean_delay=0, first_pause=0.05, timeout=10, batch_reports=7),
+            relay=relay,
         )
 
     client = open_client()

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from client_sdk import Client, Delivery
+from client_sdk import Client, Delivery, Relay
 from client_sdk.testing import MemoryCollector
+from ohttp.key_config import encode_keys
+from tests.relay_support import OpeningRelay, new_keys
 
 PROGRAM = Path(__file__).with_name("device_process.py")
 KILL_POINTS = 30  # in the suite; 200 with -m long, see test_two_hundred_kill_points
@@ -32,8 +34,9 @@ def metrics_path(tmp_path: Path, metrics_text: str) -> Path:
 
 @pytest.fixture
 def start(tmp_path: Path, collector: MemoryCollector, metrics_path: Path) -> Any:
-    def start_(number: int, what: str = "record") -> subprocess.Popen[str]:
+    def start_(number: int, what: str = "record", *behind: str) -> subprocess.Popen[str]:
         arguments = [str(tmp_path / "state"), collector.url, str(metrics_path), str(number), what]
+        arguments += behind
         return subprocess.Popen(
             [sys.executable, str(PROGRAM), *arguments],
             stdin=subprocess.PIPE if what == "leave" else None,
@@ -102,7 +105,12 @@ def test_an_app_that_just_ends_does_not_wait_for_a_hanging_server(
 
 
 def kill_at_random(
-    points: int, start: Any, open_client: Any, collector: MemoryCollector, seed: int
+    points: int,
+    start: Any,
+    open_client: Any,
+    collector: MemoryCollector,
+    seed: int,
+    *behind: str,
 ) -> None:
     """Nothing acknowledged to the app is lost, and nothing is counted twice.
 
@@ -112,12 +120,12 @@ def kill_at_random(
     draw = random.Random(seed)
     recorded = 0
     for _ in range(points):
-        process = start(10_000, draw.choice(["record", "flush", "close"]))
+        process = start(10_000, draw.choice(["record", "flush", "close"]), *behind)
         assert process.stdout.readline() == "open\n"
         time.sleep(draw.uniform(0, 0.08))
         process.kill()
         recorded += recorded_lines(process)
-    with open_client() as client:
+    with open_client(relay=Relay(*behind) if behind else None) as client:
         assert client.flush(30), client.last_error
         account = client.inspect()
     assert recorded <= counted(collector) <= recorded + points
@@ -128,6 +136,21 @@ def kill_at_random(
 
 def test_random_kill_points(start: Any, open_client: Any, collector: MemoryCollector) -> None:
     kill_at_random(KILL_POINTS, start, open_client, collector, seed=1)
+
+
+@pytest.mark.parametrize("points", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_random_kill_points_behind_a_relay(
+    points: int, start: Any, open_client: Any, collector: MemoryCollector, tmp_path: Path
+) -> None:
+    """The relay loses its first answers, besides; the device tries again with it alone."""
+    file, (config,) = new_keys(tmp_path)
+    keys = tmp_path / "relay.keys"
+    keys.write_bytes(encode_keys([config]))
+    with OpeningRelay(collector.url, file) as relay:
+        relay.lose_answers = 5
+        kill_at_random(points, start, open_client, collector, 3, relay.url, str(keys))
+        assert relay.lose_answers < 5
+    assert collector.duplicates > 0
 
 
 @pytest.mark.long

@@ -12,10 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cryptography
 import mmh3
 import pytest
 
 from client_sdk.testing import MemoryCollector
+from ohttp.key_config import KeyConfig, encode_keys
 from rappor_core.codes.prefix_code import PACKAGED
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
@@ -231,7 +233,8 @@ def with_packages(files: set[str]) -> set[str]:
 
 def test_the_wheels_list_of_the_core_what_a_device_imports_and_no_more() -> None:
     parts = [base_files(), location_files(), number_files(), discover_files()]
-    parts += [wheel_files(f"client_{kind}") for kind in ("pair", "association", "flow")]
+    kinds = "pair", "association", "flow", "relay"
+    parts += [wheel_files(f"client_{name}") for name in kinds]
     every = set.union(*parts)
     listed = {file for file in every if file.startswith("rappor_core/") and file.endswith(".py")}
     needed: set[str] = set()
@@ -580,6 +583,31 @@ def test_a_device_without_associations_loads_nothing_of_them(
     assert use(path, tmp_path, metrics_text, "toml")[0] == "[]"
 
 
+BEHIND_A_RELAY = """
+from client_sdk import Client, Delivery, Relay
+relay = Relay("https://relay.example.net/ohttp", bytes.fromhex(sys.argv[2]))
+choices = dict(collector="https://x.example", consent=True, state_dir=sys.argv[3], relay=relay)
+with Client.open(sys.argv[1], **choices) as client:
+    print(client.record("theme", "dark"), relay)
+"""
+
+
+def test_both_parts_serve_a_device_behind_a_relay(tmp_path: Path, metrics_text: str) -> None:
+    (tmp_path / "metrics.toml").write_text(metrics_text)
+    keys = encode_keys([KeyConfig(5, bytes(32))]).hex()
+    given = str(tmp_path / "metrics.toml"), keys, str(tmp_path / "state")
+    alone = installed_in(tmp_path / "alone", "client")
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        run(BEHIND_A_RELAY, alone, *given)
+    assert "client_sdk.delivery.relay" in raised.value.stderr.splitlines()[-1]
+    path = installed_in(tmp_path / "both", "client", "client_relay")
+    libraries = Path(cryptography.__file__).parents[1]
+    for name in ("cryptography", *(file.name for file in libraries.glob("*cffi*"))):
+        (tmp_path / "both" / name).symlink_to(libraries / name)
+    said = run(BEHIND_A_RELAY, path, *given)
+    assert said == "True Relay('https://relay.example.net/ohttp', key 5)"
+
+
 MOST_KB = {
     "client": 60,
     "client_location": 29,
@@ -588,6 +616,7 @@ MOST_KB = {
     "client_discover": 24,
     "client_pair": 9.5,
     "client_association": 13,
+    "client_relay": 13.5,
 }
 
 

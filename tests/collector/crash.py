@@ -88,8 +88,10 @@ def announced_port(process: subprocess.Popen[str]) -> int:
     raise AssertionError("the collector ended without listening")
 
 
-def start(database: str, listener: socket.socket, *, workers: int = 1) -> subprocess.Popen[bytes]:
-    """A collector in a process of its own."""
+def start(
+    database: str, listener: socket.socket, *, workers: int = 1, **more: str
+) -> subprocess.Popen[bytes]:
+    """A collector in a process of its own. more: further environment variables."""
     environment = os.environ | {
         "RAPPOR_DATABASE": database,
         "RAPPOR_MAX_REPORTS_PER_ADDRESS": "0",
@@ -98,6 +100,7 @@ def start(database: str, listener: socket.socket, *, workers: int = 1) -> subpro
         "RAPPOR_WORKERS": str(workers),
         "RAPPOR_LOG_LEVEL": "error",
         "PYTHONPATH": str(ROOT),
+        **more,
     }
     return subprocess.Popen(
         [sys.executable, "-m", "rappor_cli", "serve"],
@@ -119,7 +122,18 @@ def await_ready(port: int, seconds: float = 150) -> None:
     until(is_ready, seconds, every=0.02)
 
 
-def send_until(port: int, seed: int, stop: threading.Event, tally: Tally) -> None:
+Post = Callable[[httpx.Client, bytes], tuple[int, bytes]]
+
+
+def post_directly(http: httpx.Client, body: bytes) -> tuple[int, bytes]:
+    """Send a batch once; the status and the body of the answer."""
+    answer = http.post("/v1/reports", content=body, headers={"content-type": "application/json"})
+    return answer.status_code, answer.content
+
+
+def send_until(
+    port: int, seed: int, stop: threading.Event, tally: Tally, post: Post = post_directly
+) -> None:
     """Send batches until told to stop; each until it is answered with 200."""
     sender = Sender(random.Random(seed))
     day = datetime.now(UTC).date()
@@ -127,24 +141,25 @@ def send_until(port: int, seed: int, stop: threading.Event, tally: Tally) -> Non
         while not stop.is_set():
             reports = sender.reports(METRIC, REPORTS_A_BATCH, day)
             body = sender.body(reports)
-            answer = deliver(http, body)
+            answer = deliver(http, body, post)
             refused = [r for r in answer["results"] if r["status"] != "accepted"]
             tally.refused += len(refused)
             tally.add(reports, answer["duplicate"])
 
 
-def deliver(http: httpx.Client, body: bytes) -> dict:  # type: ignore[type-arg]
-    headers = {"content-type": "application/json"}
+def deliver(  # type: ignore[type-arg]
+    http: httpx.Client, body: bytes, post: Post = post_directly
+) -> dict:
     while True:
         try:
-            answer = http.post("/v1/reports", content=body, headers=headers)
+            status, answer = post(http, body)
         except httpx.TransportError:
             time.sleep(0.01)
             continue
-        if answer.status_code == 200:
-            document: dict = answer.json()  # type: ignore[type-arg]
+        if status == 200:
+            document: dict = json.loads(answer)  # type: ignore[type-arg]
             return document
-        assert answer.status_code == 503, answer.text
+        assert status == 503, answer
         time.sleep(0.02)
 
 
@@ -170,13 +185,19 @@ def senders(port: int, tally: Tally, send: Send = send_until) -> Iterator[None]:
 
 
 def crash_test(
-    database: str, kills: int, *, workers: int = 1, seed: int = 3, send: Send = send_until
+    database: str,
+    kills: int,
+    *,
+    workers: int = 1,
+    seed: int = 3,
+    send: Send = send_until,
+    **more: str,
 ) -> Tally:
     """Kill the collector `kills` times at random moments; return what was acknowledged."""
     rng, tally = random.Random(seed), Tally()
     with listening() as listener:
         port = port_of(listener)
-        process = start(database, listener, workers=workers)
+        process = start(database, listener, workers=workers, **more)
         try:
             await_ready(port)
             with senders(port, tally, send):
@@ -184,7 +205,7 @@ def crash_test(
                     time.sleep(rng.uniform(0.02, 0.25))
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-                    process = start(database, listener, workers=workers)
+                    process = start(database, listener, workers=workers, **more)
                     await_ready(port)
                 time.sleep(0.3)
         finally:

@@ -214,14 +214,14 @@ def nginx(folder: Path, upstream: int, service_port: int | None = None) -> Itera
     command = [program, "-p", str(folder), "-c", str(config), "-g", "daemon off;"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:
-        _await_port(port, process)
+        await_port(port, process)
         yield port
     finally:
         process.terminate()
         process.communicate(timeout=20)
 
 
-def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+def await_port(port: int, process: subprocess.Popen[bytes]) -> None:
 
     def answers() -> bool:
         assert process.poll() is None, process.communicate()[1]

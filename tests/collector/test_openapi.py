@@ -34,7 +34,7 @@ CHECKS = [
 METRIC = make_metric(min_reports=1)
 
 
-@schemathesis.serializer("application/toml")
+@schemathesis.serializer("application/toml", "message/ohttp-req")
 def as_text(_context: Any, value: Any) -> bytes:
     return str(value).encode("utf-8", "replace")
 

@@ -190,6 +190,9 @@ def test_cells_are_called_after_what_is_near() -> None:
     assert place_name((40.73, -73.98), BaseLayer(), 2.0) == "New York"
     assert place_name((40.9, -73.7), BaseLayer(), 2.0) == "32 km NE of New York"
     assert place_name((0.0, -140.0), BaseLayer(), 2.0) == ""
+    near = [(40.76, -73.85), (40.752, -73.85)]
+    assert len({place_name(one, BaseLayer(), 1.0) for one in near}) == 1
+    assert len({place_name(one, BaseLayer(), 1.0, finely=True) for one in near}) == 2
 
 
 def test_the_first_view_is_not_the_empty_window(night: Density) -> None:

@@ -220,7 +220,8 @@ def test_an_older_database_learns_the_kinds_of_its_aggregates(database_url: str)
                 "CREATE INDEX ix_results_question ON results (question)",
             ):
                 connection.execute(text(statement))
-            for table in ("schedule_statuses", "release_metrics", "release_files", "releases"):
+            for table in ("daily_series", "schedule_statuses", "release_metrics", "release_files",
+                          "releases"):  # fmt: skip
                 connection.execute(text(f"DROP TABLE {table}"))
             connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
             for column in ("kind", "num_cohorts", "own_values"):

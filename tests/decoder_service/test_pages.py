@@ -329,6 +329,17 @@ def test_the_page_of_an_error_has_the_menu_and_no_routes_of_programs(pages: Page
         assert "/sign-out" not in anyone.get("/results/x").text
 
 
+def test_an_unknown_address_is_a_page_for_browsers_alone(pages: Pages) -> None:
+    with httpx.Client(base_url=pages.service.url, headers={"Accept": "text/html"}) as browser:
+        answer = browser.get("/nothere/<b>")
+        assert (answer.status_code, "there is no page" in answer.text) == (404, True)
+        assert "/nothere/<b>" not in answer.text
+        assert "Content-Security-Policy" in answer.headers
+        assert browser.get("/v1/nothere").json()["status"] == 404
+    with httpx.Client(base_url=pages.service.url) as program:
+        assert program.get("/nothere").json()["status"] == 404
+
+
 def test_a_result_says_how_it_is_made_again(pages: Pages) -> None:
     page = unescape(pages.text(f"/results/{pages.old}"))
     assert "rappor decode --aggregate a.json --numbers 0:5 --method cavity" in page

@@ -244,3 +244,14 @@ def test_no_member_of_what_a_collector_lists_steers_a_page(
                 assert answer.status_code in (200, 404), (path, address)
                 assert "\u202e" not in answer.text, (path, address)
                 assert "<script>alert" not in answer.text, (path, address)
+
+
+def test_without_a_collector_it_does_not_know(tmp_path: Path) -> None:
+    """It never claims that nothing is collected."""
+    with (
+        running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as service,
+        service.client(None) as anyone,
+    ):
+        page = " ".join(unescape(anyone.get("/dictionary").text).split())
+    assert "does not know what is collected now" in page
+    assert "Nothing is collected" not in page

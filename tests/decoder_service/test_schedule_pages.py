@@ -93,7 +93,7 @@ def test_a_schedule_from_the_form_to_what_it_found(
     filled = browser.get(f"{path}/edit").text
     assert 'value="0.01"' in filled
     assert "<option selected>holm</option>" in filled
-    assert f'<option value="{listed}" selected>' in filled
+    assert 'name="list" list="list-names" autocomplete="off" value="words"' in filled
     changed = {"name": "renamed", "list": listed, "alpha": "0.05", "correction": "bonferroni"}
     assert browser.post(f"{path}/edit", data=changed).status_code == 303
     assert served.service.tick().queued == 2  # with other options all windows are decoded again
@@ -144,13 +144,13 @@ def test_an_alarm_shows_its_secret_once_and_what_it_told(
 ) -> None:
     path = make(browser, "told", stored_list(browser, "told", WORDS))
     given = {"name": "on call", "channel": "webhook", "target": "http://127.0.0.1:9/hook"}
-    made = browser.post(f"{path}/alarms", data=given | {"new_value": "1", "change": "0.05"})
+    made = browser.post(f"{path}/alarms", data=given | {"new_value": "1", "change_points": "5"})
     assert made.status_code == 201, made.text
     found = re.search(r'<pre id="secret">([0-9a-f]{64})</pre>', made.text)
     assert found
     again = browser.get(path).text
     assert found[1] not in again
-    assert "a share that moved by more than (0.05)" in again
+    assert "a share that moved by more than (5 points)" in again
     assert "could not be decoded</td>" not in again  # its box was not ticked
     served.service.tick()
     do_jobs(served.service, tmp_path)
@@ -158,6 +158,14 @@ def test_an_alarm_shows_its_secret_once_and_what_it_told(
     assert "What they told Alarm Message State on call" in page(browser, path)
     wrong = browser.post(f"{path}/alarms", data=given | {"target": "http://10.0.0.1/"})
     assert wrong.status_code == 422
+    assert 'value="http://10.0.0.1/"' in wrong.text
+    much = browser.post(f"{path}/alarms", data=given | {"change_points": "100", "cohort": "1"})
+    assert much.status_code == 422
+    text = html.unescape(much.text)
+    assert "A share that moved by more than: '100' is not a number of points" in text
+    assert 'value="100" placeholder="5" aria-invalid="true" aria-describedby="wrong"' in text
+    assert 'name="cohort" value="1" checked' in text
+    assert 'name="failed" value="1">' in text
     with served.client("ana") as ana:
         (alarm,) = ana.get(f"/v1{path}/alarms").json()["alarms"]
     gone = f"{path}/alarms/{alarm['id']}/delete"
@@ -207,4 +215,4 @@ def test_a_schedule_is_changed_over_http(served: Running, browser: httpx.Client)
         assert (changed.json()["metric"], changed.json()["family"]) == ("homepage", "series")
         assert ben.put(f"/v1{path}", json=body).status_code == 404
         assert ana.put(f"/v1{path}", json=body | {"metric": "other"}).status_code == 422
-    assert f'value="{listed}:1" selected' in browser.get(f"{path}/edit").text
+    assert 'value="api, version 1"' in browser.get(f"{path}/edit").text

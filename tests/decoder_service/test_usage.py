@@ -151,7 +151,8 @@ def test_an_older_database_counts_what_it_has(database_url: str, tmp_path: Path)
                 "CREATE INDEX ix_results_question ON results (question)",
             ):
                 connection.execute(text(statement))
-            for table in ("schedule_statuses", "release_metrics", "release_files", "releases"):
+            for table in ("daily_series", "schedule_statuses", "release_metrics", "release_files",
+                          "releases"):  # fmt: skip
                 connection.execute(text(f"DROP TABLE {table}"))
             connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
             connection.execute(text("DROP TABLE identities"))

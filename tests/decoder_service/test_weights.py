@@ -289,7 +289,7 @@ def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
         assert served.service.tick().queued == 0  # those of version 1 are decoded
         with signed_in(served, "ana") as browser:
             form = browser.get(f"/schedules/{made['id']}/edit").text
-            assert f'<option value="{listed}:1" selected>' in form
+            assert 'value="scheduled, version 1"' in form
             posted = {"name": "weighted", "list": given, "weights": listed, "alpha": "0.01"}
             headers = {"Origin": served.url}
             browser.post(f"/schedules/{made['id']}/edit", data=posted, headers=headers)
@@ -320,11 +320,12 @@ def test_the_form_of_a_job_offers_them(served: Running, tmp_path: Path) -> None:
         assert "1 value with its weight" in stored.text
         listed = stored.url.path.rpartition("/")[2]
         form = browser.get(f"/jobs/new?weights={listed}").text
-        assert f'<option value="{listed}" selected>typed, version 1, 1 value<' in form
+        assert '<option value="typed">version 1, 1 value<' in form
+        assert 'list="weight-names" autocomplete="off" value="typed"' in form
         given = {"kind": "decode", "aggregates": upload(ana), "numbers": "0:9", "weights": listed}
         answer = browser.post("/jobs", data={**given, "correction": "none"}, headers=headers)
         assert (answer.status_code, "none has none to divide" in answer.text) == (422, True)
-        assert f'<option value="{listed}" selected>' in answer.text
+        assert 'value="typed" placeholder="none: all values alike" aria-invalid' in answer.text
         answer = browser.post("/jobs", data=given, headers=headers, follow_redirects=True)
         assert answer.status_code == 200
         assert "<dt>Weights</dt>" in answer.text

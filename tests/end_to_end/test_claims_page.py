@@ -18,7 +18,9 @@ USER_PAGES = [
     ROOT / "README.md",
     *sorted(page for page in DOCS.rglob("*.md") if page.name not in INTERNAL),
 ]
-NAME_OF_A_TEST = re.compile(r"\btests/(?!vectors\b)[\w/.]+|\btest_[a-z]\w+|[\w/]+\.test\.mjs")
+NAME_OF_A_TEST = re.compile(
+    r"\btests/(?!vectors\b)[\w/.]+|(?<!def )\btest_[a-z]\w+|[\w/]+\.test\.mjs"
+)
 ROW = re.compile(r"^\| (?P<claim>.+?) \| \[\w+\]\((?P<page>[\w/]+\.md)#(?P<anchor>[\w-]+)\) "
                  r"\| (?P<tests>`.+`) \|$")  # fmt: skip
 

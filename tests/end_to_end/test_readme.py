@@ -1,34 +1,26 @@
-"""README to the letter: the operator's and the analyst's commands on a live collector."""
+"""README to the letter: installation, the first lines with their output, the picture."""
 
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
 
-from client_sdk import Encoder, Transport, load_metrics, new_secret
-from client_sdk.testing import FixedRandomness
-from rappor_core.wire.report import make_batch
 from tests.free_ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DEVICES = 3_000  # about 190 in each cohort of README's metric, of which each needs 100
 START_SECONDS = 60
-
-
-def shell_blocks(section: str) -> str:
-    body = re.search(rf"^## {section}\n(.*?)^## ", README, re.M | re.S)
-    assert body
-    return "\n".join(re.findall(r"^```sh\n(.*?)^```", body[1], re.M | re.S))
+BOXES = str.maketrans(dict.fromkeys("┏━┳┓┃┡╇┩│└─┴┘╀", " "))
+NUMBERS = re.compile(r"\b[0-9a-f]{16,}\b|\d[\d.,e+-]*")
 
 
 class Shell:
@@ -84,28 +76,91 @@ def await_collector(url: str) -> None:
     until(answers, START_SECONDS, every=0.1)
 
 
-def send_reports(url: str, key: str, folder: Path) -> None:
-    metrics = load_metrics(folder / "metrics.toml").metrics
-    source, day = FixedRandomness(5), datetime.now(UTC).date()
-    reports = [
-        Encoder(metrics, new_secret(source), source).encode("homepage", "https://a.example/", day)
-        for _ in range(DEVICES)
-    ]
-    with Transport(url, key) as transport:
-        answer = transport.send(make_batch(source(16), reports))
-    assert all(result.accepted for result in answer.results)
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """Each command of console blocks with the lines that the page has it print.
+
+    A here-document is of its command.
+    """
+    found = []
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, printed = part.partition("\n")
+            if "<< END" in command:
+                inner, _, printed = printed.partition("END\n")
+                command = f"{command}\n{inner}END"
+            found.append((command, printed.splitlines()))
+    return found
 
 
-def test_operator_and_analyst_get_there_by_the_readme_alone(shell: Shell, tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{shell._port}"
-    serve, close = shell_blocks("Operator").split("rappor close")
-    keys = shell.run(serve).split()
-    await_collector(url)
-    report_key = next(word for word in keys if word.startswith("rk_"))
-    send_reports(url, report_key, tmp_path)
-    assert "closed through" in shell.run("rappor close" + close)
-    decode, *rest = shell_blocks("Analyst").split("rappor decode --params")
-    assert rest, "README lost its example of google/rappor's files"
-    shell.run(decode)
-    assert (tmp_path / "out" / "report.html").exists()
-    assert '"homepage"' in (tmp_path / "homepage.json").read_text()
+def masked(line: str) -> str:
+    """A line without boxes, spaces and numbers."""
+    return " ".join(NUMBERS.sub("#", line.translate(BOXES)).split())
+
+
+def agrees(expected: list[str], printed: str) -> bool:
+    """Whether what was printed is what the page says; `...` stands for any lines."""
+    wanted = [masked(line) for line in expected if masked(line)]
+    found = "\n".join(masked(line) for line in printed.splitlines() if masked(line))
+    pattern = "\n".join(r"(?:.*\n?)*?" if line == "..." else re.escape(line) for line in wanted)
+    pattern = pattern.replace("*?\n", "*?").replace("\n(?:.*", "\n?(?:.*")
+    return re.fullmatch(pattern, found) is not None
+
+
+def test_another_output_does_not_agree() -> None:
+    assert agrees(["...", "seen: 10 %", "..."], "solved\nseen: 9.5 %\nmore")
+    assert agrees(["id 3", "..."], "id 12\nx")
+    assert not agrees(["seen: 10 %"], "solved\nseen: 9.5 %")
+    assert not agrees(["...", "seen: 10 %"], "solved\nseen: no value")
+    assert not agrees(["a"], "")
+
+
+def test_the_first_lines_of_readme_print_what_it_says(shell: Shell, tmp_path: Path) -> None:
+    toml = re.search(r"^```toml\n(.*?)^```", README, re.M | re.S)
+    assert toml
+    (tmp_path / "metrics.toml").write_text(toml[1])
+    ((command, expected),) = commands(README)
+    assert len(toml[1].split("\n\n")[1].splitlines()) + 1 == 10, "ten lines"
+    printed = shell.run(command + "\n")
+    assert agrees(expected, printed), printed
+    assert (tmp_path / "quickstart" / "theme" / "report.html").exists()
+
+
+def test_the_picture_is_small() -> None:
+    (picture,) = re.findall(r"!\[[^]]+\]\((.+?)\)", README)
+    assert 5_000 < (ROOT / picture).stat().st_size < 60_000
+
+
+@pytest.mark.long
+def test_the_picture_is_made_by_its_command(tmp_path: Path) -> None:
+    (script,) = re.findall(r"`python (packaging/\w+\.py)`", README)
+    made = tmp_path / "made.png"
+    subprocess.run([sys.executable, str(ROOT / script), str(made)], cwd=ROOT, check=True)
+    kept = ROOT / "docs" / "assets" / "map_and_chart.png"
+    assert made.stat().st_size == pytest.approx(kept.stat().st_size, rel=0.2)
+
+
+@pytest.mark.long
+def test_readme_installs_from_a_clone_and_from_wheels(tmp_path: Path) -> None:
+    """What is named is built and put into a folder of its own; libraries are those of this
+    environment, and the extras that the lines name exist."""
+    lines = [line.split("#")[0].strip() for line in README.splitlines() if line.startswith("pip ")]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {one for line in lines for one in re.findall(r"\[(\w+)\]", line)}
+    assert named == {"all"} <= set(extras["optional-dependencies"])
+    offline = "--quiet --no-deps --no-index --no-build-isolation --disable-pip-version-check"
+    pip = f'"{sys.executable}" -m pip'
+    for number, line in enumerate(lines):
+        site = tmp_path / f"site{number}"
+        words = re.sub(r"^pip (\w+)", rf"{pip} \1 {offline}", line)
+        words = words.replace(" -w dist", f" -w {tmp_path}/dist").replace(
+            "ls dist", f"ls {tmp_path}/dist"
+        )
+        target = "" if " wheel " in words else f" --target {site}"
+        subprocess.run(["bash", "-ec", f"{words}{target}"], cwd=ROOT, check=True)
+        if target:
+            code = "import rappor_cli.main as cli; print(cli.__file__); cli.main(['--version'])"
+            done = subprocess.run(
+                [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(site)},
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert done.stdout.startswith(str(site))

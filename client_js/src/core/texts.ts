@@ -11,6 +11,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   collector_address: "`collector` is not an address such as https://host:port/prefix",
   key_characters: "the key holds characters that a header cannot carry, or none",
   key_over_http: "over plain http anybody on the way can read the key; use https",
+  relay_keys: "`keys` holds no key for X25519, HKDF-SHA256 and AES-128-GCM: rappor ohttp-keys create -o FILE writes it",
   no_randomness: "no secure generator here: pass `randomness`, from the platform's own",
   bad_randomness: "`randomness` does not give random bytes",
   state_dir: "stateDir: name a directory of the client's own, which is kept as long as the app is installed",

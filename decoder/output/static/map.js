@@ -25,8 +25,9 @@ const percent = share => {  // as decoder.results.warnings.percent
   return (100 * share).toFixed(size < .00095 ? 1 - Math.floor(Math.log10(100 * size)) : tenths) + " %";
 };
 const brief = share => percent(share).replace(/(\.\d*?)0+ %/, "$1 %").replace(". %", " %");
-const amount = share => (moved && share > 0 ? "+" : "") + percent(share);
-const span = (low, high) => percent(low).replace(" %", "") + " to " + percent(high);
+const points = share => (share > 0 ? "+" : "") + percent(share).replace(" %", "");
+const amount = share => moved ? points(share) + " points" : percent(share);
+const span = (low, high) => moved ? points(low) + " to " + points(high) + " points" : percent(low).replace(" %", "") + " to " + percent(high);
 const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
 const inBox = map => Math.max(1 - outside(map), 1e-9);
 const ratio = map => of.value === "box" ? 1 / inBox(map) : 1;
@@ -280,19 +281,21 @@ function faintScale(pen, left, y) {
   pen.textAlign = "left";
   for (let i = 0; i <= steps; i++) { pen.fillStyle = shades[Math.round(255 * faint * i / steps)]; pen.fillRect(left + i * 18, y, 18, 14); }
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, y, 18 * (steps + 1), 14);
-  pen.fillStyle = theme.ink; pen.fillText("not distinguishable from zero", left + 18 * (steps + 1) + 8, y + 12);
+  pen.fillStyle = theme.ink; pen.fillText("paler: not distinguishable from zero", left + 18 * (steps + 1) + 8, y + 12);
 }
 function turningScale(canvas, pen, wide) {
-  const left = 12, width = wide - 24, top = percent(data.top);
+  const left = 12, width = wide - 24, top = percent(data.top).replace(" %", "");
   pen.font = "12px " + FONT; pen.fillStyle = theme.ink;
-  pen.fillText("Change of the share of all answers", left, 12);
+  pen.fillText("Change of the share of all answers, points", left, 12);
   for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.fillText("-" + top, left, 48);
   pen.textAlign = "center"; pen.fillText("0", left + width / 2, 48);
   pen.textAlign = "right"; pen.fillText("+" + top, left + width, 48);
-  pen.textAlign = "left"; pen.fillText("Outlined: changed. Faint: not told from no change.", left, 72);
-  canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top);
+  [.4, .45, .5, .55, .6].forEach((part, i) => { pen.fillStyle = shades[Math.round(255 * part)]; pen.fillRect(left + i * 18, 60, 18, 14); });
+  pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 60, 90, 14);
+  pen.fillStyle = theme.ink; pen.textAlign = "left"; pen.fillText("not outlined: not told from no change", left + 98, 72);
+  canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top + " points; outlined cells changed");
 }
 function table() {
   const map = focused.map, body = $("busiest");

@@ -1,5 +1,5 @@
-// Bundle it with: npx esbuild example/page.js --bundle --minify --format=esm --outfile=OUT/page.js
-// and serve OUT, with index.html and metrics.json, from the address that passes /v1/reports on.
+// Bundled by `npm run build`; served with index.html and metrics.json from the address that passes
+// /v1/reports on.
 
 import { openClient } from "rappor-telemetry-client/browser";
 

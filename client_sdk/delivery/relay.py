@@ -1,0 +1,137 @@
+"""Sending through a relay (Oblivious HTTP, RFC 9458): the relay sees the device's address and no
+report, the collector sees reports and no address.
+
+Loaded only where an app has a relay. The keys ship with the app: fetching them would show the
+device to whom it asks, and let that party give each device a key of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from client_sdk.delivery.replies import failure
+from client_sdk.delivery.transport import REPORTS_PATH, Transport
+from client_sdk.errors import TransportError
+from client_sdk.url import address_of, split_url
+from rappor_core.errors import ParameterError, shown
+
+try:
+    from ohttp.binary_http import SIZE_STEP, BinaryRequest, decode_response, encode_request
+    from ohttp.encapsulation import REQUEST_TYPE, RESPONSE_TYPE, encapsulate
+    from ohttp.errors import EncapsulationError
+    from ohttp.key_config import decode_keys
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "a relay needs the library cryptography: pip install 'rappor-telemetry[relay]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from client_sdk.delivery.options import Delivery
+    from client_sdk.delivery.transport import Fields
+
+UNKNOWN_KEY = b"http-problem-types#ohttp-key"  # RFC 9458, section 5.3
+
+
+class Relay:
+    """A relay, and a key of the collector behind it.
+
+    Attributes:
+        url: where the relay takes requests.
+        config: the key that requests are encrypted for; public.
+    """
+
+    def __init__(self, url: str, keys: bytes | str | os.PathLike[str]) -> None:
+        """Check both, long before the first connection.
+
+        Args:
+            url: such as `https://relay.example.net/ohttp`; plain http is for loopback addresses.
+            keys: the public part that `rappor ohttp-keys create -o FILE` wrote, or the path of
+                that file; the first key that can be used is.
+
+        Raises:
+            ParameterError: for an address or keys that are none.
+        """
+        scheme, host, _ = split_url(url)
+        if scheme == "http" and not address_of(scheme, host).is_loopback:
+            raise ParameterError(f"{url!r}: over plain http anybody could answer; use https")
+        self.url = url
+        try:
+            self.config = decode_keys(keys if isinstance(keys, bytes) else _read(keys))[0]
+        except EncapsulationError as error:
+            raise ParameterError(f"keys: {error}") from error
+
+    def __repr__(self) -> str:
+        """The address and the number of the key."""
+        return f"Relay({self.url!r}, key {self.config.key_id})"
+
+    def check(self, delivery: Delivery) -> None:
+        """Raise ParameterError for options with which the batches of a device could be linked."""
+        if not delivery.isolate_metrics:
+            raise ParameterError(
+                "isolate_metrics = False behind a relay: the cohorts of several metrics in a batch "
+                "would make it the device's; leave it at True"
+            )
+
+    def transport(self, collector: str, key: str | None, **options: Any) -> RelayTransport:
+        """A way to the collector through the relay alone; options as of `Transport`."""
+        return RelayTransport(self, collector, key, **options)
+
+
+class RelayTransport(Transport):
+    """A way to one collector through a relay. It has the relay's address, and no other.
+
+    collector: its address, which only the collector reads.  key: its key, likewise.
+    """
+
+    def __init__(self, relay: Relay, collector: str, key: str | None, **options: Any) -> None:
+        """Connect only when the first batch is sent."""
+        super().__init__(relay.url, key, **options)
+        self._path = split_url(relay.url)[2] or "/"
+        scheme, host, _ = split_url(collector)
+        self._inner = b"POST", scheme.encode(), host.encode(), REPORTS_PATH.encode()
+        self._config = relay.config
+        del self._headers["User-Agent"]
+
+    def _try(
+        self, body: bytes, headers: dict[str, str], deadline: float
+    ) -> tuple[int, Fields, bytes]:
+        """One try, with an encapsulation of its own: two tries of a batch cannot be compared."""
+        fields = tuple((name.lower().encode(), text.encode()) for name, text in headers.items())
+        request = encode_request(BinaryRequest(*self._inner, fields, body), SIZE_STEP)
+        sealed, exchange = encapsulate(self._config, request)
+        status, outer, answer = super()._try(sealed, {"Content-Type": REQUEST_TYPE}, deadline)
+        if status != 200:
+            raise self._refusal(status, outer, answer)
+        try:
+            if outer.get("Content-Type") != RESPONSE_TYPE:
+                raise EncapsulationError(f"not {RESPONSE_TYPE}")
+            response = decode_response(exchange.open_response(answer))
+        except EncapsulationError as error:
+            raise TransportError(
+                f"status 200, but no answer of the collector: {error}",
+                reason="strange_answer",
+                retry=True,
+            ) from None
+        told = {name.decode().title(): value.decode("latin-1") for name, value in response.fields}
+        return response.status, told, response.content
+
+    def _refusal(self, status: int, outer: Fields, answer: bytes) -> TransportError:
+        """Whatever the relay says, the batch is kept: the collector's word is sealed."""
+        if UNKNOWN_KEY in answer:
+            key_id = self._config.key_id
+            return TransportError(
+                f"the collector has no key {key_id} any more: reports wait for a release of the "
+                "app with a newer one",
+                reason="relay_key",
+                retry=True,
+            )
+        return failure(status, answer, outer.get("Retry-After"))
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, TypeError, ValueError) as error:
+        raise ParameterError(f"keys = {shown(path)}: {error}") from error

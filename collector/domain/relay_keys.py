@@ -1,0 +1,193 @@
+"""The keys of devices behind a relay: a file of private keys, beside the database and never in it.
+
+A copy of the database therefore opens no recorded request. The file holds at most MAX_KEYS keys;
+of one that was retired it keeps the number alone, so that what was recorded for it stays closed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from time import monotonic
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from collector.errors import NotFoundError, RequestError, SettingsError
+from ohttp.key_config import MAX_KEY_ID, KeyConfig
+
+MAX_KEYS = 8
+FILE_VERSION = 1
+RELOAD_SECONDS = 1.0  # between two looks at whether the file has changed
+_OTHERS = 0o007  # file modes of everybody else
+
+
+@dataclass(frozen=True, slots=True)
+class RelayKey:
+    """A key pair. `private` is secret, 32 bytes; None once the key was retired."""
+
+    key_id: int
+    created: date
+    private: bytes | None
+    retired: date | None = None
+
+    @property
+    def config(self) -> KeyConfig:
+        """The public part, which travels with an app. Raises NotFoundError for a retired key."""
+        if self.private is None:
+            raise NotFoundError(f"key {self.key_id} was retired on {self.retired}")
+        public = X25519PrivateKey.from_private_bytes(self.private).public_key()
+        return KeyConfig(self.key_id, public.public_bytes_raw())
+
+
+def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
+    """The keys of a file, oldest first. Raises SettingsError, which shows nothing of the keys."""
+    try:
+        mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise SettingsError(f"{file}: {why}; rappor ohttp-keys create makes it") from None
+    if os.name == "posix" and mode & _OTHERS:
+        raise SettingsError(f"{file}: everybody on this machine can read it: chmod o= {file}")
+    try:
+        rows = _rows(json.loads(text))
+    except (ValueError, KeyError, TypeError):
+        raise SettingsError(f"{file} is not a file that rappor ohttp-keys create wrote") from None
+    if sum(row.private is not None for row in rows) > MAX_KEYS:
+        raise SettingsError(f"{file} holds more than {MAX_KEYS} keys; retire those of old releases")
+    return rows
+
+
+def create_relay_key(file: Path, today: date) -> RelayKey:
+    """Add a new key to the file, or begin one. Raises RequestError where it holds MAX_KEYS."""
+    rows = read_relay_keys(file) if file.exists() else ()
+    held = {row.key_id for row in rows if row.private is not None}
+    if len(held) >= MAX_KEYS:
+        raise RequestError(
+            f"{file} holds {MAX_KEYS} keys, and each divides the crowd: "
+            "rappor ohttp-keys retire one that no release uses any more"
+        )
+    key_id = rows[-1].key_id if rows else 0
+    while (key_id := key_id % MAX_KEY_ID + 1) in held:
+        pass
+    made = RelayKey(key_id, today, X25519PrivateKey.generate().private_bytes_raw())
+    _write(file, [*(row for row in rows if row.key_id != key_id), made])
+    return made
+
+
+def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: date) -> list[int]:
+    """Delete the private part of the chosen keys for good; their numbers.
+
+    Raises NotFoundError where none is chosen, RequestError where no key would be left.
+    """
+    rows = read_relay_keys(file)
+    gone = [row.key_id for row in rows if row.private is not None and chosen(row)]
+    if not gone:
+        raise NotFoundError(f"{file} holds no such key that is not retired already")
+    if all(row.private is None or row.key_id in gone for row in rows):
+        raise RequestError(
+            "no key would be left, and no device could send: create one and ship it first"
+        )
+    _write(
+        file,
+        [replace(row, private=None, retired=today) if row.key_id in gone else row for row in rows],
+    )
+    return gone
+
+
+class RelayKeys:
+    """The private keys of a file in this process's memory, read again when the file changes.
+
+    While it cannot be read, the last keys go on to hold. Used by one event loop.
+    """
+
+    def __init__(self, file: Path, *, seconds: Callable[[], float] = monotonic) -> None:
+        """Read the file. seconds: a clock. Raises SettingsError."""
+        self._file = file
+        self._seconds = seconds
+        self._looked = seconds()
+        self._stamp = _stamp(file)
+        self.rows = read_relay_keys(file)
+        self._private = _private(self.rows)
+        self.trouble = ""
+
+    def private_keys(self) -> Mapping[int, X25519PrivateKey]:
+        """The private keys that hold, by their numbers."""
+        if self._seconds() - self._looked >= RELOAD_SECONDS:
+            self._looked = self._seconds()
+            self._look()
+        return self._private
+
+    def _look(self) -> None:
+        stamp = _stamp(self._file)
+        if stamp == self._stamp:
+            return
+        try:
+            self.rows = read_relay_keys(self._file)
+            self._private = _private(self.rows)
+            self._stamp, self.trouble = stamp, ""
+        except SettingsError as error:
+            self.trouble = str(error)
+
+
+def _private(rows: tuple[RelayKey, ...]) -> dict[int, X25519PrivateKey]:
+    return {
+        row.key_id: X25519PrivateKey.from_private_bytes(row.private)
+        for row in rows
+        if row.private is not None
+    }
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    """What changes with a file; None where it is not there."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _rows(document: dict[str, object]) -> tuple[RelayKey, ...]:
+    if document["version"] != FILE_VERSION or not isinstance(document["keys"], list):
+        raise ValueError("another version")
+    rows = tuple(_row(**fields) for fields in document["keys"])
+    if len({row.key_id for row in rows}) != len(rows):
+        raise ValueError("a number twice")
+    return rows
+
+
+def _row(key_id: int, created: str, private: str | None, retired: str | None) -> RelayKey:
+    secret = None if private is None else bytes.fromhex(private)
+    if type(key_id) is not int or not 0 <= key_id <= MAX_KEY_ID:
+        raise ValueError("a number outside its range")
+    if secret is not None:
+        X25519PrivateKey.from_private_bytes(secret)
+    gone = None if retired is None else date.fromisoformat(retired)
+    return RelayKey(key_id, date.fromisoformat(created), secret, gone)
+
+
+def _write(file: Path, rows: list[RelayKey]) -> None:
+    """Replace the file in one step; its owner alone can read it."""
+    keys = [
+        {
+            "key_id": row.key_id,
+            "created": row.created.isoformat(),
+            "private": None if row.private is None else row.private.hex(),
+            "retired": None if row.retired is None else row.retired.isoformat(),
+        }
+        for row in rows
+    ]
+    text = json.dumps({"version": FILE_VERSION, "keys": keys}, indent=1)
+    partial = file.with_name(file.name + ".partial")
+    partial.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as made:
+            made.write(text)
+            made.flush()
+            os.fsync(made.fileno())
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,179 @@
+"""`POST /v1/ohttp`: a batch that a relay passes on and cannot read (RFC 9458).
+
+What is inside is answered as any batch is, by the same code, and the answer is sealed. Whoever
+passed it on is no sender: limits by address do not apply, those by key do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from starlette.types import Message, Receive, Scope, Send
+
+from collector.domain.relay_keys import RelayKeys
+from collector.errors import (
+    CollectorError,
+    NotFoundError,
+    RelayKeyError,
+    RequestError,
+    SenderShownError,
+    UnsupportedMediaError,
+)
+from collector.problems import Refuser
+from collector.routes.dependencies import AppComponents
+from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
+from ohttp.binary_http import (
+    SIZE_STEP,
+    BinaryRequest,
+    BinaryResponse,
+    decode_request,
+    encode_response,
+)
+from ohttp.encapsulation import (
+    OVERHEAD,
+    REQUEST_TYPE,
+    RESPONSE_TYPE,
+    Exchange,
+    decapsulate,
+    key_id_of,
+)
+from ohttp.errors import EncapsulationError, UnknownKeyError
+from rappor_server.http_protocol import BODY_RECEIVED
+from rappor_server.limits import RateLimit
+from rappor_server.request_body import BodyBounds, receive_body
+
+SHOWING = frozenset(  # headers by which whoever passed a request on would show its sender
+    {
+        b"cf-connecting-ip",
+        b"cf-connecting-ipv6",
+        b"client-ip",
+        b"cookie",
+        b"fastly-client-ip",
+        b"forwarded",
+        b"true-client-ip",
+        b"via",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-envoy-external-address",
+        b"x-forwarded",
+        b"x-forwarded-for",
+        b"x-original-forwarded-for",
+        b"x-real-ip",
+    }
+)
+ALLOWED = frozenset({b"authorization", b"content-encoding", b"content-type"})  # within
+_ANSWERED = frozenset({b"content-type", b"retry-after"})
+_HEADROOM = 8 << 10  # bytes of a binary message besides the body of its batch
+UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, section 5.3
+
+
+class OhttpEndpoint:
+    """The route as an ASGI application."""
+
+    def __init__(self, parts: AppComponents, refuser: Refuser, keys: RelayKeys) -> None:
+        self._parts = parts
+        self._refuser = refuser
+        self._keys = keys
+        none = RateLimit(0)
+        limits = replace(parts.limits, by_address=none, reports_by_address=none)
+        self._reports = ReportsEndpoint(replace(parts, limits=limits), refuser)
+        most = parts.settings.max_body_bytes + _HEADROOM + OVERHEAD
+        self._bounds = BodyBounds(most, parts.settings.body_seconds)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever becomes of it."""
+        try:
+            plain, exchange = await self._open(scope, receive)
+        except Exception as error:
+            response = self._refuser.answer(error)
+            self._parts.telemetry.ohttp_refused.labels(str(response.status_code)).inc()
+            await response(scope, receive, send)
+            return
+        answer = await self._answer(plain)
+        body = exchange.seal_response(encode_response(answer, SIZE_STEP))
+        kind = RESPONSE_TYPE.encode()
+        head = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _open(self, scope: Scope, receive: Receive) -> tuple[bytes, Exchange]:
+        """What is inside a request; only refusals from here are seen by whoever passed it on."""
+        headers = dict(scope["headers"])
+        refuse_shown_sender(headers.keys())
+        kind = headers.get(b"content-type", b"").decode("latin-1").strip().lower()
+        if kind != REQUEST_TYPE:
+            raise UnsupportedMediaError(f"content type {kind[:80]!a} is not {REQUEST_TYPE}")
+        body = await receive_body(scope, receive, self._parts.buffers, self._bounds)
+        try:
+            opened = decapsulate(self._keys.private_keys(), body)
+        except UnknownKeyError as error:
+            raise RelayKeyError(str(error), type=UNKNOWN_KEY) from None
+        self._parts.telemetry.ohttp_requests.labels(str(key_id_of(body))).inc()
+        return opened
+
+    async def _answer(self, plain: bytes) -> BinaryResponse:
+        try:
+            request = decode_request(plain)
+            inner = _scope_of(request)
+        except (EncapsulationError, CollectorError) as error:
+            refused = self._refuser.answer(error)
+            return _answer_of(refused.status_code, refused.raw_headers, bytes(refused.body))
+        answer = _Collected()
+        await self._reports(inner, _whole(request.content), answer)
+        return _answer_of(answer.status, answer.headers, answer.body)
+
+
+def refuse_shown_sender(names: Iterable[bytes]) -> None:
+    """Raises SenderShownError where a header may show who sent a request, whatever it says."""
+    found = sorted(SHOWING.intersection(names))
+    if found:
+        shown = ", ".join(name.decode() for name in found)
+        raise SenderShownError(
+            f"the request carries {shown}, which may show its sender: the relay must leave it out"
+        )
+
+
+def _scope_of(request: BinaryRequest) -> Scope:
+    """The request within, as one of the route for batches that has no sender.
+
+    Raises NotFoundError for another route, RequestError for a header that tells more.
+    """
+    if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
+        raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")
+    for name, _ in request.fields:
+        if name not in ALLOWED:
+            raise RequestError(f"header {name.decode()[:60]!a} is not taken through a relay")
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": REPORTS_PATH,
+        "headers": list(request.fields),
+        "client": None,
+        "extensions": {BODY_RECEIVED: {}},
+    }
+
+
+def _whole(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+class _Collected:
+    """An ASGI `send` that keeps the answer."""
+
+    status = 500
+    headers: list[tuple[bytes, bytes]]
+    body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], list(message["headers"])
+        else:
+            self.body += message.get("body", b"")
+
+
+def _answer_of(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> BinaryResponse:
+    return BinaryResponse(status, tuple(one for one in headers if one[0] in _ANSWERED), body)

@@ -1,0 +1,1 @@
+"""A series of each metric, a day a window, that the service keeps up to date by itself."""

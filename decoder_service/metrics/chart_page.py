@@ -1,0 +1,214 @@
+"""The chart on a metric's page: what its address asks for, its downloads, and its daily series."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from decoder.output.palette import THEMES
+from decoder.output.series_chart import (
+    MOST_LINES,
+    SeriesChart,
+    Shares,
+    chart_csv,
+    series_chart,
+    values_by_share,
+    windows_between,
+)
+from decoder_service.daily_series.rules import DailySeriesView
+from decoder_service.job_kinds.series import KIND as SERIES
+from decoder_service.people.permissions import Person
+from decoder_service.results.rows import ResultRow
+from decoder_service.shell.errors import NotFoundError, RequestError
+from decoder_service.shell.requests import service_of
+from decoder_service.shell.web import HEADERS, Form, Reader, address, environment, redirect
+from decoder_service.shell.web import router as new_router
+from rappor_core.text import visible
+
+RANGES = (7, 14, 30, 90)  # days up to the last
+FIRST_LINES = 3  # drawn where the address names no value
+OFFERED = 12  # values with a box to tick; others are typed
+MOST_LISTED = 500  # values that the page completes
+SCALES = ("linear", "log")
+router = new_router()
+
+
+@dataclass(frozen=True)
+class ChartQuery:
+    """What the address of a page asks of its chart. first, last: ISO days, or "": no end."""
+
+    values: tuple[str, ...]
+    first: str
+    last: str
+    days: int | None
+    log: bool
+    large: bool
+
+    def of(self, content: Mapping[str, Any]) -> ChartQuery:
+        """With the values and days that a series has; by default those of the largest shares."""
+        known = values_by_share(content)
+        values = [value for value in self.values if value in known] or known[:FIRST_LINES]
+        first, last = self.first, self.last
+        if self.days is not None:
+            last = str(content["windows"][-1]["last_day"])
+            first = str(date.fromisoformat(last) - timedelta(days=self.days - 1))
+        return ChartQuery(tuple(values[:MOST_LINES]), first, last, self.days, self.log, self.large)
+
+    def address(self, path: str, **changes: Any) -> str:
+        """The address of this chart below a path, with some parts of it changed."""
+        query: dict[str, Any] = {
+            "value": list(self.values),
+            "days": self.days,
+            "from": "" if self.days else self.first,
+            "to": "" if self.days else self.last,
+            "scale": "log" if self.log else "",
+            "view": "large" if self.large else "",
+        }
+        return address(path, **(query | changes))
+
+
+@dataclass(frozen=True)
+class MetricChart:
+    """A chart with its controls. phone: the same for a narrow page.
+
+    offered: values with a box.  names: values that are completed.  unknown: values of the address
+    that the series has not found.
+    """
+
+    result: ResultRow
+    chart: SeriesChart
+    phone: SeriesChart
+    query: ChartQuery
+    offered: tuple[str, ...]
+    names: tuple[str, ...]
+    unknown: tuple[str, ...]
+    alpha: float
+
+    @property
+    def rows(self) -> list[tuple[str, float, float, list[Shares | None]]]:
+        """Name, places in both drawings and shares of each window."""
+        return [
+            (name, x, self.phone.windows[i][1], [line.shares[i] for line in self.chart.lines])
+            for i, (name, x) in enumerate(self.chart.windows)
+        ]
+
+
+def query_of(request: Request) -> ChartQuery:
+    """Read the address of a chart. Raises RequestError for what is none."""
+    given = request.query_params
+    values = [*given.getlist("value"), given.get("more", "").strip()]
+    scale = given.get("scale", "") or "linear"
+    if scale not in SCALES:
+        raise RequestError(f"scale {scale[:20]!a} is not one of {', '.join(SCALES)}")
+    days = given.get("days", "")
+    if days and days not in map(str, RANGES):
+        raise RequestError(f"days {days[:20]!a} is not one of {', '.join(map(str, RANGES))}")
+    return ChartQuery(
+        tuple(dict.fromkeys(value for value in values if value)),
+        _day(given.get("from", "")),
+        _day(given.get("to", "")),
+        int(days) if days else None,
+        scale == "log",
+        given.get("view", "") == "large",
+    )
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat() if text else ""
+    except ValueError:
+        raise RequestError(f"day {text[:20]!a} is not one such as 2026-11-02") from None
+
+
+def newest_series(daily: DailySeriesView | None, results: Sequence[ResultRow]) -> ResultRow | None:
+    """The series that a metric's chart shows: the daily one, or else the newest of a job."""
+    if daily is not None and daily.result is not None:
+        return daily.result
+    return next((row for row in results if row.kind == SERIES.name), None)
+
+
+def chart_of(request: Request, person: Person, row: ResultRow | None) -> MetricChart | None:
+    """The chart of a series; None without one, or where nothing was found in it."""
+    if row is None:
+        return None
+    content = _content(request, person, row)
+    names = values_by_share(content)
+    if not names:
+        return None
+    asked = query_of(request)
+    query = asked.of(content)
+    if not windows_between(content, query.first, query.last):
+        raise RequestError(
+            f"no window of the series is from {query.first or 'its begin'} to "
+            f"{query.last or 'its end'}; it has {content['windows'][0]['first_day']} to "
+            f"{content['windows'][-1]['last_day']}"
+        )
+    chart, phone = (
+        series_chart(content, query.values, query.first, query.last, log=query.log, size=size)
+        for size in ("large" if query.large else "page", "phone")
+    )
+    offered = dict.fromkeys([*query.values, *names[:OFFERED]])
+    return MetricChart(
+        result=row,
+        chart=chart,
+        phone=phone,
+        query=query,
+        offered=tuple(offered),
+        names=tuple(names[:MOST_LISTED]),
+        unknown=tuple(visible(one[:80]) for one in asked.values if one not in names),
+        alpha=content["alpha"],
+    )
+
+
+def _content(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        service_of(request).results.file(person, row.id, "series.json")
+    )
+    return found
+
+
+def _series_of(request: Request, person: Person, name: str) -> ResultRow:
+    service = service_of(request)
+    listed = [view.listed for view in service.metrics.all(person).metrics if view.listed]
+    daily = service.daily_series.all(person, listed).get(name)
+    results = service.results.all(person, metric=name, kind=SERIES.name, limit=1)
+    row = newest_series(daily, results)
+    if row is None:
+        raise NotFoundError(f"there is no series of metric {name[:80]!a} that you may see")
+    return row
+
+
+@router.get("/metrics/{name}/chart.svg")
+def picture(request: Request, person: Reader, name: str) -> Response:
+    """The chart as a picture of its own, for light paper."""
+    found = chart_of(request, person, _series_of(request, person, name))
+    if found is None:
+        raise NotFoundError("nothing was found in the series, so that there is no chart")
+    label = f"Shares of {name[:80]} by day, {100 * found.chart.level:g} % intervals"
+    template = environment().get_template("series_chart.svg.j2")
+    text = template.render(chart=found.chart, theme=THEMES["light"], label=visible(label))
+    return Response(text.strip(), headers=HEADERS, media_type="image/svg+xml")
+
+
+@router.get("/metrics/{name}/chart.csv")
+def numbers(request: Request, person: Reader, name: str) -> Response:
+    """The numbers of the chart."""
+    content = _content(request, person, _series_of(request, person, name))
+    query = query_of(request).of(content)
+    text = chart_csv(content, query.values, query.first, query.last)
+    return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")
+
+
+@router.post("/metrics/{name}/daily")
+def choose(request: Request, person: Reader, name: str, form: Form) -> Response:
+    """Switch the daily series of a metric on or off, and choose its list."""
+    enabled = form.text("enabled", "1") == "1"
+    chosen = form.text("list") or None
+    service_of(request).daily_series.choose(person, name, enabled, chosen)
+    return redirect(f"/metrics/{name}")

@@ -1,0 +1,121 @@
+"""`rappor ohttp-keys`: create, list and retire the keys of devices behind a relay."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from collector.domain.relay_keys import (
+    RelayKey,
+    create_relay_key,
+    read_relay_keys,
+    retire_relay_keys,
+)
+from ohttp.key_config import encode_keys
+from rappor_cli import options as shared
+from rappor_cli.groups import command_group
+from rappor_cli.text_columns import print_columns
+
+app = command_group(
+    "Create, list and retire the keys of devices behind a relay.",
+    "rappor ohttp-keys create --keys ohttp-keys.json -o relay-key.bin",
+)
+FileOption = Annotated[
+    Path,
+    typer.Option(
+        "--keys", envvar="RAPPOR_OHTTP_KEYS", help="The collector's file of private keys."
+    ),
+]
+
+
+@app.command()
+def create(
+    file: FileOption,
+    output: shared.NewFile,
+) -> None:
+    """Add a key to the file, and write its public part, which ships with the app's next release.
+
+    A collector that runs knows it within a second. The file holds secrets: copy it to every host
+    and to a store of secrets; `rappor backup` does not hold it.
+    """
+    if output.exists():
+        raise typer.BadParameter(f"{output} exists; name a new file")
+    key = create_relay_key(file, _today())
+    output.write_bytes(encode_keys([key.config]))
+    print(f"key {key.key_id}: ship {output} with the app; the private part is in {file}")
+
+
+@app.command("list")
+def list_(
+    file: FileOption,
+    max_age_days: Annotated[
+        int, typer.Option(help="A newest key older than this is due.", min=1)
+    ] = 90,
+    as_json: shared.Json = False,
+) -> None:
+    """List keys: number, when made, days since, whether a newer one is due, when retired."""
+    rows, today = read_relay_keys(file), _today()
+    newest = max((row.created for row in rows if row.private is not None), default=None)
+    if as_json:
+        print(json.dumps([_fields(row) for row in rows]))
+        return
+    print_columns(
+        ["key", "created", "days", "retired", "newer one due"],
+        [
+            [
+                str(row.key_id),
+                str(row.created),
+                str((today - row.created).days),
+                str(row.retired or "no"),
+                _is_due(row, newest, today, max_age_days),
+            ]
+            for row in rows
+        ],
+    )
+
+
+@app.command()
+def retire(
+    file: FileOption,
+    key_id: Annotated[int | None, typer.Argument(help="The number of the key.")] = None,
+    older_than: Annotated[
+        int | None, typer.Option(help="All that were made more than so many days ago.", min=1)
+    ] = None,
+) -> None:
+    """Delete the private part of a key, for good.
+
+    Releases that carry it can then send nothing more; what was recorded for it stays closed.
+    """
+    if (key_id is None) == (older_than is None):
+        raise typer.BadParameter("name one key, or --older-than DAYS")
+    today = _today()
+
+    def is_chosen(row: RelayKey) -> bool:
+        if older_than is None:
+            return row.key_id == key_id
+        return (today - row.created).days > older_than
+
+    gone = retire_relay_keys(file, is_chosen, today)
+    print(f"retired {', '.join(map(str, gone))}")
+
+
+def _is_due(row: RelayKey, newest: date | None, today: date, max_age_days: int) -> str:
+    is_newest = row.private is not None and row.created == newest
+    return "yes" if is_newest and (today - row.created).days > max_age_days else "no"
+
+
+def _fields(row: RelayKey) -> dict[str, object]:
+    """What a list shows of a key: nothing private."""
+    shown = None if row.private is None else b64encode(encode_keys([row.config])).decode()
+    retired = None if row.retired is None else row.retired.isoformat()
+    created = row.created.isoformat()
+    return {"key_id": row.key_id, "created": created, "retired": retired, "public": shown}
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()

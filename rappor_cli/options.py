@@ -1,0 +1,96 @@
+"""Options and arguments that several commands have, each with one name, one type and one sentence.
+
+A command that needs one takes it from here: the same word is the same option everywhere.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class MethodName(StrEnum):
+    """Names of the methods that estimate shares (`--method`)."""
+
+    CAVITY = "cavity"
+    LASSO = "lasso"
+
+
+class CorrectionName(StrEnum):
+    """Names of the corrections for multiplicity (`--correction`)."""
+
+    BONFERRONI = "bonferroni"
+    HOLM = "holm"
+    BH = "bh"
+    FDR = "fdr"
+    FDR_EB = "fdr-eb"
+    NONE = "none"
+
+
+# What is printed, and where files go.
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="As in the docs.")]
+FileOrScreen = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; else standard output.")
+]
+OutputFile = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+OutputCsv = Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")]
+OutputFolder = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder for files; made if missing.")
+]
+ExperimentFolder = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder for picture and manifest.")
+]
+NewFile = Annotated[Path, typer.Option("--output", "-o", help="A new file.")]
+NewFolder = Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist.")]
+
+# Where counts come from.
+Collector = Annotated[
+    str | None,
+    typer.Option("--collector", help="URL of a collector; the key comes from RAPPOR_KEY."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database", envvar="RAPPOR_DATABASE", help="Its database, e.g. sqlite:///rappor.sqlite."
+    ),
+]
+NeededDatabase = Annotated[
+    str, typer.Option("--database", envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
+]
+ServedDatabase = Annotated[
+    str | None,
+    typer.Option("--database", help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."),
+]
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="Port; 0 takes a free one.")]
+KeyId = Annotated[str, typer.Argument(help="The 16 digits in the middle of the key.")]
+
+# Which metric, which days.
+MetricsFile = Annotated[Path, typer.Argument(help="A metrics.toml.")]
+Metric = Annotated[str, typer.Argument(help="Its name.")]
+ParamsId = Annotated[str | None, typer.Option(help="Version; the current one if none.")]
+FirstDay = Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM-DD.")]
+LastDay = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")]
+
+# How it is decoded, and experiments.
+Method = Annotated[MethodName, typer.Option(help="Estimator.")]
+Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
+Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
+Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
+]
+
+# Releases.
+Release = Annotated[Path, typer.Argument(help="Folder of a release.")]
+Policy = Annotated[Path, typer.Option(help="release.toml.")]
+SigningKey = Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")]
+Issued = Annotated[
+    str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
+]
+Ledger = Annotated[Path, typer.Option(help="Of the data set: rappor release ledger.")]
+Table = Annotated[Path, typer.Argument(help="A CSV file with a header, a row a person.")]

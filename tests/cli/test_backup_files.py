@@ -1,0 +1,67 @@
+"""Backups into a folder: each with its date, the latest kept, nothing else deleted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import typer
+
+from rappor_cli.backup_files import write_backup
+from rappor_cli.main import main
+
+NOW = datetime(2026, 11, 24, 3, 30, tzinfo=UTC)
+
+
+def copied(path: Path) -> int:
+    path.write_bytes(b"copy")
+    return 4
+
+
+def test_a_folder_keeps_the_latest(tmp_path: Path) -> None:
+    for name in ("rappor-x-notes.backup", "other-20260101T000000Z.backup"):
+        (tmp_path / name).touch()
+    for day in range(5):
+        said = write_backup(tmp_path, "rappor-x", 3, copied, NOW + timedelta(days=day))
+    assert said.endswith("rappor-x-20261128T033000Z.backup: 4 bytes; 1 older deleted")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "other-20260101T000000Z.backup",
+        *(f"rappor-x-202611{day}T033000Z.backup" for day in (26, 27, 28)),
+        "rappor-x-notes.backup",
+    ]
+
+
+def test_a_file_is_written_by_its_name(tmp_path: Path) -> None:
+    assert write_backup(tmp_path / "one", "x", None, copied, NOW).endswith("one: 4 bytes")
+    with pytest.raises(typer.BadParameter, match="is no folder"):
+        write_backup(tmp_path / "two", "x", 3, copied, NOW)
+
+
+def test_a_failed_copy_deletes_nothing(tmp_path: Path) -> None:
+    def fails(_: Path) -> int:
+        raise OSError("disk full")
+
+    old = tmp_path / "x-20261101T000000Z.backup"
+    old.touch()
+    with pytest.raises(OSError, match="disk full"):
+        write_backup(tmp_path, "x", 1, fails, NOW)
+    assert old.exists()
+
+
+def test_the_collector_is_found_by_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the systemd unit of the timer does it."""
+    database = f"sqlite:///{tmp_path}/c.sqlite"
+    settings = tmp_path / "collector.toml"
+    settings.write_text(f'database = "{database}"\n')
+    assert main(["migrate", "--database", database]) == 0
+    monkeypatch.setenv("RAPPOR_SETTINGS", str(settings))
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    assert main(["backup", "--output", str(folder), "--keep", "14"]) == 0
+    (made,) = folder.iterdir()
+    assert str(made) in capsys.readouterr().out
+    restored = f"sqlite:///{tmp_path}/again.sqlite"
+    assert main(["restore", str(made), "--database", restored]) == 0

@@ -1,0 +1,75 @@
+"""`rappor quickstart`: own metrics, decoded under their own names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from decoder.sources.collector_client import ask_json
+from rappor_cli import quickstart
+from rappor_cli.commands import load
+from rappor_cli.main import main
+from tests.cli.test_help import HOMEPAGE
+from tests.metric_texts import declaration
+
+ROOT = Path(__file__).parents[2]
+THEME = declaration(
+    "theme", "category", categories=["light", "dark", "system"], epsilon_infinity=4.0,
+    epsilon_one=3.0, max_memoized_values=3,
+)  # fmt: skip
+
+
+def test_own_metrics_are_decoded_under_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands that are printed exist, and the collector's metrics are those of the file."""
+    (tmp_path / "metrics.toml").write_text(THEME + HOMEPAGE)
+    monkeypatch.chdir(tmp_path)
+    listed: list[str] = []
+    show = quickstart._show
+
+    def shown(words: list[str]) -> bool:
+        url = words[words.index("--collector") + 1]
+        listed[:] = [row["name"] for row in ask_json(url, "/v1/metrics", "metrics")["metrics"]]
+        return show(words)
+
+    monkeypatch.setattr(quickstart, "_show", shown)
+    assert main(["quickstart", "metrics.toml", "--seed", "2"]) == 0
+    assert sorted(listed) == ["homepage", "theme"]
+    out = capsys.readouterr().out
+    printed = re.findall(r"^\$ rappor (.+)$", out, re.M)
+    assert [line.split()[2] for line in printed] == ["theme", "homepage"]
+    for line in printed:
+        known = {option for param in load("decode").params for option in param.opts}
+        assert {word for word in shlex.split(line) if word.startswith("-")} <= known
+    rows = (tmp_path / "quickstart" / "theme" / "results.csv").read_text().splitlines()
+    found = {row.split(",")[0]: float(row.split(",")[3]) for row in rows[1:]}
+    for value, share in {"light": 6 / 11, "dark": 3 / 11, "system": 2 / 11}.items():
+        assert found[value] == pytest.approx(share, abs=0.06)
+    assert (tmp_path / "quickstart" / "homepage" / "report.html").exists()
+
+
+@pytest.mark.long
+def test_each_kind_of_the_docs_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = re.search(r"^```toml\n(.*?)^```", (ROOT / "docs/metrics.md").read_text(), re.M | re.S)
+    assert kinds
+    (tmp_path / "metrics.toml").write_text(kinds[1])
+    out = tmp_path / "out"
+    assert main(["quickstart", str(tmp_path / "metrics.toml"), "--seed", "1", "-o", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "\nrappor " not in told, "a metric was refused"
+    names = re.findall(r"^\[metrics\.(\w+)\]", kinds[1], re.M)
+    for name in names:
+        assert any((out / name).glob("*.html")), name
+
+
+def test_an_expired_metric_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.toml").write_text(THEME.replace("2099-06-30", "2020-06-30"))
+    told = ["quickstart", str(tmp_path / "metrics.toml"), "-o", str(tmp_path / "out")]
+    assert main(told) == 1
+    assert "theme" in capsys.readouterr().err

@@ -1,0 +1,262 @@
+"""`POST /v1/ohttp`: a batch through a relay is counted as one that came directly."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from collector.domain.access import Scope
+from collector.domain.relay_keys import (
+    MAX_KEYS,
+    RelayKeys,
+    create_relay_key,
+    read_relay_keys,
+    retire_relay_keys,
+)
+from collector.errors import NotFoundError, RequestError, SettingsError
+from collector.routes.ohttp import SHOWING, UNKNOWN_KEY
+from collector.store.database import back_up
+from ohttp.binary_http import SIZE_STEP
+from ohttp.encapsulation import OVERHEAD
+from rappor_cli.store import opened as opened_store
+from tests.collector.support import Seconds, Server, ServerMaker, make_metric
+from tests.relay_support import JSON, Behind, new_keys, opened
+
+METRIC = make_metric(min_reports=1)
+
+
+@pytest.fixture
+def keyed(tmp_path: Path, serving: ServerMaker) -> Iterator[tuple[Server, Behind, Path]]:
+    file, (config,) = new_keys(tmp_path)
+    with serving([METRIC], ohttp_keys=file) as server:
+        yield server, Behind(server.http, config), file
+
+
+def metrics_text(server: Server) -> str:
+    return server.http.get("/metrics").text
+
+
+def test_a_batch_through_a_relay_is_counted_once(keyed: tuple[Server, Behind, Path]) -> None:
+    server, behind, _ = keyed
+    body = server.sender.body(server.sender.reports(METRIC, 7))
+    first = behind.post(body)
+    assert first.status == 200
+    answer = json.loads(first.content)
+    assert (answer["duplicate"], len(answer["results"])) == (False, 7)
+    again = json.loads(behind.post(body).content)  # a fresh encapsulation of the same batch
+    assert (again["duplicate"], again["results"]) == (True, answer["results"])
+    direct = server.post_body(body).json()
+    assert direct["duplicate"] is True
+    assert "rappor_reports_accepted_total 7.0" in metrics_text(server)
+
+
+def test_a_replay_by_the_relay_is_counted_once(keyed: tuple[Server, Behind, Path]) -> None:
+    server, behind, _ = keyed
+    sealed, exchange = behind.seal(server.sender.body(server.sender.reports(METRIC, 3)))
+    answers = [opened(behind.pass_on(sealed), exchange) for _ in range(3)]
+    assert [json.loads(one.content)["duplicate"] for one in answers] == [False, True, True]
+    assert "rappor_reports_accepted_total 3.0" in metrics_text(server)
+
+
+def test_gzip_and_sizes_hold_inside(tmp_path: Path, serving: ServerMaker) -> None:
+    file, (config,) = new_keys(tmp_path)
+    with serving([METRIC], ohttp_keys=file, max_body_bytes=4096, max_inflated_bytes=8192) as server:
+        behind = Behind(server.http, config)
+        body = server.sender.body(server.sender.reports(METRIC, 2))
+        packed = JSON | {b"content-encoding": b"gzip"}
+        assert behind.post(gzip.compress(body), packed).status == 200
+        bomb = behind.post(gzip.compress(bytes(1 << 20)), packed)
+        assert (bomb.status, json.loads(bomb.content)["type"][-14:]) == (413, "body-too-large")
+        assert behind.post(bytes(5000)).status == 413  # within, more than the bound
+        assert behind.pass_on(bytes(20_000)).status_code == 413  # before anything is decrypted
+        sealed, _ = behind.seal(bytes(20_000))
+        assert behind.pass_on(sealed).status_code == 413
+
+
+def test_answers_have_fixed_sizes_whatever_they_say(keyed: tuple[Server, Behind, Path]) -> None:
+    server, behind, _ = keyed
+    good = server.sender.body(server.sender.reports(METRIC, 1))
+    bad = server.sender.body([server.sender.report(METRIC, params_id="0" * 32)])
+    sizes = set()
+    for body in (good, good, bad, b"{", b"x" * 100):
+        sealed, _ = behind.seal(body)
+        assert (len(sealed) - OVERHEAD) % SIZE_STEP == 0
+        sizes.add(len(behind.pass_on(sealed).content))
+    assert sizes == {SIZE_STEP + 32}
+
+
+@pytest.mark.parametrize("name", sorted(name.decode() for name in SHOWING))
+def test_a_request_that_shows_its_sender_is_refused(
+    keyed: tuple[Server, Behind, Path], name: str
+) -> None:
+    server, behind, _ = keyed
+    sealed, exchange = behind.seal(server.sender.body(server.sender.reports(METRIC, 1)))
+    answer = behind.pass_on(sealed, **{name: "192.0.2.77"})
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert name in answer.json()["detail"]
+    assert "192.0.2.77" not in answer.text
+    assert 'rappor_ohttp_refused_total{status="503"} 1.0' in metrics_text(server)
+    assert opened(behind.pass_on(sealed), exchange).status == 200
+
+
+def test_only_the_route_for_batches_is_there(keyed: tuple[Server, Behind, Path]) -> None:
+    server, behind, _ = keyed
+    for method, path in ((b"GET", b"/v1/reports"), (b"POST", b"/v1/ohttp"), (b"GET", b"/metrics")):
+        assert behind.post(b"", {}, method, path).status == 404
+    for path in (b"/v1/reports?x=1", b"/v1/days/2026-11-21/close", b"//v1/reports"):
+        assert behind.post(b"{}", JSON, b"POST", path).status == 404
+    strange = behind.post(b"{}", JSON | {b"cookie": b"a=1"})
+    assert (strange.status, "cookie" in strange.content.decode()) == (422, True)
+    assert server.http.get("/v1/ohttp").status_code == 405
+
+
+def test_without_keys_there_is_no_such_route(server: Server, tmp_path: Path) -> None:
+    _, (config,) = new_keys(tmp_path)
+    answer = Behind(server.http, config).pass_on(b"x")
+    assert answer.status_code == 404
+    assert "ohttp_keys" in answer.json()["detail"]
+
+
+def test_what_cannot_be_opened_is_named(keyed: tuple[Server, Behind, Path], tmp_path: Path) -> None:
+    server, behind, _ = keyed
+    sealed, _ = behind.seal(b"{}")
+    assert behind.pass_on(sealed[:-1]).status_code == 400
+    assert behind.pass_on(b"").status_code == 400
+    wrong = behind.pass_on(sealed, **{"content-type": "application/json"})
+    assert wrong.status_code == 415
+    other = tmp_path / "other"
+    other.mkdir()
+    _, (_, stranger) = new_keys(other, 2)
+    unknown = Behind(server.http, stranger).pass_on(Behind(server.http, stranger).seal(b"{}")[0])
+    assert unknown.status_code == 422
+    assert unknown.json()["type"] == UNKNOWN_KEY
+    assert unknown.headers["content-type"] == "application/problem+json"
+
+
+def test_limits_by_address_are_off_and_by_key_are_on(tmp_path: Path, serving: ServerMaker) -> None:
+    file, (config,) = new_keys(tmp_path)
+    limits = {"max_reports_per_address": 0.001, "max_requests_per_address": 0.001}
+    with serving([METRIC], ohttp_keys=file, **limits) as server:
+        behind = Behind(server.http, config)
+        for _ in range(20):
+            assert behind.post(server.sender.body(server.sender.reports(METRIC, 50))).status == 200
+        server.post(server.sender.reports(METRIC, 50))
+        assert server.post(server.sender.reports(METRIC, 50)).status_code == 429
+
+
+def test_the_report_key_is_inside_and_has_its_limit(
+    tmp_path: Path, serving: ServerMaker, seconds: Seconds
+) -> None:
+    file, (config,) = new_keys(tmp_path)
+    with serving([METRIC], ohttp_keys=file, require_keys=True, max_reports_per_key=2) as server:
+        with opened_store(server.settings.database) as service:
+            key = service.create_key(Scope.REPORT, "app", "test").text
+        seconds.passed += 2  # until a new key is known
+        behind = Behind(server.http, config)
+        body = server.sender.body(server.sender.reports(METRIC, 1))
+        assert behind.post(body).status == 401
+        named = JSON | {b"authorization": f"Bearer {key}".encode()}
+
+        def send(number: int) -> int:
+            reports = server.sender.reports(METRIC, number)
+            return behind.post(server.sender.body(reports), named).status
+
+        statuses = [send(60) for _ in range(4)]
+        assert statuses[0] == 200
+        assert statuses[-1] == 429
+
+
+def test_a_new_key_holds_at_once_and_a_retired_one_no_more(
+    keyed: tuple[Server, Behind, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, behind, file = keyed
+    monkeypatch.setattr("collector.domain.relay_keys.RELOAD_SECONDS", 0.0)
+    newer = Behind(server.http, create_relay_key(file, date(2026, 11, 22)).config)
+    body = server.sender.body(server.sender.reports(METRIC, 1))
+    assert newer.post(body).status == 200
+    assert retire_relay_keys(file, lambda row: row.key_id == 1, date(2026, 11, 22)) == [1]
+    assert behind.pass_on(behind.seal(body)[0]).status_code == 422
+    assert newer.post(body).status == 200
+    text = metrics_text(server)
+    assert 'rappor_ohttp_requests_total{key="2"} 2.0' in text
+    assert 'rappor_ohttp_refused_total{status="422"} 1.0' in text
+
+
+def test_a_file_that_is_damaged_later_changes_nothing(tmp_path: Path) -> None:
+    file, _ = new_keys(tmp_path)
+    passed = [0.0]
+    keys = RelayKeys(file, seconds=lambda: passed[0])
+    assert set(keys.private_keys()) == {1}
+    file.write_text("{")
+    passed[0] = 2.0
+    assert set(keys.private_keys()) == {1}
+    assert "is not a file" in keys.trouble
+    file.unlink()
+    passed[0] = 4.0
+    assert set(keys.private_keys()) == {1}
+    new_keys(tmp_path, 2)
+    passed[0] = 6.0
+    assert set(keys.private_keys()) == {1, 2}
+    assert keys.trouble == ""
+
+
+def test_the_file_of_keys_is_private_and_bounded(tmp_path: Path) -> None:
+    file, _ = new_keys(tmp_path, MAX_KEYS)
+    assert file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(RequestError, match="holds 8 keys"):
+        create_relay_key(file, date(2026, 11, 21))
+    secrets = [row.private.hex() for row in read_relay_keys(file) if row.private]
+    with pytest.raises(RequestError, match="no key would be left"):
+        retire_relay_keys(file, lambda _: True, date(2026, 11, 21))
+    retire_relay_keys(file, lambda row: row.key_id <= 6, date(2026, 11, 21))
+    assert [secret in file.read_text() for secret in secrets] == [False] * 6 + [True] * 2
+    with pytest.raises(NotFoundError):
+        retire_relay_keys(file, lambda row: row.key_id == 1, date(2026, 11, 21))
+    assert create_relay_key(file, date(2026, 11, 21)).key_id == 9
+    file.chmod(0o644)
+    with pytest.raises(SettingsError, match="everybody on this machine can read it: chmod o="):
+        read_relay_keys(file)
+
+
+def test_numbers_of_keys_go_round(tmp_path: Path) -> None:
+    file, _ = new_keys(tmp_path)
+    seen = [1]
+    for _ in range(300):
+        seen.append(create_relay_key(file, date(2026, 11, 21)).key_id)
+        retire_relay_keys(file, lambda row: row.key_id == seen[-2], date(2026, 11, 21))
+    assert seen[:3] == [1, 2, 3]
+    assert seen[254:257] == [255, 1, 2]
+    assert len(read_relay_keys(file)) == 255
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 1, "keys": [{"key_id": 1}]}', '{"version": 2}', "\0"]
+)
+def test_a_file_that_is_none_says_so(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text(text)
+    file.chmod(0o600)
+    with pytest.raises(SettingsError, match="rappor ohttp-keys create"):
+        read_relay_keys(file)
+    with pytest.raises(SettingsError, match="rappor ohttp-keys create makes it"):
+        read_relay_keys(tmp_path / "missing")
+
+
+def test_a_backup_holds_no_relay_key(keyed: tuple[Server, Behind, Path], tmp_path: Path) -> None:
+    server, behind, file = keyed
+    behind.post(server.sender.body(server.sender.reports(METRIC, 1)))
+    copy = tmp_path / "copy.sqlite"
+    back_up(server.settings.database, copy)
+    (row,) = read_relay_keys(file)
+    assert row.private is not None
+    data = copy.read_bytes()
+    assert row.private not in data
+    assert row.private.hex().encode() not in data
+    assert os.fsencode(file) not in data

@@ -1,0 +1,95 @@
+"""The chart of a series: axes, windows, gaps, and names that do not cover each other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from decoder.output.series_chart import (
+    chart_csv,
+    series_chart,
+    values_by_share,
+    windows_between,
+)
+from decoder.output.series_view import latest
+from decoder.output.svg import sparkline
+
+DAYS = [f"2026-11-{day:02}" for day in range(1, 31)]
+
+
+def content(shares: dict[str, list[float | None]]) -> dict[str, Any]:
+    """A series of windows of a day."""
+    number = len(next(iter(shares.values())))
+    ends = [{"first_day": day, "last_day": day, "reports": 1000} for day in DAYS[:number]]
+    rows = [
+        {**ends[i], "string": value, "proportion": one, "std_error": 0.01,
+         "low": max(0.0, (one or 0.0) - 0.02), "high": (one or 0.0) + 0.02}
+        for value, row in shares.items() for i, one in enumerate(row)
+    ]  # fmt: skip
+    return {"windows": ends, "level": 0.9, "alpha": 0.1, "rows": rows, "changes": []}
+
+
+def test_a_linear_axis_begins_at_zero() -> None:
+    drawn = series_chart(content({"a": [0.1, 0.2], "b": [0.3, 0.38]}), ["a", "b"])
+    assert [tick.text for tick in drawn.up] == ["0 %", "10 %", "20 %", "30 %", "40 %"]
+    assert drawn.up[0].at == drawn.bottom
+    assert drawn.up[-1].at == drawn.top
+    first, second = drawn.lines[1].runs[0]
+    assert first[2] == pytest.approx(drawn.bottom - 0.75 * (drawn.bottom - drawn.top), abs=0.01)
+    assert first[1] < second[1]
+    assert drawn.level == 0.9
+
+
+def test_a_logarithmic_axis_gives_equal_steps_to_equal_factors() -> None:
+    drawn = series_chart(content({"a": [0.001, 0.01, 0.1]}), ["a"], log=True)
+    ys = [y for _, _, y in drawn.lines[0].runs[0]]
+    assert ys[0] - ys[1] == pytest.approx(ys[1] - ys[2], abs=0.02)
+    assert drawn.up[0].text == "0.1 %"
+    no_place = series_chart(content({"a": [0.01, -0.001, 0.1]}), ["a"], log=True)
+    assert [len(run) for run in no_place.lines[0].runs] == [1, 1]
+
+
+def test_a_window_without_a_share_is_a_gap() -> None:
+    drawn = series_chart(content({"a": [0.1, None, 0.2, 0.2]}), ["a"])
+    assert [len(run) for run in drawn.lines[0].runs] == [1, 2]
+    assert drawn.lines[0].shares[1] is None
+    assert len(sparkline([0.1, None, 0.2]).runs) == 2
+
+
+def test_days_cut_a_chart_and_its_numbers() -> None:
+    found = content({"a": [0.1] * 9, "b": [0.2] * 9})
+    drawn = series_chart(found, ["a"], DAYS[2], DAYS[4])
+    assert [name for name, _ in drawn.windows] == DAYS[2:5]
+    assert [number for number, _ in windows_between(found, "", DAYS[1])] == [0, 1]
+    text = chart_csv(found, ["a"], DAYS[2], DAYS[4])
+    assert text.count("\n") == 4
+    assert ",b," not in text
+
+
+def test_names_beside_lines_do_not_cover_each_other() -> None:
+    shares: dict[str, list[float | None]] = {f"v{i}": [0.1, 0.001 * i] for i in range(6)}
+    drawn = series_chart(content(shares), list(shares))
+    places = sorted(line.label_y for line in drawn.lines)
+    gaps = [after - before for before, after in pairwise(places)]
+    assert min(gaps) >= 15.9
+    assert places[-1] <= drawn.bottom
+
+
+def test_days_on_the_axis_have_room() -> None:
+    drawn = series_chart(content({"a": [0.1] * 30}), ["a"])
+    places = [tick.at for tick in drawn.across]
+    assert min(b - a for a, b in pairwise(places)) >= 64
+    assert drawn.across[0].text == "2 Nov"  # a Monday, where a step is a week
+
+
+def test_a_list_tells_the_largest_value_and_its_last_change() -> None:
+    found = content({"a": [0.1, 0.2], "b": [0.3, 0.1]})
+    change = {"difference": 0.1, "low": 0.05, "high": 0.15, "p_adjusted": 0.01}
+    found["changes"] = [{"first": 0, "second": 1, "string": "a", **change}]
+    told = latest(found)
+    assert told is not None
+    assert (told["string"], told["shares"], told["change"]) == ("a", [0.1, 0.2], change)
+    assert values_by_share(found) == ["a", "b"]
+    assert latest({**found, "rows": []}) is None

@@ -1,0 +1,52 @@
+"""The page of a comparison: differences in points, grouped by what changed, at its own level."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from decoder.output.tables import TableQuery
+from decoder_service.job_kinds.compare import KIND
+from decoder_service.jobs.kinds import StoredResult
+from decoder_service.shell.web import environment
+
+
+def row(value: str, difference: float, p: float) -> dict[str, Any]:
+    return {
+        "string": value, "before": 0.2, "after": 0.2 + difference, "difference": difference,
+        "std_error": 0.01, "low": difference - 0.02, "high": difference + 0.02,
+        "p_value": p, "p_adjusted": p,
+    }  # fmt: skip
+
+
+def stored(**levels: float) -> StoredResult:
+    ends = [{"first_day": day, "last_day": day, "reports": 9} for day in ("2026-11-01",) * 2]
+    rows = [row("same", 0.001, 0.9), row("less", -0.05, 0.001), row("more", 0.04, 0.03)]
+    content = json.dumps({"windows": ends, "rows": rows, **levels}).encode()
+    return StoredResult("0" * 16, True, frozenset({"compare.json"}), lambda _: content)
+
+
+def page(result: StoredResult, query: TableQuery) -> str:
+    view = KIND.view(result, query)
+    template = environment().get_template("result_compare.html.j2")
+    text = template.render(query=query, summary={"warnings": [], "reason": None}, **view)
+    return " ".join(text.split())
+
+
+def test_rows_are_grouped_by_what_changed() -> None:
+    text = page(stored(level=0.9, alpha=0.05), TableQuery())
+    heads = [text.index(f'scope="rowgroup" colspan="7">{name}<')
+             for name in ("More", "Less", "No change shown")]  # fmt: skip
+    places = [text.index(f'dir="auto">{value}<') for value in ("more", "less", "same")]
+    assert heads[0] < places[0] < heads[1] < places[1] < heads[2] < places[2]
+    assert "<td>-5.00 points</td><td>-7.00 to -3.00 points</td>" in text
+    assert "90 % interval" in text
+
+
+def test_a_level_of_its_own_decides_what_changed() -> None:
+    assert KIND.view(stored(alpha=0.01), TableQuery())["changed"] == 1
+    assert KIND.view(stored(alpha=0.05), TableQuery())["changed"] == 2
+
+
+def test_a_sorted_table_has_no_groups() -> None:
+    assert "rowgroup" not in page(stored(), TableQuery(sort="-difference"))

@@ -1,0 +1,54 @@
+"""The page of the service's state: for admins, with what needs them first."""
+
+from __future__ import annotations
+
+from html import unescape
+from pathlib import Path
+
+import httpx
+import pytest
+
+from decoder_service.shell import state_page
+from tests.decoder_service.support import WORDS, Running, running
+from tests.decoder_service.test_pages import signed_in
+
+
+def page(client: httpx.Client) -> str:
+    answer = client.get("/state")
+    assert answer.status_code == 200, answer.text
+    return " ".join(unescape(answer.text).split())
+
+
+def test_only_admins_see_the_state(idle: Running) -> None:
+    with signed_in(idle, "ana") as ana:
+        assert ana.get("/state").status_code == 403
+        assert 'href="/state"' not in ana.get("/metrics").text
+    with signed_in(idle, "root") as root:
+        assert 'href="/state" aria-current="page"' in page(root)
+
+
+def test_what_needs_an_admin_is_told(idle: Running) -> None:
+    with signed_in(idle, "root") as root:
+        text = page(root)
+        assert "no worker lives, so that jobs wait" in text
+        assert "daily series of homepage: the values of this metric are not declared" in text
+        with signed_in(idle, "ana") as ana:
+            listed = ana.post("/v1/lists?name=state", content=WORDS).json()["id"]
+            ana.post("/metrics/homepage/daily", data={"list": listed})
+        idle.service.tick()
+        text = page(root)
+        assert "daily series of homepage" not in text
+        assert "<b>1</b><span>jobs wait" in text
+
+
+def test_a_service_with_a_worker_and_no_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as service:
+        with signed_in(service, "root") as root:
+            assert "no collector is set up here" in page(root)
+            monkeypatch.setattr(state_page, "LOW_SPACE", 1.1)
+            assert "less than a tenth of the database's disk is free" in page(root)
+        size = state_page.database_size(service.service)
+    assert size is not None
+    assert size.size >= (tmp_path / "d.sqlite").stat().st_size > 0

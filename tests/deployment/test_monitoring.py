@@ -1,0 +1,118 @@
+"""docker/monitoring: the dashboard and the alert rules name what both services really count."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from collector.telemetry import Telemetry
+from decoder_service.shell import telemetry
+from decoder_service.shell.service import make_service
+from decoder_service.shell.settings import ServiceSettings
+from rappor_server.schema import prepare
+
+FOLDER = Path(__file__).parents[2] / "docker" / "monitoring"
+FUNCTIONS = {
+    "sum", "max", "rate", "increase", "delta", "histogram_quantile", "and", "or", "by", "le",
+    "reason", "status", "state", "up", "job",
+}  # fmt: skip
+NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Names of the samples of both services, with the values of their label `state`."""
+    path = tmp_path_factory.mktemp("monitoring") / "d.sqlite"
+    service = make_service(ServiceSettings(database=f"sqlite:///{path}"))
+    prepare(service.database)
+    texts = Telemetry().render(), telemetry.render(service)
+    service.close()
+    found: dict[str, set[str]] = {}
+    for text in texts:
+        for family in text_string_to_metric_families(text.decode()):
+            found.setdefault(family.name, set())
+            for sample in family.samples:
+                states = found.setdefault(sample.name, set())
+                states.update({sample.labels["state"]} if "state" in sample.labels else ())
+            if family.type == "counter":
+                found.setdefault(f"{family.name}_total", set())
+            if family.type == "histogram":
+                found.setdefault(f"{family.name}_bucket", set())
+    return found
+
+
+def rules() -> Iterator[dict[str, Any]]:
+    for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]:
+        yield from group["rules"]
+
+
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((FOLDER / "grafana.json").read_text())["panels"]
+    return found
+
+
+def expressions() -> Iterator[str]:
+    yield from (rule["expr"] for rule in rules())
+    yield from (one["expr"] for panel in panels() for one in panel.get("targets", []))
+
+
+def test_every_expression_is_of_what_is_counted(counted: dict[str, set[str]]) -> None:
+    for text in expressions():
+        assert text.count("(") == text.count(")"), text
+        plain = re.sub(r'"[^"]*"|\[\d+[mhd]\]', "", text)
+        names = set(NAME.findall(plain)) - FUNCTIONS
+        assert names <= counted.keys(), (names - counted.keys(), text)
+        for name, states in re.findall(r'(rappor_\w+)\{state=~?"([^"]*)"\}', text):
+            assert set(states.split("|")) <= counted[name], text
+
+
+def test_a_misspelt_name_would_be_found(counted: dict[str, set[str]]) -> None:
+    assert "rappor_reports_accepted_totals" not in counted
+    assert "rappor_reports_accepted_total" in counted
+    assert "rappor_commit_seconds_bucket" in counted
+    assert "failed" in counted["rappor_decoder_jobs"]
+
+
+def test_every_counter_of_the_services_has_a_place(counted: dict[str, set[str]]) -> None:
+    shown = set(NAME.findall(" ".join(expressions())))
+    parts = ("_bucket", "_total", "_created", "_sum", "_count")
+    roots = {re.sub(f"({'|'.join(parts)})$", "", name) for name in counted}
+    missing = {one for one in roots if not any(name.startswith(one) for name in shown)}
+    assert missing == {"rappor_open_days"}  # a setting of the metrics, not a state
+
+
+def test_an_alert_says_what_to_do() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(set(names)) == len(names) >= 10
+    for rule in rules():
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"].keys() == {"summary", "action"}
+
+
+def test_panels_do_not_cover_each_other() -> None:
+    places = [panel["gridPos"] for panel in panels()]
+    squares = [
+        (x, y)
+        for one in places
+        for x in range(one["x"], one["x"] + one["w"])
+        for y in range(one["y"], one["y"] + one["h"])
+    ]
+    assert len(set(squares)) == len(squares)
+    assert max(x for x, _ in squares) <= 23
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+def test_prometheus_asks_where_the_services_answer() -> None:
+    settings = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
+    paths = {one["job_name"]: one["metrics_path"] for one in settings["scrape_configs"]}
+    assert paths == {"rappor-collector": "/metrics", "rappor-decoder": "/telemetry"}
+    jobs = set(re.findall(r'job="([^"]*)"', " ".join(expressions())))
+    assert jobs == paths.keys()
+    assert settings["rule_files"] == ["alerts.yaml"]
