@@ -90,7 +90,7 @@ def gravity_of_margins(draw: FlowDraw) -> Floats:
 
 
 def start_end_and_steps(draw: FlowDraw) -> Floats:
-    """LDPTrace's way (Du et al. 2023): the walks of a Markov chain of starts, ends and steps between
+    """LDPTrace's way (Du et al. 2023): walks of a Markov chain of starts, ends and steps between
     neighbours.
 
     Kinder than there, where epsilon is split over all steps of a trajectory: a device answers one
