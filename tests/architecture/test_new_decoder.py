@@ -315,7 +315,7 @@ def test_a_queued_job_whose_kind_is_gone_says_so(rated: Rated, tmp_path: Path) -
 
 
 def test_a_series_of_a_new_kind_has_the_page_of_any(rated: Rated, tmp_path: Path) -> None:
-    assert "or of kind number, flow or stars," in rated.page("/jobs/new?kind=series")
+    assert "or of kind number or flow or stars," in rated.page("/jobs/new?kind=series")
     spec = {"kind": "series", "source": {"aggregates": rated.days}}
     result = rated.done(tmp_path, spec)["result_id"]
     shown = rated.page(f"/results/{result}")
