@@ -120,8 +120,10 @@ def _tell_of_relay_keys(parts: AppComponents, log: Log, told: set[tuple[str, ...
     cannot be read."""
     if parts.relay_keys is None:
         return
-    newest = max(row.created for row in parts.relay_keys.rows)
-    age = (date_of(parts.collector.today) - newest).days
+    today = date_of(parts.collector.today)
+    held = [row.created for row in parts.relay_keys.rows if row.private is not None]
+    newest = max(held, default=today)
+    age = (today - newest).days
     if age > parts.settings.ohttp_max_age_days and ("relay_key", str(newest)) not in told:
         told.add(("relay_key", str(newest)))
         log.notice("relay_key_is_old", days=age, way_out="rappor ohttp-keys create, and ship it")

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
         estimate_density_series,
     )
     from decoder.discovery.discovery import DiscoverOptions, Discovery, discover
+    from decoder.flows.decoding import decode_flows
     from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time
     from decoder.numbers.decoding import decode_numbers
     from decoder.numbers.tables import NumberDecoding
     from decoder.options import DecodeOptions
     from decoder.output.decoding_files import write_outputs
     from decoder.output.discovery_files import write_discovery
+    from decoder.output.flows_notebook import FlowView
     from decoder.output.numbers_files import write_numbers
     from decoder.output.series_files import write_series
     from decoder.pipeline import decode
@@ -40,6 +42,7 @@ _HOMES = {
     "Density": "decoder.density.maps",
     "DensityOptions": "decoder.density.maps",
     "Detected": "decoder.results.tables",
+    "FlowView": "decoder.output.flows_notebook",
     "NumberDecoding": "decoder.numbers.tables",
     "NumberSeries": "decoder.numbers.changes",
     "Series": "decoder.series.series",
@@ -48,6 +51,7 @@ _HOMES = {
     "compare_numbers": "decoder.numbers.changes",
     "compare_windows": "decoder.comparison.windows",
     "decode": "decoder.pipeline",
+    "decode_flows": "decoder.flows.decoding",
     "decode_numbers": "decoder.numbers.decoding",
     "decode_numbers_over_time": "decoder.numbers.changes",
     "decode_over_time": "decoder.series.series",
@@ -70,12 +74,14 @@ __all__ = [
     "Detected",
     "DiscoverOptions",
     "Discovery",
+    "FlowView",
     "NumberDecoding",
     "NumberSeries",
     "Series",
     "compare_numbers",
     "compare_windows",
     "decode",
+    "decode_flows",
     "decode_numbers",
     "decode_numbers_over_time",
     "decode_over_time",

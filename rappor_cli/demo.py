@@ -42,7 +42,11 @@ DEFAULT_PORT = 8100  # of the decoder service
 ROWS_SHOWN = 24
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Example: rappor demo --clients 20000 --no-service",
+)
 app.command("flows")(demo_flows)
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from decoder.results.warnings import percent
+from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
 from simulations.flows.rivals import RIVALS
 from simulations.flows.study import OURS, FlowSetting, compare_ways
@@ -24,10 +25,6 @@ Devices = Annotated[
 ]
 Runs = Annotated[int, typer.Option(min=1, help="Cities and draws of each setting.")]
 Side = Annotated[int, typer.Option(min=2, max=7, help="Zones along a side, two cells each.")]
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise the draws are fresh.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def flows(
@@ -35,8 +32,8 @@ def flows(
     devices: Devices = None,
     runs: Runs = 2,
     side: Side = 5,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    seed: shared.Seed = None,
+    as_json: shared.Json = False,
 ) -> None:
     """Flows of a made-up city: how far each way is off, at equal epsilon for life."""
     epsilons, sizes = epsilon or [2.0], devices or [20_000, 100_000, 1_000_000]

@@ -92,14 +92,15 @@ def decode_flows(
 
 def flow_of(aggregate: Aggregate) -> Flow:
     """The settings of a metric of flows. Raises DecodeError for another kind, or no reports."""
-    kind = aggregate.definition.get("kind")
-    if kind != "flow":
+    definition = aggregate.definition
+    details = Metric.from_dict(definition).details if definition else None
+    if not isinstance(details, Flow):
         raise DecodeError(
-            f"metric {aggregate.metric!r} is of kind {kind!r}, not 'flow': use rappor decode"
+            f"metric {aggregate.metric!r} is of kind {definition.get('kind')!r}, not of flows: use "
+            "rappor decode"
         )
     if not aggregate.num_reports:
         raise DecodeError(f"metric {aggregate.metric!r} has no reports: choose other days")
-    details: Flow = Metric.from_dict(aggregate.definition).details
     return details
 
 

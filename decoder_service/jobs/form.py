@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from decoder_service.jobs.specs import JobSpec, foreign_fields
@@ -34,6 +35,7 @@ EXAMPLES = {
     "dates": "FIRST:LAST, such as 2026-01-01:2026-12-31",
 }
 Known = TypeVar("Known")
+LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in per cent
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
@@ -70,7 +72,8 @@ def _as_labelled(problem: str) -> RequestError:
     if not colon or not field:
         return RequestError(problem)
     before = "before_" if parts[0] == "before" and field in ("first", "last") else ""
-    return FieldError(f"{LABELS[field]}: {message}", before + field)
+    after = PERCENT if field in LEVELS else ""
+    return FieldError(f"{LABELS[field]}: {message}", before + field + after)
 
 
 def _source(form: Posted, before: str) -> dict[str, Any]:
@@ -118,7 +121,32 @@ def _version(form: Posted, name: str) -> dict[str, str] | None:
 
 def _given(form: Posted, names: tuple[str, ...]) -> dict[str, Any]:
     texts = {name: form.text(name) for name in names}
+    texts |= {name: share_of_percent(form, name) for name in LEVELS
+              if name in names and form.text(name + PERCENT)}  # fmt: skip
     return {name.removeprefix("map_"): text for name, text in texts.items() if text}
+
+
+def share_of_percent(form: Posted, name: str) -> str:
+    """A level that was given in per cent, as a share. Raises FieldError."""
+    typed = form.text(name + PERCENT)
+    try:
+        share = Decimal(typed.removesuffix("%").strip().replace(",", ".")) / 100
+    except InvalidOperation:
+        share = Decimal(0)
+    if not share.is_finite() or not 0 < share < 1:
+        raise FieldError(
+            f"{LABELS[name]}: {typed[:20]!a} is not a number of per cent between 0 and 100",
+            name + PERCENT,
+        )
+    return str(share)
+
+
+def percent_of_share(text: str) -> str:
+    """A level as the form shows it, 0.05 as 5; other text as it is."""
+    try:
+        return f"{Decimal(text) * 100:f}".rstrip("0").rstrip(".") if "." in text else text
+    except InvalidOperation:
+        return text
 
 
 def _map(form: Posted) -> dict[str, Any]:

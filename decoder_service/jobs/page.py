@@ -14,7 +14,7 @@ from starlette.responses import Response
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.workflows.kinds import decoder_kind
 from decoder_service.job_kinds.series import kinds_with_series
-from decoder_service.jobs.form import spec_of_form
+from decoder_service.jobs.form import LEVELS, percent_of_share, spec_of_form
 from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, job_kind_of_metric
 from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
 from decoder_service.jobs.rows import LIVE, JobRow, JobState
@@ -176,7 +176,11 @@ def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _words(value: Any) -> str:
     if isinstance(value, dict):
-        return "; ".join(f"{name.replace('_', ' ')}: {_words(one)}" for name, one in value.items())
+        return "; ".join(
+            f"{name.replace('_', ' ')}: "
+            + (f"{100 * one:.12g} %" if name in LEVELS else _words(one))
+            for name, one in value.items()
+        )
     if isinstance(value, list):
         return ", ".join(map(_words, value))
     if isinstance(value, bool):
@@ -219,6 +223,7 @@ def _form(
             known and known.own_values is False and decoder_kind(known.kind) is None
         ),
         "wrong": wrong,
+        "percent_of_share": percent_of_share,
         "kinds_with_series": kinds_with_series(),
         "given": as_names(given, lists),
         "list_names": unique_names(lists),

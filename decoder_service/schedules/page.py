@@ -18,6 +18,7 @@ from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
     in_labels,
+    percent_of_share,
     weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
@@ -301,6 +302,7 @@ def _form(
         list_names=unique_names(lists),
         problem=problem,
         wrong=wrong,
+        percent_of_share=percent_of_share,
         metrics=sorted(names),
         **lists_by_kind(lists),
         every=list(Every),

@@ -82,22 +82,40 @@ def candidates() -> list[str]:
     return [f"https://{page}{number}.example/" for page in PAGES for number in ("", *range(1, 40))]
 
 
+def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
+    """The counts of the start page, a day each, oldest first, drawn without devices."""
+    metric = parse_metrics(metrics_text(today)).metrics["start_page"]
+    for number in range(DAYS):
+        day = today - timedelta(days=DAYS - number)
+        yield _drawn(metric, _pages(), _page_weights(number), DAILY, day, day, rng)
+
+
 def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
     """What devices record on a day, each one value.
 
     number: of the day, from 0; in the second week "video" rises, and day by day the dark theme.
     """
-    pages = candidates()[::40]
-    weights = 1 / np.arange(1, len(pages) + 1)
-    weights[pages.index("https://video.example/")] *= 1 + 1.6 * (number >= DAYS // 2)
+    weights = _page_weights(number)
     dark = 0.3 + 0.02 * number
     drawn = {
-        "start_page": rng.choice(pages, DAILY, p=weights / weights.sum()),
+        "start_page": rng.choice(_pages(), DAILY, p=weights / weights.sum()),
         "theme": rng.choice(THEMES, THEMES_DAILY, p=[0.94 - dark, dark, 0.06]),
     }
     for metric, values in drawn.items():
         for device, value in enumerate(values):
             yield RecordedValue(f"{metric}-{number}-{device}", metric, str(value))
+
+
+def _pages() -> list[str]:
+    """The pages that somebody opens."""
+    return candidates()[::40]
+
+
+def _page_weights(number: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """How many open each page on a day, up to a factor; number: of the day, from 0."""
+    weights = 1 / np.arange(1, len(_pages()) + 1)
+    weights[_pages().index("https://video.example/")] *= 1 + 1.6 * (number >= DAYS // 2)
+    return weights
 
 
 def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:

@@ -90,8 +90,8 @@ def gravity_of_margins(draw: FlowDraw) -> Floats:
 
 
 def start_end_and_steps(draw: FlowDraw) -> Floats:
-    """LDPTrace's way (Du et al. 2023): the walks of a Markov chain of starts, ends and steps
-    between neighbours.
+    """LDPTrace's way (Du et al. 2023): walks of a Markov chain of starts, ends and steps between
+    neighbours.
 
     Kinder than there, where epsilon is split over all steps of a trajectory: a device answers one
     question with all of it (start, end, or a step at random), and the mean number of steps is

@@ -35,8 +35,10 @@ DEVICE = {"rappor_core", "client_sdk", "mmh3", "_typeshed"}  # the last: annotat
 NUMERICAL = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "matplotlib"}
 SERVING = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "pydantic", "typer", "rich"}
 NOT_IMPORTED = {
-    "client_sdk.delivery.relay": "the one adapter of Oblivious HTTP, an extra",
-    "rappor_core.grid.h3": "the one adapter of an optional library, h3",
+    "client_sdk.delivery.relay": "the adapter of Oblivious HTTP, an extra",
+    "client_sdk.opentelemetry": "the adapter of OpenTelemetry, an extra",
+    "client_sdk.pytest_plugin": "loaded by pytest alone",
+    "rappor_core.grid.h3": "the adapter of h3, an extra",
     "collector.migrations.env": "runs a migration; alembic executes it",
 }
 BY_NAME = ("import_module", "__import__")  # calls whose first argument is a module
@@ -90,7 +92,7 @@ def strangers_of_a_device(root: Path) -> set[str]:
     """What a device's packages load, or name, beside the standard library and `DEVICE`."""
     loaded = loaded_by(root, "rappor_core") | loaded_by(root, "client_sdk")
     paths = [path for name in ("rappor_core", "client_sdk") for path in (root / name).rglob("*.py")]
-    adapters = {root / "rappor_core/grid/h3.py", root / "client_sdk/delivery/relay.py"}
+    adapters = {root / f"{name.replace('.', '/')}.py" for name in NOT_IMPORTED}
     named = {name for path in paths if path not in adapters for name in named_by(path)}
     return (loaded | named) - set(sys.stdlib_module_names) - DEVICE
 

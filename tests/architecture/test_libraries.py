@@ -14,7 +14,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "rappor_core": ("", "h3"),
     "rappor_server": ("collector",),
     "ohttp": ("relay",),
-    "client_sdk": ("", "testing"),
+    "client_sdk": ("", "testing", "otel"),
     "collector": ("collector", "kafka", "relay"),
     "decoder": ("", "decoder", "notebook"),
     "decoder_service": ("service", "oidc"),
@@ -27,7 +27,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "privacy_audit": ("decoder",),
     "rappor_cli": ("cli", "decoder"),
 }
-IMPORT_NAMES = {"scikit-learn": "sklearn"}
+IMPORT_NAMES = {"scikit-learn": "sklearn", "opentelemetry-api": "opentelemetry"}
 WITH = {"fastapi": {"starlette"}, "jinja2": {"markupsafe"}}  # named by us, installed by these
 
 

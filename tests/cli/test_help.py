@@ -34,6 +34,10 @@ HOMEPAGE = declaration(
 DOMAIN = '[columns]\nplan = ["basic", "pro"]\nage = ["young", "old"]\n'
 
 
+# a setting's number, a Monday, a key of a relay: other things, by the same word
+OTHERS = ("simulate plan", "simulate fleet", "ohttp-keys retire")
+
+
 def commands_below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     """A command and all below it, with their paths."""
     yield path, command
@@ -89,7 +93,7 @@ def test_a_shared_option_has_one_sentence() -> None:
     for path, command in every_command():
         for param in command.params:
             assert "completion" not in param.name, f"rappor {path} installs completion"
-            if param.name in shared and path != "simulate plan" and path != "simulate fleet":
+            if param.name in shared and path not in OTHERS:
                 said[param.name].add((param.help, tuple(param.opts)))
             if param.name == "output":
                 assert {"-o", "--output"} == set(param.opts), path

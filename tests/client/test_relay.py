@@ -256,3 +256,23 @@ except ImportError as error:
     loaded, message = done.stdout.splitlines()
     assert loaded == "[]"
     assert message.endswith("pip install 'rappor-telemetry[relay]'")
+
+
+def test_outside_of_the_encapsulation_two_lives_are_alike(parts: Parts) -> None:
+    """One records one value of each metric again and again, the other a new one each time."""
+    seen = []
+    for life, values in (("same", ["a"] * 12), ("other", [f"site {n}" for n in range(12)])):
+        parts.relay.requests.clear()
+        with parts.client(state_dir=parts.folder / life, key="rk_secret") as client:
+            for number, value in enumerate(values):
+                client.record("homepage", value)
+                client.record("crashed", life == "other" and number % 2 == 0)
+                assert client.flush(20), client.last_error
+        outside = [
+            (path, tuple(headers.items()), body[:7], len(body))
+            for path, headers, body in parts.relay.requests
+        ]
+        assert len(outside) >= 12
+        seen.append(set(outside))
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -25,8 +26,9 @@ from collector.store.database import back_up
 from ohttp.binary_http import SIZE_STEP
 from ohttp.encapsulation import OVERHEAD
 from rappor_cli.store import opened as opened_store
-from tests.collector.support import Seconds, Server, ServerMaker, make_metric
+from tests.collector.support import Clock, Seconds, Server, ServerMaker, make_metric
 from tests.relay_support import JSON, Behind, new_keys, opened
+from tests.waiting import until
 
 METRIC = make_metric(min_reports=1)
 
@@ -187,6 +189,20 @@ def test_a_new_key_holds_at_once_and_a_retired_one_no_more(
     text = metrics_text(server)
     assert 'rappor_ohttp_requests_total{key="2"} 2.0' in text
     assert 'rappor_ohttp_refused_total{status="422"} 1.0' in text
+
+
+def test_an_old_newest_key_is_logged_once(
+    tmp_path: Path, serving: ServerMaker, clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file, _ = new_keys(tmp_path, 2)
+    retire_relay_keys(file, lambda row: row.key_id == 1, date(2026, 11, 21))
+    clock.pass_days(91)
+    chosen = {"ohttp_keys": file, "log_level": "info", "housekeeping_seconds": 0.05}
+    with serving([METRIC], **chosen) as server:
+        until(lambda: 'age_days{key="2"} 91.0' in metrics_text(server))
+        time.sleep(0.3)  # six looks more
+        assert 'key="1"' not in metrics_text(server)
+    assert capfd.readouterr().err.count("relay_key_is_old") == 1
 
 
 def test_a_file_that_is_damaged_later_changes_nothing(tmp_path: Path) -> None:

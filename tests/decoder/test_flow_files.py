@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from decoder import FlowView, decode_flows
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.formats.known_flows import read_known_flows
 from decoder.output.flows_geojson import flow_lines
@@ -170,6 +171,18 @@ def test_the_same_counts_give_the_same_bytes(counts: Path, folder: Path, tmp_pat
     run_flows(FlowsJob(AggregateFiles((counts,)), output=tmp_path))
     for path in sorted(folder.iterdir()):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_a_notebook_has_the_columns_of_the_file(counts: Path, folder: Path) -> None:
+    view = FlowView(decode_flows(AggregateFiles((counts,)).read()))
+    shown = view._repr_html_()
+    assert "told from zero" in shown
+    assert shown.index("True") < shown.index("False")
+    pytest.importorskip("pandas")
+    frame = view.to_frame()
+    rows = table(folder / "flows.csv")
+    assert list(frame.columns) == list(rows[0])
+    assert frame["estimate"].tolist() == [float(row["estimate"]) for row in rows]
 
 
 def test_rappor_decode_knows_the_kind(counts: Path, folder: Path, tmp_path: Path) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import httpx
 import pytest
 
-from decoder_service.daily_series.rows import DailySeriesRow, load_daily_series_of
+from decoder_service.daily_series.rows import (
+    DailySeriesRow,
+    load_daily_series_of,
+    store_daily_series,
+)
+from decoder_service.shell.database import ServiceDatabase
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
 from tests.decoder_service.support import Running, running
 from tests.decoder_service.test_pages import signed_in
@@ -177,3 +183,16 @@ def test_a_chart_is_read_by_keys_and_saved_as_png(followed: Running, tmp_path: P
             tab.wait_for_url("**scale=log**")
             assert problems == []
             context.close()
+
+
+def test_of_two_processes_one_changes_a_row(database: ServiceDatabase) -> None:
+    first = DailySeriesRow("homepage")
+    queued = replace(first, asked="1" * 64, job_id="2" * 16)
+    with database.change() as connection:
+        assert store_daily_series(connection, first, queued)
+    with database.change() as connection:
+        assert not store_daily_series(connection, first, replace(first, asked="3" * 64))
+        assert store_daily_series(connection, queued, replace(queued, job_id=None))
+    with database.read() as connection:
+        assert load_daily_series_of(connection, "homepage") == replace(queued, job_id=None)
+        assert load_daily_series_of(connection, "other") == DailySeriesRow("other")

@@ -8,6 +8,7 @@ from html import unescape
 import httpx
 import pytest
 
+from decoder_service.jobs.form import choices_of_form, percent_of_share, share_of_percent
 from decoder_service.lists.names import as_ids, as_names
 from decoder_service.releases.policy_form import fields_of_toml, policy_of_form, toml_of_fields
 from decoder_service.shell.errors import FieldError, RequestError
@@ -100,3 +101,15 @@ def test_a_release_form_switches_to_toml_and_keeps_what_was_typed(idle: Running)
         wrong = text_of(ana.post("/releases", data=given | {"policy_min_low": "x"}), 422)
         assert "Smallest lower end that is shown: 'x' is not a number of per cent" in wrong
         assert 'aria-invalid="true"' in wrong
+
+
+def test_levels_are_given_in_per_cent() -> None:
+    for typed, share in (("5", "0.05"), ("99.9 %", "0.999"), ("0,1", "0.001")):
+        form = Posted({"alpha_percent": [typed]}, {})
+        assert share_of_percent(form, "alpha") == share
+        assert choices_of_form(form) == {"alpha": share}
+    for share, shown in (("0.05", "5"), ("0.999", "99.9"), ("0.001", "0.1"), ("x", "x")):
+        assert percent_of_share(share) == shown
+    for typed in ("0", "100", "x", "nan", "-1"):
+        with pytest.raises(FieldError, match="Level of the intervals: "):
+            share_of_percent(Posted({"level_percent": [typed]}, {}), "level")

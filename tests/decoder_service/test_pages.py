@@ -241,13 +241,14 @@ def test_a_role_sees_its_pages_alone(pages: Pages) -> None:
 
 
 def test_a_form_that_is_wrong_says_why_and_keeps_what_was_typed(pages: Pages) -> None:
-    given = {"kind": "decode", "aggregates": "f" * 64, "numbers": "0:7", "alpha": "7"}
+    given = {"kind": "decode", "aggregates": "f" * 64, "numbers": "0:7", "alpha_percent": "700"}
     answer = pages.browsers["ana"].post("/jobs", data=given)
     assert answer.status_code == 422
-    assert "Level of the correction: '7' is not less than 1" in unescape(answer.text)
+    said = "Level of the correction: '700' is not a number of per cent between 0 and 100"
+    assert said in unescape(answer.text)
+    assert 'value="700" aria-invalid="true"' in answer.text
     assert 'name="numbers" value="0:7"' in answer.text
-    assert 'value="7"' in answer.text
-    missing = pages.browsers["ana"].post("/jobs", data=given | {"alpha": "0.1"})
+    missing = pages.browsers["ana"].post("/jobs", data=given | {"alpha_percent": "10"})
     assert missing.status_code == 404
     assert "there is no aggregate" in unescape(missing.text)
     nothing = pages.browsers["ana"].post("/lists", data={"name": "empty"})

@@ -91,10 +91,10 @@ def test_a_schedule_from_the_form_to_what_it_found(
     assert re.search(r"word-2 \s*1 of 2", shown), shown
     assert name in page(browser, "/schedules")
     filled = browser.get(f"{path}/edit").text
-    assert 'value="0.01"' in filled
+    assert 'name="alpha_percent" inputmode="decimal" value="1"' in filled
     assert "<option selected>holm</option>" in filled
     assert 'name="list" list="list-names" autocomplete="off" value="words"' in filled
-    changed = {"name": "renamed", "list": listed, "alpha": "0.05", "correction": "bonferroni"}
+    changed = {"name": "renamed", "list": listed, "alpha_percent": "5", "correction": "bonferroni"}
     assert browser.post(f"{path}/edit", data=changed).status_code == 303
     assert served.service.tick().queued == 2  # with other options all windows are decoded again
     do_jobs(served.service, tmp_path)

@@ -21,7 +21,7 @@ from rappor_server.schema import prepare
 FOLDER = Path(__file__).parents[2] / "docker" / "monitoring"
 FUNCTIONS = {
     "sum", "max", "rate", "increase", "delta", "histogram_quantile", "and", "or", "by", "le",
-    "reason", "status", "state", "up", "job",
+    "reason", "status", "key", "state", "up", "job",
 }  # fmt: skip
 NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
 

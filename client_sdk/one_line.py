@@ -1,0 +1,95 @@
+"""One client for a whole process, for apps that want one line.
+
+    from client_sdk import one_line as telemetry
+
+    telemetry.init("metrics.toml", app="editor", collector="https://...", consent=True)
+    telemetry.record("homepage", "https://example.org/")
+
+An app with more than one client, or with a folder of its own, calls `Client.open`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+from typing import Any
+
+from client_sdk.client import Client
+from rappor_core.errors import ParameterError
+
+_LOG = logging.getLogger("client_sdk")
+_LOCK = threading.Lock()
+_OPEN: dict[str, Client] = {}  # the one of this process, by the name of its app
+_TOLD: set[str] = set()
+
+
+def init(
+    metrics: Any, *, app: str, collector: str, consent: bool, key: str | None = None, **more: Any
+) -> Client:
+    """Open the client of this process, in the person's folder for data of an app; it is closed
+    when the process ends.
+
+    app: a name that no other app of the person has.  All else: as `Client.open`. The second call
+    of a process decides on consent anew and gives the same client.
+
+    Raises what `Client.open` raises, and ParameterError for another app in one process.
+    """
+    with _LOCK:
+        if _OPEN:
+            return _again(app, consent)
+        _OPEN[app] = client = Client.open(
+            metrics, state_dir=folder_of(app), collector=collector, consent=consent, key=key, **more
+        )
+    atexit.register(client.close)
+    if client.status.condition not in ("active", "no_consent"):
+        _LOG.warning("nothing is recorded: %s", client.status.sentence)
+    return client
+
+
+def record(name: str, value: object) -> bool:
+    """As `Client.record`; before `init` False, with one warning."""
+    client = _client()
+    return client is not None and client.record(name, value)
+
+
+def add(name: str, amount: float = 1) -> bool:
+    """As `Client.add`; before `init` False, with one warning."""
+    client = _client()
+    return client is not None and client.add(name, amount)
+
+
+def folder_of(app: str) -> str:
+    """Where the state of an app is kept: the person's folder for data that stays on this machine.
+
+    Raises ParameterError for a name that is no name of a folder.
+    """
+    if not app or app in (".", "..") or set(app) & set('/\\:*?"<>|'):
+        raise ParameterError(f"app = {app!r} is no name of a folder")
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Application Support")
+    else:
+        base = os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
+    return os.path.join(base, app, "telemetry")
+
+
+def _again(app: str, consent: bool) -> Client:
+    (known, client), *_ = _OPEN.items()
+    if known != app:
+        raise ParameterError(f"app = {app!r}: this process has the client of {known!r}")
+    client.set_consent(consent)
+    return client
+
+
+def _client() -> Client | None:
+    for client in _OPEN.values():
+        return client
+    if "init" not in _TOLD:
+        _TOLD.add("init")
+        _LOG.warning("nothing is recorded: call init() first")
+    return None

@@ -1,0 +1,67 @@
+"""The bridge from OpenTelemetry: what is declared is recorded, and nothing else leaves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client_sdk.opentelemetry import DeclaredMeterProvider
+from client_sdk.testing import ObservedApp
+from rappor_core.metrics.file import parse_metrics
+from tests.core.test_typescript import NUMBER, SUM
+
+DECLARED = parse_metrics(NUMBER + SUM)
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObservedApp]:
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    with ObservedApp(DECLARED, tmp_path) as opened:
+        yield opened
+
+
+def test_declared_instruments_record_through_their_metrics(app: ObservedApp) -> None:
+    meter = DeclaredMeterProvider(app.client, DECLARED).get_meter("library", "1.0")
+    counter, histogram = meter.create_counter("Crashes"), meter.create_histogram("startup", "ms")
+    counter.add(1, {"user": "ada@example.org"})
+    counter.add(2)
+    meter.create_up_down_counter("crashes").add(1)
+    histogram.record(812.5, {"file": "/home/ada/x"})
+    app.assert_recorded("crashes", 1, 2, 1)
+    app.assert_recorded("startup", 812.5)
+    assert "ada" not in str(app.client.inspect())
+
+
+def test_what_is_not_declared_is_dropped_and_told_once(
+    app: ObservedApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    provider = DeclaredMeterProvider(app.client, DECLARED)
+    for library in ("one", "two"):
+        meter = provider.get_meter(library)
+        meter.create_counter("requests").add(1)
+        meter.create_counter("startup").add(1)  # declared, but no sum
+        meter.create_histogram("crashes").record(3)
+        meter.create_observable_gauge("memory", [lambda _: pytest.fail("asked")])
+        meter.create_gauge("load").set(3)
+    assert app.client.recorded == []
+    app.assert_nothing_sent()
+    told = [one.getMessage() for one in caplog.records if "is dropped" in one.getMessage()]
+    assert [line.split("'")[1] for line in told] == ["requests", "startup", "crashes"]
+    assert "of_period" in told[0]
+
+
+def test_opentelemetrys_own_api_takes_the_provider(
+    app: ObservedApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from opentelemetry import metrics
+    from opentelemetry.util._once import Once
+
+    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER_SET_ONCE", Once())
+    monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", None)
+    metrics.set_meter_provider(DeclaredMeterProvider(app.client, DECLARED))
+    metrics.get_meter("library").create_counter("crashes").add(3)
+    app.assert_recorded("crashes", 3)
