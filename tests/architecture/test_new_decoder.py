@@ -315,7 +315,7 @@ def test_a_queued_job_whose_kind_is_gone_says_so(rated: Rated, tmp_path: Path) -
 
 
 def test_a_series_of_a_new_kind_has_the_page_of_any(rated: Rated, tmp_path: Path) -> None:
-    assert "or of kind number or stars," in rated.page("/jobs/new?kind=series")
+    assert "or of kind number or flow or stars," in rated.page("/jobs/new?kind=series")
     spec = {"kind": "series", "source": {"aggregates": rated.days}}
     result = rated.done(tmp_path, spec)["result_id"]
     shown = rated.page(f"/results/{result}")
@@ -338,7 +338,7 @@ def test_a_job_of_another_kind_names_the_new_one(rated: Rated) -> None:
         assert "start jobs of kind stars" in refused.json()["detail"]
     refused = rated.ana.post("/v1/jobs", json={"kind": "moons", "source": source})
     assert refused.status_code == 422
-    assert "'compare', 'discover', 'number', 'pair' or 'stars'" in refused.json()["detail"]
+    assert "'compare', 'discover', 'number', 'pair', 'flow' or 'stars'" in refused.json()["detail"]
     given = {"candidates": {"numbers": [0, 5]}}
     series = {"kind": "series", "source": {"aggregates": rated.days}, **given}
     assert "leave them out" in rated.ana.post("/v1/jobs", json=series).json()["detail"]
