@@ -14,7 +14,7 @@ import { METRICS } from "./witness.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const { name, exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-const SOURCES = ["bin", "example", "scripts", "src", "tables", "LICENSE", "README.md", "package.json", "package-lock.json", ".npmrc", "tsconfig.json", "tsconfig.cjs.json"];
+const SOURCES = ["bin", "scripts", "src", "tables", "LICENSE", "README.md", "package.json", "package-lock.json", ".npmrc", "tsconfig.json", "tsconfig.cjs.json"];
 
 const folder = (t) => {
   const path = mkdtempSync(join(tmpdir(), "rappor-js-"));

@@ -10,7 +10,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 test("an app's tests under vitest say what would be sent", () => {
   const program = join(ROOT, "node_modules", "vitest", "vitest.mjs");
-  const { status, stdout, stderr } = spawnSync(process.execPath, [program, "run", "--root", ROOT, "test/vitest"], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, "run", "--root", ROOT, "test/app_tests"], {
     cwd: ROOT, encoding: "utf8", env: { ...process.env, NO_COLOR: "1", CI: "1" },
   }); // prettier-ignore
   assert.equal(status, 0, stdout + stderr);

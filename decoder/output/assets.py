@@ -24,6 +24,11 @@ def stylesheet() -> str:
     )
 
 
+def flow_stylesheet() -> str:
+    """The style of flows, which other pages do without."""
+    return _text("flows.css")
+
+
 def script(name: str) -> str:
     """The text of one of the scripts named in `SCRIPTS`."""
     if name not in SCRIPTS:

@@ -7,7 +7,7 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
-from decoder.output.assets import script, stylesheet
+from decoder.output.assets import flow_stylesheet, script, stylesheet
 from decoder.output.number_text import count, days, fraction, interval, p_text, points_interval
 from decoder.results.tables import short
 from decoder.results.warnings import percent, points
@@ -39,6 +39,7 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
         "points_interval": points_interval,
         "script": script,
         "stylesheet": stylesheet,
+        "flow_stylesheet": flow_stylesheet,
     }
     return environment
 

@@ -160,7 +160,7 @@ def test_the_same_counts_give_the_same_bits(counts: Aggregate, decoding: FlowDec
 def test_bad_input_is_refused_by_name(counts: Aggregate) -> None:
     with pytest.raises(DecodeError, match="has no reports: choose other days"):
         decode_flows(counts.without(range(counts.params.num_cohorts)))
-    with pytest.raises(DecodeError, match="not of flows: use rappor decode"):
+    with pytest.raises(DecodeError, match="not 'flow': use rappor decode"):
         decode_flows(replace(counts, definition={}))
     for known in (np.ones(4), -np.ones(52**2), np.zeros(52**2), np.full(52**2, np.nan)):
         with pytest.raises(DecodeError, match="a known matrix needs"):
