@@ -10,7 +10,7 @@ from scipy import stats
 
 from decoder.errors import DecodeError
 from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
-from decoder.flows.fit import FlowData, FlowFit, fit_flows, no_departures
+from decoder.flows.fit import FlowData, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
 from decoder.flows.moments import FlowMoments, Moments
 from decoder.flows.ratios import ratios
@@ -67,9 +67,11 @@ def decode_flows(
     with one_thread():
         space = FlowSpace.of(flow)
         counts = symbol_counts(aggregate, flow)
-        fit, answers = fit_answers(space, counts, repetition, known, progress)
-        found = summarised(fit, answers, options.level, options.alpha)
-        checks = question_checks(counts, fit)
+        moments, answers = fit_answers(space, counts, repetition, known, progress)
+        fit = moments.fit
+        found = summarised(moments, answers, options.level, options.alpha)
+        checks = question_checks(counts, moments)
+        evidence = no_departures(fit)
     return FlowDecoding(
         metric=aggregate.metric,
         params_id=aggregate.params_id,
@@ -83,7 +85,7 @@ def decode_flows(
         alpha=options.alpha,
         repetition=repetition,
         tau=fit.tau,
-        departure_evidence=no_departures(fit),
+        departure_evidence=evidence,
         forged_shift=forged_shift(counts, FORGED),
         checks=checks,
         warnings=tuple(_warnings(found, checks)),
@@ -110,7 +112,7 @@ def fit_answers(
     repetition: float = 1.0,
     known: Floats | None = None,
     progress: Progress = silent,
-) -> tuple[FlowFit, dict[str, Answers]]:
+) -> tuple[FlowMoments, dict[str, Answers]]:
     """Fit the model; each round takes out the collisions that the one before predicts.
 
     Args:
@@ -121,7 +123,7 @@ def fit_answers(
         progress: called with (stage, done, total).
 
     Returns:
-        The fit of the last round, and the answers that it fits, by question.
+        The fit of the last round with its moments, and the answers that it fits, by question.
 
     Raises:
         DecodeError: a known matrix of another shape, negative, or empty.
@@ -146,13 +148,14 @@ def fit_answers(
         data = FlowData.of(gravity, answers)
         fit = fit_flows(gravity, data, start, tau, search=number > 0)
         start, tau = fit.parameters, fit.tau if number else None
-        before, surprising = surprising, _surprising(fit)
+        moments = FlowMoments(fit)
+        before, surprising = surprising, _surprising(moments)
         if number + 1 >= ROUNDS and not np.any(surprising & ~before):
             break
-        expected = _expected(fit, surprising)
-        doubts = _doubts(fit, expected)
+        expected = _expected(moments, surprising)
+        doubts = _doubts(moments, expected)
     progress(STAGE, MOST_ROUNDS, MOST_ROUNDS)
-    return fit, answers
+    return moments, answers
 
 
 def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
@@ -178,26 +181,26 @@ def _start(gravity: Gravity, answers: Mapping[str, Answers]) -> Floats:
     return gravity.start(origins, destinations)
 
 
-def _surprising(fit: FlowFit) -> Flags:
+def _surprising(moments: FlowMoments) -> Flags:
     """(P,) flows that are above what gravity says by more than chance makes one of all."""
-    flows = FlowMoments(fit).pairs
+    flows = moments.pairs
     estimate, error = flows.cavity()
     return np.asarray(estimate - flows.fitted > stats.norm.isf(0.5 / len(estimate)) * error)
 
 
-def _expected(fit: FlowFit, surprising: Flags) -> Floats:
+def _expected(moments: FlowMoments, surprising: Flags) -> Floats:
     """(P,) shares of pairs that collisions are predicted from: gravity, and surprising flows.
 
     Other departures are left out: they are small each, and where one flow is far from gravity they
     share what its own symbols say, which would be subtracted from it.
     """
-    estimate, _ = FlowMoments(fit).pairs.cavity()
-    return project_simplex(np.where(surprising, estimate, fit.shares))
+    estimate, _ = moments.pairs.cavity()
+    return project_simplex(np.where(surprising, estimate, moments.fit.shares))
 
 
-def _doubts(fit: FlowFit, expected: Floats) -> dict[str, float]:
+def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
     """By question, the expected sum of the squared errors of its classes, as `expected` (P,)."""
-    moments, found = FlowMoments(fit), {}
+    fit, found = moments.fit, {}
     for name in QUESTIONS:
         sums = fit.gravity.space.sums(name)
         _, errors = (moments.pairs if name == PAIR else moments.of(sums)).posterior()
@@ -207,10 +210,10 @@ def _doubts(fit: FlowFit, expected: Floats) -> dict[str, float]:
 
 
 def summarised(
-    fit: FlowFit, answers: Mapping[str, Answers], level: float, alpha: float
+    moments: FlowMoments, answers: Mapping[str, Answers], level: float, alpha: float
 ) -> dict[str, Any]:
     """The tables of a decoding, by the names of their fields in `FlowDecoding`."""
-    space, moments = fit.gravity.space, FlowMoments(fit)
+    fit, space = moments.fit, moments.fit.gravity.space
     quantile = float(stats.norm.isf((1 - level) / 2))
     strict = float(stats.norm.isf(alpha / (2 * space.num_cells**2)))
     flows = _table(moments.pairs, quantile)
@@ -241,10 +244,10 @@ def summarised(
 
 
 def forged_shift(counts: Mapping[str, SymbolCounts], fraction: float) -> float:
-    """The largest rise of a flow by forged reports that all name one pair.
+    """The largest rise of a flow by forged reports that name its pair in the question about pairs.
 
-    A forged report shows the pair's own symbol for certain, in the question about pairs, which
-    alone tells one flow.
+    A forged report shows the pair's own symbol for certain. Forged answers to other questions move
+    a flow only as far as its estimate rests on their sums, and are not counted here.
 
     Args:
         counts: by question.
@@ -321,7 +324,9 @@ def _own_and_moved(
     return own, ShareTable(moved, both, moved - quantile * both, moved + quantile * both)
 
 
-def question_checks(counts: Mapping[str, SymbolCounts], fit: FlowFit) -> tuple[QuestionCheck, ...]:
+def question_checks(
+    counts: Mapping[str, SymbolCounts], moments: FlowMoments
+) -> tuple[QuestionCheck, ...]:
     """Pearson's test of the symbols that each cohort reports against those of the fitted matrix.
 
     What is not known of the matrix moves symbols, too: the statistic of a cohort of n reports is
@@ -329,12 +334,12 @@ def question_checks(counts: Mapping[str, SymbolCounts], fit: FlowFit) -> tuple[Q
 
     Args:
         counts: by question.
-        fit: of the answers.
+        moments: of the fit.
 
     Returns:
         A check for each question with reports.
     """
-    found, doubts = [], _doubts(fit, fit.mean)
+    fit, found, doubts = moments.fit, [], _doubts(moments, moments.fit.mean)
     for name, one in counts.items():
         if not one.num_reports:
             continue

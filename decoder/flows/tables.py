@@ -59,7 +59,7 @@ class FlowDecoding:
     from the questions that ask it.
     tau: size of the departures from gravity; departure_evidence: for them over none, nats.
     smallest_found: a flow of this share is told from zero 8 times in 10.
-    forged_shift: largest rise of a flow by forged reports of 1 % of all.
+    forged_shift: largest rise of a flow by forged answers to `pair` that are 1 % of all reports.
     """
 
     metric: str
