@@ -58,17 +58,18 @@ def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) ->
     return flow_metric("commute", table | changes)
 
 
-def city_matrix(flow: Flow, rng: np.random.Generator) -> Floats:
+def city_matrix(flow: Flow, rng: np.random.Generator, departure: float = DEPARTURE) -> Floats:
     """Shares of people (P,), row by row of the K + 2 sides, of sum 1.
 
     People and jobs of a cell are lognormal, flows fall with the distance and depart from that by
-    a lognormal factor; two fifths work in their cell besides.
+    a lognormal factor, `departure` its standard deviation in the logarithm; two fifths work in
+    their cell besides.
     """
     cells = range(len(flow.cells))
     kilometres = np.array([[flow.metres(a, b) / 1000 for b in cells] for a in cells])
     people = np.exp(rng.normal(0, 0.8, len(cells)))
     jobs = np.exp(rng.normal(0, 1.2, len(cells)))
-    odd = rng.normal(0, DEPARTURE, kilometres.shape)
+    odd = rng.normal(0, departure, kilometres.shape)
     inside = people[:, None] * jobs * np.exp(odd - kilometres / REACH_KM)
     inside += np.diag(0.7 * inside.sum(axis=1))
     inside /= inside.sum()

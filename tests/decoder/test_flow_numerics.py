@@ -16,7 +16,8 @@ from decoder.flows.moments import FlowMoments
 from decoder.flows.ratios import ratios
 from decoder.flows.space import COARSE, FlowSpace, indicator
 from rappor_core.metrics.flow import QUESTIONS
-from tests.decoder.flow_support import aggregate_of, city, flow_metric, noisy
+from simulations.flows.city import city_matrix, draw_flows
+from tests.decoder.flow_support import flow_metric, noisy
 
 SMALL = FlowSpace(
     zones=np.array([0, 0, 1]), bands=np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]), num_bands=4
@@ -219,9 +220,9 @@ def test_few_reports_end_in_a_fit() -> None:
     """Three draws of 2,000 devices, where t0 is most curved."""
     metric = flow_metric(cohorts=20)
     rng = np.random.default_rng(5)
-    truth = city(metric, rng)
+    truth = city_matrix(metric.details, rng)
     space = FlowSpace.of(metric.details)
     for _ in range(3):
-        counts = symbol_counts(aggregate_of(metric, truth, 2_000, rng), metric.details)
-        fit, _ = fit_answers(space, counts)
-        assert np.isfinite(fit.mean).all()
+        counts = symbol_counts(draw_flows(metric, truth, 2_000, rng), metric.details)
+        moments, _ = fit_answers(space, counts)
+        assert np.isfinite(moments.fit.mean).all()
