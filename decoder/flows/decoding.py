@@ -14,7 +14,7 @@ from decoder.flows.fit import FlowData, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
 from decoder.flows.moments import FlowMoments, Moments
 from decoder.flows.ratios import ratios
-from decoder.flows.space import FlowSpace, indicator
+from decoder.flows.space import RESERVED, FlowSpace, indicator
 from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
 from decoder.model.repetition import collected_repetition
 from decoder.numerics.simplex import project_simplex
@@ -23,7 +23,7 @@ from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, Flow
+from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONES, Flow
 from rappor_core.metrics.flow_kind import FLOW
 from rappor_core.metrics.metric import Metric
 
@@ -219,6 +219,8 @@ def summarised(
     flows = _table(moments.pairs, quantile)
     asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
     told = _told(flows, strict, space.between_cells & asked)
+    zones = _table(moments.of(space.sums(ZONES)), quantile)
+    flow_share = project_simplex(fit.mean)
     flows = _hull(flows, moments.pairs, told, quantile)
     sides = space.num_sides
     of_origin = indicator(space.origin, sides)
@@ -229,10 +231,12 @@ def summarised(
     return {
         "flows": flows,
         "told": told,
-        "flow_share": project_simplex(fit.mean),
+        "flow_share": flow_share,
         "gravity": fit.shares,
         "of_origin": _of_origin(moments, of_origin, space, quantile),
-        "zones": _table(moments.of(space.sums("zones")), quantile),
+        "zones": zones,
+        "zones_told": _told_zones(zones, space, answers, alpha),
+        "zone_share": space.sums(ZONES) @ flow_share,
         "origins": _table(moments.of(of_origin), quantile),
         "destinations": _table(moments.of(of_destination), quantile),
         "net": _table(moments.of((of_destination - of_origin)[: space.num_cells]), quantile),
@@ -271,6 +275,17 @@ def _table(moments: Moments, quantile: float) -> ShareTable:
 
 def _told(flows: ShareTable, quantile: float, between: Flags) -> Flags:
     return np.asarray(between & (flows.estimate - quantile * flows.std_error > 0))
+
+
+def _told_zones(
+    zones: ShareTable, space: FlowSpace, answers: Mapping[str, Answers], alpha: float
+) -> Flags:
+    """Whether a pair of zones is told from zero, at `alpha` over their number."""
+    strict = float(stats.norm.isf(alpha / (2 * space.num_zones**2)))
+    asked = max(answers[ZONES].num_reports, answers[PAIR].num_reports) > 0
+    sides = np.arange(space.num_zones + RESERVED)
+    inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
+    return _told(zones, strict, inside & asked)
 
 
 def _hull(flows: ShareTable, moments: Moments, told: Flags, quantile: float) -> ShareTable:

@@ -134,17 +134,13 @@ class FlowFit:
         """dt0/dx."""
         return Tangent(self.gravity, self.shares)
 
-    @cached_property
-    def residual(self) -> Floats:
-        """(P,) answers to `pair` less t0."""
+    def residuals(self, shares: Floats) -> tuple[Floats, Floats]:
+        """Answers less what shares of pairs (P,) predict: to `pair` (P,), 0 without reports; to the
+        other questions (R,), of which `pair` has told a part."""
         known = np.isfinite(self.data.pair.variance)
-        return np.where(known, self.data.pair.shares - self.shares, 0.0)
-
-    @cached_property
-    def coarse_residual(self) -> Floats:
-        """(R,) answers to the other questions less what t0 and `pair` predict."""
-        predicted = self.data.sums @ (self.shares + self.noise.shrunk * self.residual)
-        return np.asarray(self.data.coarse.shares - predicted)
+        own = np.where(known, self.data.pair.shares - shares, 0.0)
+        predicted = self.data.sums @ (shares + self.noise.shrunk * own)
+        return own, np.asarray(self.data.coarse.shares - predicted)
 
     @cached_property
     def coarse_tangent(self) -> Floats:
@@ -173,8 +169,7 @@ class FlowFit:
         held."""
         noise, data = self.noise, self.data
         shares = self.gravity.shares(parameters)
-        residual = np.where(np.isfinite(data.pair.variance), data.pair.shares - shares, 0.0)
-        coarse = data.coarse.shares - data.sums @ (shares + noise.shrunk * residual)
+        residual, coarse = self.residuals(shares)
         solved = linalg.cho_solve(noise.coarse_factor, coarse, check_finite=False)
         pull = self.gravity.precision * parameters
         loss = float(residual @ (noise.weight * residual) + coarse @ solved + parameters @ pull)
@@ -194,8 +189,9 @@ class FlowFit:
     @cached_property
     def departures(self) -> Floats:
         """(P,) posterior mean of u."""
-        solved = linalg.cho_solve(self.noise.coarse_factor, self.coarse_residual)
-        told = self.noise.shrunk * self.residual
+        own, coarse = self.residuals(self.shares)
+        solved = linalg.cho_solve(self.noise.coarse_factor, coarse)
+        told = self.noise.shrunk * own
         return np.asarray(told + self.noise.kept_variance * (self.data.sums.T @ solved))
 
     @property

@@ -53,8 +53,10 @@ class FlowDecoding:
     `alpha / K^2`.  flow_share: (P,) one guess at the whole matrix, positive, of sum 1.
     gravity: (P,) what the gravity model alone says.  of_origin: of those who begin in a cell, the
     share that ends in the other one (Fieller's interval).
-    zones: pairs of zones, row by row of Z + 2.  origins, destinations: sides (K + 2).  net: of each
-    cell (K,), destinations less origins.  bands: distance bands, of their own question alone.
+    zones: pairs of zones, row by row of Z + 2; zones_told: those of two zones told from zero, at
+    `alpha / Z^2`; zone_share: sums of flow_share.
+    origins, destinations: sides (K + 2).  net: of each cell (K,), destinations less origins.
+    bands: distance bands, of their own question alone.
     own_cell: one row, the share whose two cells are one; moved: one row, two different cells; both
     from the questions that ask it.
     tau: size of the departures from gravity; departure_evidence: for them over none, nats.
@@ -79,6 +81,8 @@ class FlowDecoding:
     gravity: Floats
     of_origin: ShareTable
     zones: ShareTable
+    zones_told: Flags
+    zone_share: Floats
     origins: ShareTable
     destinations: ShareTable
     net: ShareTable

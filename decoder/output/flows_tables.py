@@ -11,13 +11,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from decoder.flows.space import FlowSpace
 from decoder.flows.tables import FlowDecoding, ShareTable
 from decoder.output.base_layer import BaseLayer, place_name
 from decoder.output.basemap import distance_km
-from decoder.typing import Flags, Floats, Indices
+from decoder.typing import Floats, Indices
 from rappor_core.grid.box import Point
 from rappor_core.metrics.flow import Flow
 from rappor_core.reserved import RESERVED
@@ -148,18 +146,9 @@ def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
             for o, d in zip(origins.tolist(), destinations.tolist(), strict=True)
         ],
         **_share_columns(found.zones),
-        "told": told_zones(found).tolist(),
-        "flow_share": (FlowSpace.of(flow).sums("zones") @ found.flow_share).tolist(),
+        "told": found.zones_told.tolist(),
+        "flow_share": found.zone_share.tolist(),
     }
-
-
-def told_zones(found: FlowDecoding) -> Flags:
-    """Whether a pair of zones is told from zero, at `alpha` over the number of pairs of zones."""
-    sides = len(found.flow.zones) + len(RESERVED)
-    strict = float(stats.norm.isf(found.alpha / (2 * len(found.flow.zones) ** 2)))
-    inside = np.maximum(*np.divmod(np.arange(sides**2), sides)) < len(found.flow.zones)
-    told: Flags = inside & (found.zones.estimate - strict * found.zones.std_error > 0)
-    return told
 
 
 def cell_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
