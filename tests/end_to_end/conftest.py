@@ -23,7 +23,6 @@ def doc_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "location.toml").write_text(places[1])
     kinds = re.search(r"^```toml\n(.*?)^```", (ROOT / "docs/metrics.md").read_text(), re.M | re.S)
     assert kinds
-    (tmp_path / "every-kind.toml").write_text(kinds[1])
     usual = kinds[1].partition("[metrics.crashed]")[0].replace("budget = 40.0", "budget = 19.0")
     (tmp_path / "metrics.toml").write_text(usual)
     startup = parse_metrics(kinds[1]).metrics["startup"]
