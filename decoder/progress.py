@@ -13,8 +13,8 @@ Note: TypeAlias = Callable[[str], None]  # what was left out, taken or replaced,
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """A `Progress` that tells nobody."""
 
 
 def quiet(text: str) -> None:
-    """Tell nobody."""
+    """A `Note` that tells nobody."""

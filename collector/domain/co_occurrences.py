@@ -8,7 +8,8 @@ from __future__ import annotations
 
 
 class BitPairs:
-    """The bits that stand for two linked reports, of k1 and k2 bits."""
+    """Joins two linked reports, of k1 and k2 bits, to one: their bits, then a bit for each pair
+    of theirs, set where both are. The counters of an association count these."""
 
     __slots__ = ("_digits", "num_bits", "num_bytes", "shape")
 
@@ -20,7 +21,7 @@ class BitPairs:
         self._digits = {ord("0"): "0" * second, ord("1"): "1".rjust(second, "0")}
 
     def of(self, first: bytes, second: bytes) -> bytes:
-        """The set bits of two linked reports, little-endian; the spare bits of each are 0.
+        """The joined report of `first` and `second`, all little-endian; spare bits are 0.
 
         Bit a of the first is moved to a * k2; times the second's bits that gives every pair,
         without a carry, as these are below 2**k2.

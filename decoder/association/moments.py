@@ -141,7 +141,9 @@ def _check_noise(moments: Moments) -> None:
 
 
 def moments_independence(moments: Moments, estimate: Floats, level: float) -> Independence:
-    """Score test of independence on the centred co-occurrences.
+    """Score test of independence on the centred co-occurrences, at `level`.
+
+    estimate: the table, (M1, M2), whose margins count.
 
     Under independence the covariance of the centred products of a cohort is the product of the
     covariances of the two metrics' bits, which follow from the margins; between two reports of one

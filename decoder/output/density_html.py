@@ -186,6 +186,6 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
 
 
 def counted(shares: Floats) -> list[int]:
-    """Shares in whole units."""
+    """Shares as whole multiples of `_UNIT`, as the page's script reads them."""
     counts: list[int] = np.rint(shares / _UNIT).astype(np.int64).tolist()
     return counts

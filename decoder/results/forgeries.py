@@ -30,7 +30,7 @@ class Forged(NamedTuple):
 
 
 def unknown(groups: int) -> Forged:
-    """Of so many candidates, none found."""
+    """NaN in every column, for `groups` candidates of which none was found."""
     return Forged(*(np.full(groups, np.nan) for _ in Forged._fields))
 
 

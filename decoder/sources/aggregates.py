@@ -39,7 +39,8 @@ class AggregateFiles:
     paths: tuple[Path, ...]
 
     def read(self) -> Aggregate:
-        """Sum of the files, in any order. Raises CountsError, and AggregateError if unfit."""
+        """Sum of the files, in any order. Raises CountsError for one that cannot
+        be read, and AggregateError where they are not of one metric or share days."""
         if not self.paths:
             raise DecodeError("no aggregate file was given; give one or more")
         return sum_of(map(read_aggregate_file, self.paths))

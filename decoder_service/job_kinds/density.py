@@ -81,7 +81,7 @@ class DensityJob(JobKind):
         return _write(maps, inputs.folder, inputs.notes)
 
     def in_list(self, summary: Mapping[str, Any]) -> str:
-        """How many maps."""
+        """The result in a list of results: how many maps, of how many cells."""
         return f"{summary['num_maps']} maps of {summary['num_cells']:,} cells"
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:

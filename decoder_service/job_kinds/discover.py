@@ -57,7 +57,7 @@ class DiscoveryJob(JobKind):
         }
 
     def in_list(self, summary: Mapping[str, Any]) -> str:
-        """How many strings."""
+        """The result in a list of results: how many strings were found."""
         return f"{summary['num_found']:,} strings found"
 
     def view(self, result: StoredResult, query: TableQuery) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def main_file(kind: str, form: str) -> str:
 
 
 def media_type(name: str) -> str:
-    """Of a file, by its ending."""
+    """The media type of a file, by the ending of its name."""
     return MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
 
 

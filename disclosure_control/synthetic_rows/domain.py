@@ -174,7 +174,10 @@ class RowDomain:
         return np.bincount(cells, minlength=math.prod(self.shape)).reshape(self.shape)
 
     def rows(self, cells: Integers, rng: np.random.Generator) -> dict[str, list[str]]:
-        """Turn indices of cells of the flat histogram, (rows,), into rows."""
+        """Make a row for each index of a cell of the flat histogram, (rows,), as columns by name.
+
+        rng: draws the number of a bin evenly within it.
+        """
         codes = np.unravel_index(cells, self.shape)
         axes = zip(self.axes.items(), codes, strict=True)
         return {name: axis.draw(code, rng) for (name, axis), code in axes}

@@ -249,7 +249,7 @@ def _cohorts(
 def sources(
     source: ClientSource, parts: Sequence[Metric]
 ) -> tuple[ClientSource, str, ClientSource]:
-    """Clients of `twins`."""
+    """What `twins` gives for `parts`, each file of metrics as the clients of `source` with it."""
     both, name, other = twins(parts)
     return (
         replace(source, metrics=compiled_text(both)),

@@ -38,7 +38,7 @@ class ClientSource:
     command: str | None = None
 
     def file(self) -> MetricsFile:
-        """The metrics."""
+        """The metrics file of these clients."""
         return read_compiled(self.metrics)
 
     def open(self) -> AuditedClient:

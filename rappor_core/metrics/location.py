@@ -161,11 +161,11 @@ class Location(Frozen):
 
     @property
     def num_turns(self) -> int:
-        """How many (period, slot) a device answers one of; 1 where it answers all of them."""
+        """Of how many pairs (period, slot) a device answers one; of mode `once` all slots."""
         return self.rules.every(self) or len(self.slots)
 
     def most_reports_in(self, periods: int) -> int:
-        """At most so many reports of one slot has a device in some periods in a row, 0 or more."""
+        """The most reports of one slot that a device sends in `periods` (0 or more) in a row."""
         return self.rules.most_reports_in(self, periods) if periods else 0
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:

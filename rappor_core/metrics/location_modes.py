@@ -41,11 +41,11 @@ class PlaceMode:
             raise ParameterError(f"turn = 'fresh' goes with mode = 'window', not {self.name!r}")
 
     def every(self, location: Location) -> int:  # noqa: ARG002
-        """It answers one of so many (period, slot); 0: one slot, in one period of its life."""
+        """Of how many pairs (period, slot) a device answers one; 0: of all in its life."""
         return 1
 
     def most_reports_in(self, location: Location, periods: int) -> int:  # noqa: ARG002
-        """At most so many reports of one slot has a device in `periods` (1 or more) in a row."""
+        """The most reports of one slot that a device sends in `periods` (1 or more) in a row."""
         return periods
 
 
@@ -64,18 +64,18 @@ class WindowMode(PlaceMode):
     spaced = True
 
     def check(self, location: Location) -> None:
-        """A place is not held until the next answer."""
+        """Check that `hold` is shorter than `window`: a place is not held until the next answer."""
         if location.hold >= location.window:
             raise ParameterError(
                 f"hold = {location.hold} is not shorter than window = {location.window} periods"
             )
 
     def every(self, location: Location) -> int:
-        """One of a window."""
+        """All pairs (period, slot) of a window: a device answers one of them."""
         return location.window * len(location.slots)
 
     def most_reports_in(self, location: Location, periods: int) -> int:
-        """One in a window; with fresh turns one in each block that they can touch."""
+        """One report in each window; with fresh turns one in each block that they can touch."""
         if location.turn == "fresh":
             return (periods - 2) // location.window + 2
         return -(-periods // location.window)
@@ -88,7 +88,7 @@ class OnceMode(PlaceMode):
     max_reports = 1
 
     def check(self, location: Location) -> None:
-        """Nothing is held either."""
+        """Check that neither `turn = "fresh"` nor `hold` is declared."""
         super().check(location)
         if location.hold:
             raise ParameterError(
@@ -97,11 +97,11 @@ class OnceMode(PlaceMode):
             )
 
     def every(self, location: Location) -> int:  # noqa: ARG002
-        """The first period that it is asked in."""
+        """0: a device answers one slot, in the first period that it is asked in."""
         return 0
 
     def most_reports_in(self, location: Location, periods: int) -> int:  # noqa: ARG002
-        """One."""
+        """At most one report, whatever `periods`."""
         return 1
 
 

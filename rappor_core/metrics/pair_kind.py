@@ -162,7 +162,7 @@ class PairKind(Kind):
         return Pair.from_dict(definition["details"]).texts()
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """The two lists."""
+        """The two lists of values in words, and none of the answers one by one."""
         pair = metric.details
         listed = [f"{len(labels)} values" if len(labels) > _MOST_LISTED else ", ".join(labels)
                   for labels in map(pair.labels, (0, 1))]  # fmt: skip

@@ -59,7 +59,8 @@ def _square_wave(
 def square_wave_once(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by Square Wave with one fresh report for life, and our fit."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by Square Wave with one
+    fresh report for life, and our fit."""
     told, chances = _square_wave(cells, budget, devices, rng)
     return fitted_cells(SymbolLikelihood(told[None], chances[None], 1.0, 0.0, 1.0), prior)
 
@@ -67,16 +68,16 @@ def square_wave_once(
 def square_wave_capped(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by Square Wave with a memoised report of each of three values,
-    and our fit."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by Square Wave with a
+    memoised report of each of three values, and our fit."""
     return square_wave_once(cells, prior, budget / CAP, devices, rng)
 
 
 def square_wave_ems(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by Square Wave with one fresh report for life, and the paper's
-    EM with smoothing."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by Square Wave with one
+    fresh report for life, and the paper's EM with smoothing."""
     del prior
     told, chances = _square_wave(cells, budget, devices, rng)
     shares = np.full(len(cells), 1 / len(cells))
@@ -114,7 +115,8 @@ def _one_hot(
 def rappor_capped(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by basic RAPPOR (L-OSUE) with three memoised values."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by basic RAPPOR (L-OSUE)
+    with three memoised values."""
     each = budget / CAP
     return _one_hot(cells, prior, TwoRoundMechanism.optimised(each, SECOND * each), devices, rng)
 
@@ -122,14 +124,16 @@ def rappor_capped(
 def oue_once(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by OUE: one fresh report for life, a bit for each cell."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by OUE: one fresh report
+    for life, a bit for each cell."""
     return _one_hot(cells, prior, TwoRoundMechanism.one_shot(budget), devices, rng)
 
 
 def loloha(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by LOLOHA with two hashed symbols and 64 cohorts."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by LOLOHA with two
+    hashed symbols and 64 cohorts."""
     rounds = TwoRoundMechanism.symbols(2, budget / 2, SECOND * budget / 2)
     hashed = rng.integers(0, 2, (LOLOHA_COHORTS, len(cells)))
     own = np.stack([1 - hashed, hashed], axis=1).astype(float)
@@ -142,8 +146,8 @@ def loloha(
 def two_cuts(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution from two edges a cohort, far apart: three ordered symbols, each
-    charged."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these from two edges a cohort,
+    far apart: three ordered symbols, each charged."""
     rounds = TwoRoundMechanism.symbols(3, budget / 3, SECOND * budget / 3)
     edges = len(cells) - 1
     sets = -(-edges // 2)
@@ -167,7 +171,8 @@ def _wavelet_fit(drawn: WaveletReports, prior: Prior) -> Floats:
 def haar_memoised(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by HaarHRR with memoised answers and our smooth fit."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by HaarHRR with memoised
+    answers and our smooth fit."""
     rounds = TwoRoundMechanism.symbols(2, budget / 2, SECOND * budget / 2)
     return _wavelet_fit(WaveletReports.draw(cells, rounds, devices, rng), prior)
 
@@ -175,7 +180,8 @@ def haar_memoised(
 def haar_once(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by HaarHRR as in the paper, one fresh bit for life, and our fit."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by HaarHRR as in the
+    paper, one fresh bit for life, and our fit."""
     rounds = TwoRoundMechanism.one_symbol(2, budget)
     return _wavelet_fit(WaveletReports.draw(cells, rounds, devices, rng), prior)
 
@@ -183,8 +189,8 @@ def haar_once(
 def haar_inverse(
     cells: Floats, prior: Prior, budget: float, devices: int, rng: np.random.Generator
 ) -> Floats:
-    """Estimate the distribution by HaarHRR with the paper's own estimator, the inverse
-    transform."""
+    """Draw answers from the true shares `cells`, (C,), and estimate these by HaarHRR with the
+    paper's own estimator, the inverse transform."""
     del prior
     rounds = TwoRoundMechanism.one_symbol(2, budget)
     return WaveletReports.draw(cells, rounds, devices, rng).inverse()
