@@ -7,7 +7,7 @@ import json
 import math
 from typing import Any
 
-from client_sdk.recording.budget import pinned_budget
+from client_sdk.recording.budget import stored_budget
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.refusals import sentence
 from client_sdk.storage.damage import reading
@@ -25,14 +25,14 @@ def inspect_state(
 ) -> dict[str, Any]:
     """The whole account in plain values, for JSON. No writer is waited for.
 
-    budget: nats that hold now, where a running client knows; None: what the state has pinned.
+    budget: nats that hold now, where a running client knows; None: what the state has stored.
     debug: with the reasons why values were not recorded, and the counts by period.
 
     Raises StateError for a state that is damaged, or locked as a whole.
     """
     with reading(state.path), state.snapshot():
         if budget is None:
-            budget = pinned_budget(state)
+            budget = stored_budget(state)
         lines = [_line(state, line) for line in state.lines()]
         counters = state.counters()
         return {

@@ -131,7 +131,7 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
         url, pool_size=pool_size, max_overflow=0, pool_timeout=timeout, connect_args=given, **more
     )
     if is_pooled(url):
-        _settle_each_transaction(engine, settings)
+        _set_each_transaction(engine, settings)
     event.listen(engine, "checkout", _refuse_hung_up)
     return engine
 
@@ -145,15 +145,15 @@ def _session_settings(timeout: float) -> dict[str, str]:
     }
 
 
-def _settle_each_transaction(engine: Engine, settings: dict[str, str]) -> None:
+def _set_each_transaction(engine: Engine, settings: dict[str, str]) -> None:
     """As SET LOCAL, in one statement that begins each transaction."""
     calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
 
-    def settle(connection: Connection) -> None:
+    def set_up(connection: Connection) -> None:
         connection.exec_driver_sql(f"SELECT {calls}")
 
     event.listen(engine, "do_connect", _forget_pooler)
-    event.listen(engine, "begin", settle)
+    event.listen(engine, "begin", set_up)
 
 
 def _forget_pooler(_dialect: object, _record: object, _args: object, given: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "budget"  # of the value in the state's table `meta`; infinite where none was declared
 
 
-def pinned_budget(state: State) -> float | None:
+def stored_budget(state: State) -> float | None:
     """The budget stored in the state, nats; infinite where the device began without one; None
     where nothing is stored yet.
 
@@ -32,7 +32,7 @@ def pinned_budget(state: State) -> float | None:
     return None if nats is None else float(nats)
 
 
-def pin_budget(state: State, declared: float | None) -> None:
+def store_budget(state: State, declared: float | None) -> None:
     """Store the declared budget if none is stored yet, or if it is smaller.
 
     declared: nats, or None for no bound. Not written through to the disk by itself: every response
@@ -47,7 +47,7 @@ def pin_budget(state: State, declared: float | None) -> None:
 
 
 def agree_budget(state: State, nats: float) -> None:
-    """Replace the pinned budget, because the person consented to this one. See `check_budget`."""
+    """Replace the stored budget, because the person consented to this one. See `check_budget`."""
     with state.transaction(durable=True):
         state.put(NAME, float(nats))
 
@@ -69,5 +69,5 @@ def check_budget(nats: object, declared: float | None) -> float:
 
 
 def _lowers(state: State, nats: float) -> bool:
-    pinned = pinned_budget(state)
-    return pinned is None or nats < pinned
+    stored = stored_budget(state)
+    return stored is None or nats < stored

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from client_sdk.errors import StateError
 from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.recording.budget import pin_budget, pinned_budget
+from client_sdk.recording.budget import store_budget, stored_budget
 from client_sdk.storage.interface import Entry, Line
 from client_sdk.storage.periods import MOST_TOUCHED
 from rappor_core.calendar import PERIOD_DAYS
@@ -115,7 +115,7 @@ class Ledger:
 
     def __init__(self, state: State, budget: float | None, level: PrivacyLevel) -> None:
         """The person's level tightens the app's bounds. Raises StateError."""
-        pin_budget(state, budget)
+        store_budget(state, budget)
         self._state = state
         self._declared = math.inf if budget is None else budget
         self._level = level
@@ -123,9 +123,9 @@ class Ledger:
     @property
     def budget(self) -> float:
         """The present budget over all metrics and for life, nats."""
-        pinned = pinned_budget(self._state)
+        stored = stored_budget(self._state)
         bounds = self._declared, self._level.max_epsilon
-        return min(*bounds, math.inf if pinned is None else pinned)
+        return min(*bounds, math.inf if stored is None else stored)
 
     def agree(self, metric: Metric, line_name: str) -> str:
         """Store the promise of a metric at its first use, or compare its definition with the

@@ -107,7 +107,7 @@ class WindowEvents:
             return now
         return now
 
-    def tell_failed(
+    def store_failed(
         self, connection: Connection, schedule: ScheduleRow, window: WindowRow, state: WindowState
     ) -> None:
         """Store that a window was given up."""
@@ -120,7 +120,7 @@ class WindowEvents:
         """Whether any alarm has the rule `refused`."""
         return any(rules.refused is not None for _, _, rules in self._refusals())
 
-    def tell_refusals(self, accepted: float, refused: float) -> None:
+    def store_refusals(self, accepted: float, refused: float) -> None:
         """Store that many reports of this day were refused. accepted, refused: counted so far."""
         day = self.clock().date().isoformat()
         try:

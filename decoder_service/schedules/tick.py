@@ -206,7 +206,7 @@ class ScheduleRunner:
             state = WindowState.CANCELLED
         with self.database.change() as connection:
             if end_window(connection, window, state):
-                self.window_events.tell_failed(connection, schedule, window, state)
+                self.window_events.store_failed(connection, schedule, window, state)
         return replace(window, state=state)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
@@ -239,7 +239,7 @@ class ScheduleRunner:
         except RemoteError as error:
             ticked.problems["refusals"] = str(error)
             return
-        self.window_events.tell_refusals(accepted, refused)
+        self.window_events.store_refusals(accepted, refused)
 
 
 def _series(window: WindowRow) -> tuple[str, str]:

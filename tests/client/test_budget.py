@@ -14,7 +14,7 @@ import pytest
 from client_sdk.__main__ import main
 from client_sdk.client import Client
 from client_sdk.errors import StateError
-from client_sdk.recording.budget import agree_budget, pin_budget, pinned_budget
+from client_sdk.recording.budget import agree_budget, store_budget, stored_budget
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
@@ -165,14 +165,14 @@ def test_a_damaged_number_is_a_damaged_state() -> None:
 
 def test_pinning_twice_writes_once() -> None:
     state = MemoryState(bytes(32))
-    assert pinned_budget(state) is None
-    pin_budget(state, None)
-    assert pinned_budget(state) == math.inf
-    pin_budget(state, 5)
-    pin_budget(state, 7)
-    assert pinned_budget(state) == 5
+    assert stored_budget(state) is None
+    store_budget(state, None)
+    assert stored_budget(state) == math.inf
+    store_budget(state, 5)
+    store_budget(state, 7)
+    assert stored_budget(state) == 5
     agree_budget(state, 7)
-    assert pinned_budget(state) == 7
+    assert stored_budget(state) == 7
 
 
 def test_a_state_of_the_version_before_takes_what_is_declared_next(

@@ -268,7 +268,7 @@ def test_refused_reports_of_a_day_are_told_once(service: Running) -> None:
     window_events = service.service.ticker.window_events
     assert window_events.wants_refusals()
     for accepted, refused in ((1000.0, 50.0), (2000.0, 100.0), (2100.0, 400.0), (2200.0, 900.0)):
-        window_events.tell_refusals(accepted, refused)
+        window_events.store_refusals(accepted, refused)
     assert count(service.service, alarm_events) == 1
     assert service.service.ticker.collector is not None
     assert service.service.ticker.collector.counters() == (0.0, 0.0)

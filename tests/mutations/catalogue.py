@@ -201,8 +201,8 @@ CLIENT = (
     Mutation(
         "budget-raised", "a larger declaration does not raise the budget that a device began with",
         "client_sdk/recording/budget.py",
-        "return pinned is None or nats < pinned",
-        "return pinned is None or nats != pinned",
+        "return stored is None or nats < stored",
+        "return stored is None or nats != stored",
         ("tests/client/test_budget.py",),
     ),
     Mutation(

@@ -476,7 +476,7 @@ FAULTS = (
           "bounds = self._declared, math.inf",
           "within the person's budget"),
     Fault("budget-raised-by-the-next-version", "client_sdk/recording/budget.py",
-          "return pinned is None or nats < pinned", "return pinned is None or nats != pinned",
+          "return stored is None or nats < stored", "return stored is None or nats != stored",
           "within the budget that the device began with"),
     Fault("cap-of-each-slot", _DEVICE, "self.line = metric.base_name", "self.line = metric.name",
           "each metric stays within its own bounds", PLACES),

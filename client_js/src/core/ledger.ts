@@ -82,7 +82,7 @@ export const pinBudget = (device: DeviceState, declared: number): boolean => {
   return true;
 };
 
-/** Nats over all metrics and for life: the least of the declared, the pinned and the person's. */
+/** Nats over all metrics and for life: the least of the declared, the stored and the person's. */
 export const budgetOf = (device: DeviceState, declared: number, level: PrivacyLevel): number =>
   Math.min(declared, level.maxEpsilon, device.budget === undefined ? Infinity : valueOf(device.budget));
 
