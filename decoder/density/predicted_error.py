@@ -63,7 +63,7 @@ class Reference:
         return np.asarray(np.exp(np.interp(np.log(information), np.log(levels), np.log(found))))
 
     def squared(self, noise: float) -> float:
-        """Sum of the mean squared errors of the shares."""
+        """Sum of the mean squared errors of the shares, at a noise variance tau^2 of a share."""
         return float((self.shares**2 * self.variances(noise)).sum())
 
     def total_variation(self, noise: float) -> float:

@@ -42,7 +42,7 @@ class Released:
 
 
 class ChangeTest:
-    """The scores of all cells and patterns, given what was released."""
+    """The scores of all cells and patterns, given the changes that were found so far."""
 
     def __init__(self, modes: Modes, contrasts: Contrasts, data: Floats, variances: Floats) -> None:
         """data, variances: of each direction and turned contrast, (r, T - 1)."""
@@ -70,7 +70,7 @@ class ChangeTest:
         return found
 
     def rest(self, found: Released) -> Floats:
-        """The data (r, T - 1) less what was released."""
+        """The data (r, T - 1) less the changes in `found`."""
         told = self._response[:, found.cells] * found.sizes
         return self._data - told @ self._turned[found.patterns]
 

@@ -99,9 +99,11 @@ def _published() -> dict[str, tuple[str, ...]]:
 
 
 def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -> Before:
-    """What is approved now. Of every name: whatever was published stays known.
+    """What the next release of `name`, of these metrics, is built on.
 
-    A release is built on all that its earlier ones were built on, too.
+    The approved releases that share a metric with it, or with one that does, whatever their names:
+    whatever was published stays known. Beside them the last one of the same name, and the numbers
+    that the next release has, of its name and of each metric.
     """
     base, count = rows.last_approved(connection, name)
     numbers = rows.approved_numbers(connection, metrics)

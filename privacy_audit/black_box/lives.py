@@ -21,7 +21,7 @@ def hour_of(day: int) -> int:
 
 
 def time_of(day: int) -> float:
-    """Seconds since 1970 of an hour of a day."""
+    """Seconds since 1970 at which an app is opened on a day, at the hour of `hour_of`."""
     return float(day * SECONDS_A_DAY + 3600 * hour_of(day))
 
 
