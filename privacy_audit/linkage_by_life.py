@@ -112,11 +112,12 @@ def _bound(metric: Metric, periods: int, crowd: int) -> float:
 
 def _first_periods(metric: Metric, periods: int) -> Integers:
     """Where the times begin in each of which a device sends one fresh report."""
-    location = metric.location
-    if location is not None and location.mode == "once":
-        return np.zeros(1, dtype=np.int64)
-    span = 1 if location is None else location.window
-    return np.arange(0, periods, span)[: metric.max_reports or periods]
+    return np.arange(0, periods, _span(metric))[: metric.max_reports or periods]
+
+
+def _span(metric: Metric) -> int:
+    """In so many periods a device sends one fresh report."""
+    return 1 if metric.location is None else metric.location.window or 1
 
 
 def can_be_watched(metric: Metric) -> bool:
@@ -212,8 +213,7 @@ def _fresh_reports(
     location = metric.location
     slots, periods = answers.shape[1:]
     starts = _first_periods(metric, periods)
-    span = 1 if location is None or location.mode == "once" else location.window
-    turn = rng.integers(span * slots, size=(targets, len(starts)))
+    turn = rng.integers(_span(metric) * slots, size=(targets, len(starts)))
     if location is not None and location.turn == "fixed":
         turn = np.repeat(turn[:, :1], len(starts), axis=1)
     slot, period = turn % slots, starts + turn // slots

@@ -112,8 +112,7 @@ def gathering_findings(
 
 def _reports_in(metric: Metric, days: int) -> int:
     """Of a device in so many days, one a period; 1 or more."""
-    reports = max(1, round(days / PERIOD_DAYS[metric.period]))
-    return min(reports_in(metric, reports), metric.max_reports or reports)
+    return reports_in(metric, max(1, round(days / PERIOD_DAYS[metric.period])))
 
 
 def _gathered(params: RapporParams, reports: int, size: int, rng: np.random.Generator) -> float:

@@ -5,7 +5,6 @@ The figures are those of `location_attacks`, run for a metric's own parameters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,12 +30,10 @@ _MOST_BITS = 128  # more bits only make the attacks stronger, and slower to run
 
 
 def reports_in(metric: Metric, periods: int) -> int:
-    """Number of reports of one slot that a device sends in some periods, 1 or more."""
+    """At most so many reports of one slot has a device in some periods (1 or more) in a row."""
     asked = asked_of_fixes(metric)
-    if asked is None or asked.mode == "memo":
-        return periods
-    sent = 1 if asked.mode == "once" else math.ceil(periods / asked.window)
-    return min(sent, metric.max_reports or sent)
+    most = periods if asked is None else asked.most_reports_in(periods)
+    return min(most, metric.max_reports or most)
 
 
 def attacks_on(
@@ -63,8 +60,7 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
 
     crowd: devices of a cohort; more than `CROWD` are not simulated.
     """
-    asked = asked_of_fixes(metric)
-    if asked is not None and asked.mode == "once":
+    if metric.max_reports == 1:
         return "Each device reports once for life: there is no second report to link it to."
     size = max(2, min(crowd, CROWD))
     found = attacks_on(metric, PERIODS, size, np.random.default_rng(0))
@@ -131,7 +127,7 @@ def attack_file(
     score = np.zeros((size, size))
     with threadpool_limits(1):
         for metric in metrics:
-            if metric.location is not None and metric.location.mode != "once":
+            if metric.location is not None and metric.max_reports != 1:
                 score += _metric_scores(metric, periods, size, rng)
         found = relinked(score, shrunk, rng)
     return FileAttack(periods, groups, linked_by_groups(groups, population), found)
@@ -140,7 +136,7 @@ def attack_file(
 def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Generator) -> Floats:
     location, params = metric.location, _attackable(metric.params)
     assert location is not None  # noqa: S101 (of location metrics alone)
-    slots = len(location.slots) if location.mode == "memo" else 1  # else it answers in one of them
+    slots = len(location.slots) if location.num_turns == 1 else 1  # else it answers in one of them
     places = slots
     if not params.scheme.symbols:
         places = max(1, min(slots, metric.max_memoized_values))
@@ -156,7 +152,7 @@ def track_findings(
     """
     places = []
     for metric in file.declared:
-        if metric.location is None or metric.location.mode == "once":
+        if metric.location is None or metric.max_reports == 1:
             continue
         places.append(metric)
         found = attack_file([metric], PERIODS_A_YEAR[metric.period], population, rng)
@@ -176,10 +172,10 @@ def _advice(metric: Metric, found: FileAttack) -> str:
         "a longer period, encoding = 'symbol' with few symbols, fewer bits, "
         + ("fewer slots, " if slots > 1 else "")
         + "or mode = 'window'"
-        if location.mode == "memo"
+        if location.rules.memoises
         else "fewer cohorts, slots or levels, or a shorter window: when a device answers is public"
     )
-    every = f" of each of {slots} slots" if slots > 1 and location.mode == "memo" else ""
+    every = f" of each of {slots} slots" if slots > 1 and location.num_turns == 1 else ""
     return (
         f"after a year, {reports_in(metric, found.periods)} reports{every} on each side, "
         f"{found.relinked:.0%} of devices could be re-linked by an observer who links the reports "

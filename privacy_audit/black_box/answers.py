@@ -135,9 +135,8 @@ def _steps(parts: tuple[Metric, ...], draw: Random, *, upkeep: bool) -> tuple[St
 def _periods(metric: Metric) -> int:
     if metric.kind == "flow":
         return max(PERIODS, min(periods_of(metric.details), 60))
-    place = metric.location
-    if place is not None and place.mode != "memo":
-        return max(PERIODS, min(2 * place.window, 60))
+    if metric.location is not None:
+        return max(PERIODS, min(2 * metric.location.window, 60))
     return max(PERIODS, metric.details.spread) if metric.kind == "number" else PERIODS
 
 
@@ -176,14 +175,14 @@ def _compared(
     kinds: dict[str, list[tuple[bytes, int]]] = defaultdict(list)
     for life, reports in zip(steps, seen, strict=True):
         if not reports:
-            missing += not _may_be_silent(parts[0])
+            missing += not may_be_silent(parts[0])
             continue
         shown = by_name[reports[0].metric]
         wanted = expected(parts, shown, reports[0].cohort, life)
         own = {(one.metric, one.day): one for one in wanted}
         found = {(one.metric, one.day): one for one in reports}
         extra += len(reports) - len(found) + len(found.keys() - own.keys())
-        if not _may_be_silent(shown):
+        if not may_be_silent(shown):
             missing += len(own.keys() - found.keys())
         last: dict[str, tuple[bytes, int]] = {}
         for key in found.keys() & own.keys():
@@ -198,12 +197,10 @@ def _compared(
     return Lived(another, missing, extra, total, dict(kinds))
 
 
-def _may_be_silent(metric: Metric) -> bool:
+def may_be_silent(metric: Metric) -> bool:
     """Whether a device reports some periods only, which its secret draws."""
-    places = asked_of_fixes(metric)
-    if places is not None:
-        return places.mode != "memo"
-    return metric.kind == "number" and metric.details.mode == "once"
+    fresh = not metric.params.mechanism.has_permanent_round
+    return fresh and (metric.rules.takes_fixes or metric.rules.collected)
 
 
 def answer_checks(metric: Metric, clear: Lived, noisy: Lived) -> Iterator[Check]:

@@ -229,8 +229,8 @@ def _spent(
 def _too_often(metric: Metric, own: list[SeenReport], level: PrivacyLevel) -> Iterator[str]:
     """Of a window less than one period's tolerance is allowed: months differ."""
     place = metric.location
-    if place is not None and place.mode == "window":
-        blocks = getattr(place, "turn", "fixed") == "fresh"
+    if place is not None and metric.spaced:
+        blocks = place.turn == "fresh"
         days = sorted(report.day for report in own)
         least = 0 if blocks else int((place.window - 0.5) * MEAN_DAYS[metric.period])
         if any(b - a < least for a, b in pairwise(days)):

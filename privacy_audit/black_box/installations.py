@@ -18,7 +18,7 @@ from scipy import stats
 
 from privacy_audit.black_box import crowd_lives
 from privacy_audit.black_box.alone import each_alone
-from privacy_audit.black_box.asked_places import asked_of_fixes
+from privacy_audit.black_box.answers import may_be_silent
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.conduct import conduct_checks
 from privacy_audit.black_box.crowd_lives import OFTEN, withdrawn_lives
@@ -149,11 +149,7 @@ def _compared(
     }
     found = {(one.metric, one.day): one for one in reports}
     off = len(reports) - len(found) + len(found.keys() - wanted.keys())
-    places = asked_of_fixes(shown)
-    some_only = (places is not None and places.mode != "memo") or (
-        shown.kind == "number" and shown.details.mode == "once"
-    )
-    off += 0 if some_only else len(wanted.keys() - found.keys())
+    off += 0 if may_be_silent(shown) else len(wanted.keys() - found.keys())
     another = 0
     for key in found.keys() & wanted.keys():
         bits = wanted[key].bits

@@ -24,9 +24,9 @@ def place_scenarios(metric: Metric) -> Iterator[Scenario]:
     location = metric.location
     assert location is not None  # noqa: S101 (asked by the caller)
     places = _two_places(metric)
-    if location.mode == "once":
+    if metric.max_reports == 1:
         periods, reports = len(location.slots), 1
-    elif location.mode == "window":  # with fresh turns: of one block
+    elif metric.spaced:  # with fresh turns: of one block
         periods, reports = location.window, 1
     else:
         periods, reports = 3, 3 * len(location.slots)
@@ -37,7 +37,7 @@ def place_scenarios(metric: Metric) -> Iterator[Scenario]:
         metric.params.epsilon_n(reports), expected=reports,
     )  # fmt: skip
     yield two
-    if location.mode != "window":
+    if not metric.spaced:
         return
     values = places[0], metric.no_data or OTHER, places[1]
     here, nowhere = _at_place(days, places[0]), _at_place(days, NOTHING)

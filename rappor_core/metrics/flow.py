@@ -266,6 +266,11 @@ class Flow(Frozen):
             return zones * self.zone_side(origin) + self.zone_side(destination)
         return origin * self.num_sides + destination
 
+    def most_reports_in(self, periods: int) -> int:
+        """At most so many reports has a device in some periods (1 or more) in a row: of mode
+        `window` one in each block that they can touch."""
+        return 1 if self.mode == "once" else (periods - 2) // self.window + 2
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and `params_id`; `from_dict` inverts it."""
         return {
