@@ -72,6 +72,13 @@ def density(
         Path | None,
         typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
     ] = None,
+    areas: Annotated[
+        Path | None,
+        typer.Option(
+            help="GeoJSON of named areas, as districts: shares with intervals.", exists=True
+        ),
+    ] = None,
+    area_name: Annotated[str, typer.Option(help="Property of --areas that names them.")] = "name",
     output: shared.OutputFolder = None,
     every_window: Annotated[
         bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
@@ -89,6 +96,8 @@ def density(
         *_only_one(cells, region),
         points,
         base,
+        areas,
+        area_name,
     )
     with stage_bars() as progress:
         maps = run_maps(job, progress, print_note)

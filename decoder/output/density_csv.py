@@ -92,7 +92,7 @@ def _properties(one: Density) -> Iterator[str]:
     columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
     seen = ("true" if visible else "false" for visible in one.visible)
     rows = zip(
-        one.places.shown_cells, seen, row_notes(one), *map(_six_digits, columns), strict=False
+        one.places.shown_cells, seen, row_notes(one), *map(six_digits, columns), strict=False
     )
     for cell, visible, note, share, estimate, error, low, high in rows:
         yield (
@@ -102,7 +102,7 @@ def _properties(one: Density) -> Iterator[str]:
         )
 
 
-def _six_digits(values: Floats) -> list[float]:
+def six_digits(values: Floats) -> list[float]:
     """Rounded shares; JSON has no word for one that is not finite."""
     if not np.isfinite(values).all():
         raise DecodeError("a share of the map is not finite; check the counts and parameters")

@@ -1,0 +1,62 @@
+"""Files of named areas: areas.csv and areas.geojson, a row an area, slot and window."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from decoder.density.areas import AreaShares
+from decoder.density.maps import Density
+from decoder.files import replacing
+from decoder.output.density_csv import six_digits
+
+AREA_FILES = ("areas.csv", "areas.geojson")
+_NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
+
+
+def write_areas(
+    maps: Sequence[Density], shares: Sequence[AreaShares], folder: Path
+) -> tuple[str, ...]:
+    """Write the shares of areas in each map; return the names of the files.
+
+    The GeoJSON has the areas as they were given, once for each slot and window.
+    """
+    rows = [row for one, found in zip(maps, shares, strict=True) for row in _rows(one, found)]
+    with replacing(folder / AREA_FILES[0]) as part, part.open("wb") as file:
+        arrow_csv.write_csv(pa.Table.from_pylist(rows), file)
+    shapes = [shape for found in shares for shape in found.areas.geometries]
+    features = (
+        json.dumps({"type": "Feature", "geometry": shape, "properties": row}, default=str)
+        for shape, row in zip(shapes, rows, strict=True)
+    )
+    text = ",\n".join(features)
+    with replacing(folder / AREA_FILES[1]) as part:
+        part.write_text(
+            f'{{"type":"FeatureCollection","features":[\n{text}\n]}}\n', encoding="utf-8"
+        )
+    return AREA_FILES
+
+
+def _rows(one: Density, found: AreaShares) -> Iterator[dict[str, Any]]:
+    """Of each area; shares are of all answers."""
+    areas = found.areas
+    columns = [six_digits(getattr(found, name)) for name in _NUMBERS]
+    cells = areas.weights.sum(axis=1)
+    for i, name in enumerate(areas.names):
+        yield {
+            "name": name,
+            "metric": one.metric.base_name,
+            "slot": one.location.slot,
+            "first_day": one.first_day,
+            "last_day": one.last_day,
+            "cells": round(float(cells[i]), 4),
+            "covered": round(float(areas.covered[i]), 6),
+            **{number: column[i] for number, column in zip(_NUMBERS, columns, strict=True)},
+            "told": bool(found.told[i]),
+            "reports": one.num_reports,
+        }
