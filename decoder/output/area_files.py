@@ -1,4 +1,5 @@
-"""Files of named areas: areas.csv and areas.geojson, a row an area, slot and window."""
+"""Files of named areas: areas.csv and areas.geojson, a row an area, slot and window; and the
+layers of density.gpkg."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pyarrow import csv as arrow_csv
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.files import replacing
-from decoder.output.density_csv import six_digits
+from decoder.output.density_csv import cell_geometries, density_table, six_digits
+from decoder.output.geo_files import Layer
 
 AREA_FILES = ("areas.csv", "areas.geojson")
 _NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
@@ -26,7 +28,7 @@ def write_areas(
 
     The GeoJSON has the areas as they were given, once for each slot and window.
     """
-    rows = [row for one, found in zip(maps, shares, strict=True) for row in _rows(one, found)]
+    rows = _all_rows(maps, shares)
     with replacing(folder / AREA_FILES[0]) as part, part.open("wb") as file:
         arrow_csv.write_csv(pa.Table.from_pylist(rows), file)
     shapes = [shape for found in shares for shape in found.areas.geometries]
@@ -40,6 +42,21 @@ def write_areas(
             f'{{"type":"FeatureCollection","features":[\n{text}\n]}}\n', encoding="utf-8"
         )
     return AREA_FILES
+
+
+def map_layers(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[Layer]:
+    """Layers `cells` and, where there are any, `areas` of a GeoPackage: all slots and windows."""
+    placed = [(row, shape) for row, shape in enumerate(cell_geometries(maps)) if shape is not None]
+    table = density_table(maps).take([row for row, _ in placed])
+    layers = [Layer("cells", table, [shape for _, shape in placed])]
+    if shares:
+        shapes = [shape for found in shares for shape in found.areas.geometries]
+        layers.append(Layer("areas", pa.Table.from_pylist(_all_rows(maps, shares)), shapes))
+    return layers
+
+
+def _all_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:
+    return [row for one, found in zip(maps, shares, strict=True) for row in _rows(one, found)]
 
 
 def _rows(one: Density, found: AreaShares) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ from decoder.progress import (
 from decoder.sources.density_windows import Groups, LocationSource, SlotWindow, group_by_slot
 from rappor_core.grid.box import Point
 
-MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
+MAP_FILES = ("density.gpkg", "density.geojson", "density.png", "density.html")  # not of pairs
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,11 @@ def write_maps(
         OutputError: a file cannot be written.
     """
     # Here: a second of libraries that a table does not need.
-    from decoder.output.area_files import write_areas
+    from decoder.output.area_files import map_layers, write_areas
     from decoder.output.density_csv import write_density_files
     from decoder.output.density_html import render_page
     from decoder.output.density_png import write_picture
+    from decoder.output.geo_files import write_geopackage
 
     densities = maps.densities
     write_density_files(densities, folder, every_window=every_window)
@@ -186,6 +187,8 @@ def write_maps(
         for name in MAP_FILES:
             (folder / name).unlink(missing_ok=True)
         return names
+    with replacing(folder / "density.gpkg") as part:
+        write_geopackage(part, map_layers(densities, maps.areas), str(densities[-1].last_day))
     with replacing(folder / "density.png") as part:
         write_picture(densities, part, maps.points, maps.base)
     with replacing(folder / "density.html") as part:

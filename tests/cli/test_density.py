@@ -54,7 +54,8 @@ def test_maps_changes_and_what_can_be_tracked_are_printed_together(
     assert "not distinguishable" in told
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [
-        "density.csv", "density.geojson", "density.html", "density.parquet", "density.png",
+        "density.csv", "density.geojson", "density.gpkg", "density.html",
+        "density.parquet", "density.png",
     ]  # fmt: skip
 
 

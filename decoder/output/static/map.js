@@ -44,13 +44,16 @@ const labels = [
   ...around.cities.map(([name, x, y]) => [name, x, mercator(y), true]),
   ...base.points.map(([name, [x, y]]) => [name, x, mercator(y), false]),
 ];
+const centreOf = ring => [0, 1].map(axis => ring.reduce((sum, corner) => sum + corner[axis], 0) / ring.length);
+const districts = (data.areas || []).map(parts => parts.map(flat));
+const districtNames = districts.length ? data.maps.find(map => map.areas).areas.map(row => row.name) : [];
+districts.forEach((parts, i) => labels.push([districtNames[i], ...centreOf(parts[0]), null]));
 let west = Infinity, east = -Infinity, south = Infinity, north = -Infinity;
 for (const ring of rings) for (const [x, y] of ring) {
   west = Math.min(west, x); east = Math.max(east, x);
   south = Math.min(south, y); north = Math.max(north, y);
 }
-const districts = (data.areas || []).map(parts => parts.map(flat));
-const centres = rings.map(ring => [0, 1].map(axis => ring.reduce((sum, corner) => sum + corner[axis], 0) / ring.length));
+const centres = rings.map(centreOf);
 const key = ([x, y]) => Math.round(x * 1e4) + "," + Math.round(y * 1e4);
 // Edges of cells by number: neighbours share one, which is then no border.
 const edgeNumbers = new Map(), edgeEnds = [];
@@ -60,15 +63,19 @@ const edges = rings.map(ring => ring.map((a, i) => {
   return edgeNumbers.get(name);
 }));
 
-let theme, shades;
+let theme, shades, widths;
 function readColours() {
   const style = getComputedStyle(document.documentElement), value = name => style.getPropertyValue("--" + name).trim();
   theme = Object.fromEntries(COLOURS.map(name => [name, value(name)]));
-  const stops = value(moved ? "turn" : "stops").split(" ").map(text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16)));
-  shades = Array.from({ length: 256 }, (_, step) => {
-    const at = step / 255 * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
-    return "rgb(" + stops[i].map((a, c) => Math.round(a + (stops[i + 1][c] - a) * (at - i))) + ")";
-  });
+  const ramp = name => {
+    const stops = value(name).split(" ").map(text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16)));
+    return Array.from({ length: 256 }, (_, step) => {
+      const at = step / 255 * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
+      return "rgb(" + stops[i].map((a, c) => Math.round(a + (stops[i + 1][c] - a) * (at - i))) + ")";
+    });
+  };
+  shades = ramp(moved ? "turn" : "stops");
+  widths = ramp("stops");
 }
 
 // What is looked at: window, shares of what, told cells only. It is kept in the address.
@@ -254,7 +261,8 @@ function border(panel, map) {
 }
 function drawCells(panel, map, pen) {
   pen.lineWidth = .6 / view.k;
-  for (const [shade, path] of pathsOf(panel, map).shaded) { pen.fillStyle = pen.strokeStyle = shades[shade]; pen.fill(path); pen.stroke(path); }
+  const colours = unsure.checked ? widths : shades;
+  for (const [shade, path] of pathsOf(panel, map).shaded) { pen.fillStyle = pen.strokeStyle = colours[shade]; pen.fill(path); pen.stroke(path); }
   if (unsure.checked) hatch(panel, pathsOf(panel, map).border.untold, pen);
 }
 function hatch(panel, path, pen) {  // what is not told apart
@@ -291,8 +299,7 @@ function names(panel, pen) {
   for (const [name, x, y, city] of labels) {
     const [a, b] = panel.project([x, y]);
     if (a < 0 || b < 0 || a > panel.wide || b > panel.high) continue;
-    pen.fillStyle = city ? theme.ink : theme.base;
-    pen.beginPath(); pen.arc(a, b, city ? 3 : 2, 0, 7); pen.fill();
+    if (city !== null) { pen.fillStyle = city ? theme.ink : theme.base; pen.beginPath(); pen.arc(a, b, city ? 3 : 2, 0, 7); pen.fill(); }
     pen.font = (city ? "600 14px " : "12px ") + FONT; pen.textAlign = "left"; pen.textBaseline = "middle";
     const wide = pen.measureText(name).width, left = a + 7 + wide > panel.wide ? a - 7 - wide : a + 7;
     const box = [left - 2, b - 9, wide + 4, 18];
@@ -351,7 +358,7 @@ function widthScale(canvas, pen, wide) {
   const left = 12, width = wide - 40, unit = moved ? "points" : "of all answers";
   pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
   pen.fillText("Half the width of a cell's interval, " + unit, left, 12);
-  for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
+  for (let i = 0; i < width; i++) { pen.fillStyle = widths[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.textAlign = "center";
   for (const part of [0, .25, .5, 1]) pen.fillText("± " + brief(Number((part * part * widest).toPrecision(2))), Math.max(left + 10, Math.min(left + part * width, wide - 24)), 48);
@@ -528,9 +535,7 @@ function recolour() {
 const found = new Map();
 for (const [name, x, y] of labels) if (name) found.set(name, [x, y, -1]);
 base.areas.forEach(([name, parts]) => { if (name && parts[0].length) found.set(name, [...centreOf(parts[0]), -1]); });
-districts.forEach((parts, i) => found.set(data.maps.find(map => map.areas).areas[i].name, [...centreOf(parts[0]), -1]));
 for (const [i, name] of Object.entries(data.called)) found.set(name, [...centres[i], Number(i)]);
-function centreOf(ring) { return [0, 1].map(axis => ring.reduce((sum, corner) => sum + corner[axis], 0) / ring.length); }
 $("places").append(...[...found.keys()].sort().slice(0, 500).map(name => Object.assign(document.createElement("option"), { value: name })));
 function search() {
   const text = $("find").value.trim().toLowerCase(), result = $("found");
