@@ -167,7 +167,7 @@ def test_a_map_is_moved_by_keys_buttons_wheel_and_drag_and_its_address_says_wher
         return float(found[0]), float(found[1]), float(found[2])
 
     page.click("#nearer")
-    x, y, k = where()
+    x, _, k = where()
     assert k == 1.5
     canvas = page.locator("#maps canvas").first
     canvas.focus()
