@@ -25,7 +25,7 @@ from decoder.workflows.maps import MapJob, run_maps, write_maps
 from privacy_audit.trackability import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.density_tables import print_json, print_maps
+from rappor_cli.density_tables import print_areas, print_json, print_maps
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
 from rappor_cli.store import opened
@@ -107,6 +107,8 @@ def density(
         print_json(maps.densities)
         return
     print_maps(maps.densities, tracked, maps.base)
+    if maps.areas:
+        print_areas(maps.densities, maps.areas, maps.area_notes)
     if output:
         print(f"files in {output}: {', '.join(written)}")
 
