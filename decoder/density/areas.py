@@ -135,12 +135,17 @@ def _of_shared_bits(
     data = target - design @ even
     shares, covariance, rank = _least_squares(fitted, data)
     left = freedom - rank
+    if left < 1:
+        raise DecodeError(
+            f"{len(weights)} areas of these outlines are not told apart by {freedom} numbers: give "
+            "fewer areas, along cells, or collect from more cohorts"
+        )
     excess = max(1.0, float(((data - fitted @ shares) ** 2).sum()) / left)
     sums = (weights - (weights @ even)[:, None]) @ spread
     variance = excess * np.einsum("gb,bc,gc->g", sums, covariance, sums)
-    within = columns - fitted[:, blocks] * members[blocks]
+    within = columns - fitted[:, blocks]
     uneven = (excess - 1) * left / max(float((within**2).sum()), 1e-300)
-    apart = weights - (weights @ spread)[:, blocks]
+    apart = weights - np.asarray(weights @ spread)[:, blocks]
     variance += uneven * (apart**2).sum(axis=1)
     return weights @ even + sums @ shares, np.sqrt(variance)
 
@@ -192,7 +197,7 @@ def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats
         design = places.design(index, one.params).toarray().reshape(-1, bits, len(density.shares))
         if len(design) == len(used):
             design = design[used]
-        shares = np.bincount(places.ancestors(index), density.shares)
+        shares: Floats = np.bincount(places.ancestors(index), density.shares).astype(np.float64)
         roots = np.linalg.cholesky(seen.noise_of(shares))
         for root, part, target in zip(roots, design, seen.bit_shares, strict=True):
             designs.append(linalg.solve_triangular(root, part, lower=True))
