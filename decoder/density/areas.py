@@ -32,7 +32,7 @@ from decoder.numerics.threads import one_thread
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-MOST_NUMBERS = 2_500  # of cells, or of numbers that they are read from: a dense eigenproblem
+MOST_NUMBERS = 25_000_000  # cells times the numbers that they are read from: 200 MB
 _FITTED = 0.5  # of the free numbers: as many shares are fitted at most
 _NEGLIGIBLE = 1e-10  # of the largest eigenvalue
 
@@ -83,7 +83,7 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
         areas: over its cells.
 
     Raises:
-        DecodeError: pairs of places, or more cells and numbers than are solved for.
+        DecodeError: pairs of places, or areas that so few numbers do not tell apart.
     """
     if density.places.pairs:
         raise DecodeError("trips are not in an area; leave the areas out")
@@ -103,6 +103,22 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
         (estimate - half).clip(0, 1), (estimate + half).clip(0, 1),
         np.asarray(estimate - strict * error > 0),
     )  # fmt: skip
+
+
+def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
+    """Raise DecodeError where areas of a slot would take too large a design, before any work.
+
+    aggregates: of one slot and window, one for each level.
+    """
+    if len(aggregates) == 1 and aggregates[0].params.scheme.own_bits:
+        return
+    params = [one.params for one in aggregates]
+    numbers = sum((1 if one.scheme.own_bits else one.num_cohorts) * one.num_bits for one in params)
+    if numbers * len(places.finest) > MOST_NUMBERS:
+        raise DecodeError(
+            f"areas over {len(places.finest):,} values that are read from {numbers:,} numbers are "
+            f"too many: their product may be {MOST_NUMBERS:,}; use a coarser level"
+        )
 
 
 def _of_own_bits(aggregate: Aggregate, density: Density, weights: Floats) -> tuple[Floats, Floats]:
@@ -186,13 +202,7 @@ def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats
     places = density.places
     for index, one in enumerate(aggregates):
         seen = _observed(one, places, index, density.options.repeats)
-        cohorts, bits = seen.bit_shares.shape
-        if cohorts * bits > MOST_NUMBERS < len(density.shares):
-            raise DecodeError(
-                f"areas are solved for with at most {MOST_NUMBERS:,} cells, or numbers that they "
-                f"are read from; this map has {len(density.shares):,} and {cohorts * bits:,}: use "
-                "a coarser level"
-            )
+        bits = seen.bit_shares.shape[1]
         used = np.array(one.reports_per_cohort) > 0
         design = places.design(index, one.params).toarray().reshape(-1, bits, len(density.shares))
         if len(design) == len(used):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decoder.density.areas import Areas, AreaShares, area_shares
+from decoder.density.areas import Areas, AreaShares, area_shares, check_size
 from decoder.density.cells import Places, location_of
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
@@ -102,8 +102,10 @@ def run_maps(
     base = read_base(job.base) if job.base else BaseLayer()
     named: tuple[Areas, tuple[str, ...]] | None = None
     if job.areas:  # before the long work: a file may be wrong
-        levels = list(groups.values())
-        named = read_areas(job.areas, slot_places(levels[0]), job.area_name)
+        first = next(iter(groups.values()))
+        places = slot_places(first)
+        check_size(first, places)
+        named = read_areas(job.areas, places, job.area_name)
     densities = _densities(groups, job.options, progress)
     shares = _area_shares(groups, densities, named[0], progress) if named else []
     notes = named[1] if named else ()

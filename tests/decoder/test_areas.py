@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from decoder.density.areas import Areas, AreaShares, area_shares
+from decoder.density.areas import Areas, AreaShares, area_shares, check_size
 from decoder.density.cells import Places, places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.density.polygon_weights import areas_of, in_words
@@ -161,6 +161,16 @@ def test_an_area_of_own_bits_by_hand(night: tuple[Aggregate, Density]) -> None:
     assert found.std_error[0] == pytest.approx(by_hand)
     assert found.std_error[0] < density.std_error[:16] @ south / 2  # no sum of intervals
     assert found.told.all()
+
+
+def test_a_map_too_large_for_areas_is_refused_before_the_work() -> None:
+    metric = square_metric(100, MODES["bloom"].replace("num_cohorts = 64", "num_cohorts = 128"))
+    assert metric.location is not None
+    places = places_of([metric.location])
+    nothing = (0,) * 128, ((0,) * 32,) * 128
+    empty = Aggregate(metric.name, metric.params, *nothing)
+    with pytest.raises(DecodeError, match="read from 4,096 numbers are too many"):
+        check_size([empty], places)
 
 
 def test_files_and_page_hold_the_areas(night: tuple[Aggregate, Density], tmp_path: Path) -> None:
