@@ -264,15 +264,15 @@ def in_words(areas: Areas, outside: int) -> tuple[str, ...]:
     if areas.overlapping:
         first, second = areas.overlapping[0]
         texts.append(
-            f"{len(areas.overlapping)} pairs of areas overlap ({first} and {second}): people in "
-            "both are counted in both, and shares do not add up."
+            f"Pairs of areas that overlap: {len(areas.overlapping)} (as {first} and {second}). "
+            "People in both are counted in both, and shares do not add up."
         )
     partly = int(np.sum(areas.covered < 0.999))
     if partly:
         texts.append(
-            f"{partly} areas lie partly outside of the map's box; their share is of the part "
-            "inside."
+            f"Areas that lie partly outside of the map's box: {partly}. Their shares are of the "
+            "part inside."
         )
     if outside:
-        texts.append(f"{outside} areas have no part in the map's box and are left out.")
+        texts.append(f"Areas without a part in the map's box, left out: {outside}.")
     return tuple(texts)

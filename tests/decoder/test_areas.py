@@ -128,9 +128,9 @@ def test_what_a_reader_has_to_know_is_said(places: Places) -> None:
     assert areas.covered == pytest.approx([1, 1, 0.5])
     even, overlap, partly, away = in_words(areas, outside)
     assert "even within a cell" in even
-    assert "overlap (A and B)" in overlap
-    assert partly.startswith("1 areas lie partly outside")
-    assert away.startswith("1 areas have no part")
+    assert "overlap: 1 (as A and B)" in overlap
+    assert "partly outside of the map's box: 1." in partly
+    assert away.endswith("left out: 1.")
 
 
 @pytest.fixture(scope="module")
