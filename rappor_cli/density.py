@@ -25,7 +25,7 @@ from decoder.workflows.maps import MapJob, run_maps, write_maps
 from privacy_audit.trackability import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.density_tables import print_json, print_maps
+from rappor_cli.density_tables import print_areas, print_json, print_maps
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
 from rappor_cli.store import opened
@@ -72,6 +72,13 @@ def density(
         Path | None,
         typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
     ] = None,
+    areas: Annotated[
+        Path | None,
+        typer.Option(
+            help="GeoJSON of named areas, as districts: shares with intervals.", exists=True
+        ),
+    ] = None,
+    area_name: Annotated[str, typer.Option(help="Property of --areas that names them.")] = "name",
     output: shared.OutputFolder = None,
     every_window: Annotated[
         bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
@@ -89,6 +96,8 @@ def density(
         *_only_one(cells, region),
         points,
         base,
+        areas,
+        area_name,
     )
     with stage_bars() as progress:
         maps = run_maps(job, progress, print_note)
@@ -98,6 +107,8 @@ def density(
         print_json(maps.densities)
         return
     print_maps(maps.densities, tracked, maps.base)
+    if maps.areas:
+        print_areas(maps.densities, maps.areas, maps.area_notes)
     if output:
         print(f"files in {output}: {', '.join(written)}")
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from decoder.comparison.differences import Differences
+from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.output.base_layer import BaseLayer, place_name
 from decoder.output.density_text import (
@@ -58,6 +59,30 @@ def print_maps(
             console.print(_change_table(one, one.since_first))
     console.print(Text(promise_text(maps[0])))
     console.print(Text(tracked))
+
+
+def print_areas(
+    maps: Sequence[Density], shares: Sequence[AreaShares], notes: Sequence[str]
+) -> None:
+    """Print the shares of areas in the last map of each slot, and what has to be known of them."""
+    console = Console()
+    last = {one.location.slot: (one, found) for one, found in zip(maps, shares, strict=True)}
+    for one, found in last.values():
+        title = f"{one.location.slot}, {window_text(one)}: areas, of all answers"
+        told = f"{NOT_APART} as one of {len(found.areas)}"
+        table = _columns(title, ("area", "map", "estimate", "interval", _APART), told)
+        for i, name in enumerate(found.areas.names):
+            low, high = (percent(float(edge[i])) for edge in (found.low, found.high))
+            table.add_row(
+                Text(name),
+                percent(float(found.map_share[i])),
+                percent(float(found.estimate[i])),
+                f"{low.removesuffix(' %')} to {high}",
+                "yes" if found.told[i] else "no",
+            )
+        console.print(table)
+    for note in notes:
+        console.print(Text(note))
 
 
 def _table(one: Density, base: BaseLayer) -> Table:

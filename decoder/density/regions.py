@@ -26,7 +26,7 @@ def region_cells(grid: Grid, level: int, region: Box | Mapping[str, Any]) -> tup
         touched, what = set(cells_touching(grid, region, level)), f"the region {region}"
         found = tuple(cell for cell in domain if cell in touched)
     else:
-        polygons = list(_polygons(region))
+        polygons = list(polygons_of(region))
         if not polygons:
             raise ParameterError("it holds no polygon")
         what = f"the region {_extent(polygons)}"
@@ -79,14 +79,14 @@ def _why_not(grid: Grid, level: int, name: str) -> str:
     return f"{name!r} is outside the box of the metric"
 
 
-def _polygons(geometry: Mapping[str, Any]) -> Iterable[list[Ring]]:
+def polygons_of(geometry: Mapping[str, Any]) -> Iterable[list[Ring]]:
     """Rings of each polygon of a GeoJSON object: the outer one first, then its holes."""
     kind = geometry.get("type")
     if kind == "FeatureCollection":
         for feature in geometry.get("features", ()):
-            yield from _polygons(feature)
+            yield from polygons_of(feature)
     elif kind == "Feature":
-        yield from _polygons(geometry.get("geometry") or {})
+        yield from polygons_of(geometry.get("geometry") or {})
     elif kind in ("Polygon", "MultiPolygon"):
         parts = geometry["coordinates"] if kind == "MultiPolygon" else [geometry["coordinates"]]
         for part in parts:

@@ -7,13 +7,16 @@ import json
 from pathlib import Path
 
 from decoder.candidates.files import read_values
+from decoder.density.areas import Areas
 from decoder.density.cells import Places
+from decoder.density.polygon_weights import areas_of, in_words
 from decoder.density.regions import listed_cells, region_cells
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming
 from rappor_core.errors import shown
 from rappor_core.grid.box import Point
 
+MOST_BYTES = 32 * 2**20  # of a file of areas
 CELL_COLUMN = "cell"  # of a table with a header, as in density.csv
 
 
@@ -51,6 +54,27 @@ def read_region(path: Path, places: Places) -> tuple[str, ...]:
             return region_cells(places.grid, places.levels[-1], polygon)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ValueError("its members are not those of a polygon") from error
+
+
+def read_areas(
+    path: Path, places: Places, name_property: str = "name"
+) -> tuple[Areas, tuple[str, ...]]:
+    """Read named areas over all cells of the finest level, and what a reader has to know of them.
+
+    Raises DecodeError that names the file.
+    """
+    if places.pairs:
+        raise DecodeError(f"--areas {path}: trips are not in an area; leave the option out")
+    with naming(path, DecodeError, "give a GeoJSON FeatureCollection of polygons with names"):
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES // 2**20} MB; simplify the outlines")
+        cells = places.finest[: len(places.finest) - len(places.reserved)]
+        collection = json.loads(path.read_bytes())
+        try:
+            areas, outside = areas_of(places.grid, cells, collection, name_property)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError("its members are not those of a polygon") from error
+        return areas, in_words(areas, outside)
 
 
 def read_points(path: Path) -> list[Point]:

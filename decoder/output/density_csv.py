@@ -1,4 +1,5 @@
-"""Files of maps: density.csv, density.parquet, density.geojson. The same input, the same bytes."""
+"""Files of maps: density.csv, density.parquet (GeoParquet), density.geojson. The same input, the
+same bytes."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.files import make_folder, replacing
 from decoder.output.density_text import row_notes
+from decoder.output.geo_files import write_geoparquet
 from decoder.output.geojson import DECIMALS, geometry
 from decoder.typing import Floats
 from rappor_core.grid.drawing import cell_centre, cell_outline
@@ -40,14 +42,24 @@ def write_density_files(
     paths = [folder / "density.csv", folder / "density.parquet", folder / "density.geojson"]
     with replacing(paths[0]) as part, part.open("wb") as file:
         arrow_csv.write_csv(table, file)
-    with replacing(paths[1]) as part:
-        parquet.write_table(table, part)
     if maps[0].places.pairs:
+        with replacing(paths[1]) as part:
+            parquet.write_table(table, part)
         return tuple(paths[:2])
+    with replacing(paths[1]) as part:
+        write_geoparquet(part, table, cell_geometries(maps))
     last = {one.location.slot: one for one in maps}
     with replacing(paths[2]) as part, part.open("w", encoding="utf-8") as geojson:
         geojson.writelines(density_geojson(maps if every_window else list(last.values())))
     return tuple(paths)
+
+
+def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
+    """The outline of each row of `density_table`; None for what is no cell."""
+    grid, places = maps[0].places.grid, maps[0].places
+    shapes = [geometry(cell_outline(grid, cell)) for cell in places.shown_cells]
+    nowhere = [None] * (len(places.shown) - len(shapes) + (places.listed is not None))
+    return [*shapes, *nowhere] * len(maps)
 
 
 def density_table(maps: Sequence[Density]) -> Any:
@@ -92,7 +104,7 @@ def _properties(one: Density) -> Iterator[str]:
     columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
     seen = ("true" if visible else "false" for visible in one.visible)
     rows = zip(
-        one.places.shown_cells, seen, row_notes(one), *map(_six_digits, columns), strict=False
+        one.places.shown_cells, seen, row_notes(one), *map(six_digits, columns), strict=False
     )
     for cell, visible, note, share, estimate, error, low, high in rows:
         yield (
@@ -102,7 +114,7 @@ def _properties(one: Density) -> Iterator[str]:
         )
 
 
-def _six_digits(values: Floats) -> list[float]:
+def six_digits(values: Floats) -> list[float]:
     """Rounded shares; JSON has no word for one that is not finite."""
     if not np.isfinite(values).all():
         raise DecodeError("a share of the map is not finite; check the counts and parameters")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from decoder.density.areas import Areas, AreaShares
 from decoder.density.maps import LEAST_IN_BOX, Density
 from decoder.output.base_layer import BaseLayer, place_name
 from decoder.output.basemap import View, bundled_source, surroundings
@@ -46,12 +47,14 @@ def render_page(
     points: Sequence[Point] = (),
     notes: Sequence[str] = (),
     base: BaseLayer | None = None,
+    areas: Sequence[AreaShares] = (),
 ) -> str:
     """Make the page. maps: of one metric and level, any slots and windows. points: to be marked.
 
     notes: further sentences for the reader.  base: streets, districts or stations of the user's.
+    areas: shares of named areas in each of the maps, or none.
     """
-    data = map_data(maps, points, notes, base)
+    data = map_data(maps, points, notes, base, areas)
     return page_template("density.html.j2").render(
         metric=maps[0].metric, data=map_json(data), data_url=None, **view_of(data)
     )
@@ -84,6 +87,7 @@ def view_of(data: dict[str, Any]) -> dict[str, Any]:
     ]
     shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
     shown["no_data"] = "no_data" in one
+    shown["areas"] = one.get("areas", [])
     return {"shown": shown, "texts": data["texts"]}
 
 
@@ -102,6 +106,7 @@ def map_data(
     points: Sequence[Point] = (),
     notes: Sequence[str] = (),
     base: BaseLayer | None = None,
+    areas: Sequence[AreaShares] = (),
 ) -> dict[str, Any]:
     """The data that map.js draws, as plain values. Arguments as in `render_page`."""
     one, base = maps[0], base or BaseLayer()
@@ -114,13 +119,17 @@ def map_data(
     own = base.shifted(partial(unrolled, grid))
     first = window_text(maps[first_view(maps)])
     top = top_share([drawn_shares(each) for each in maps])
+    drawn = [_map(each, top) for each in maps]
+    for each, found in zip(drawn, areas, strict=False):
+        each["areas"] = _area_rows(found)
     return {
         "cells": cells,
         "names": list(one.places.shown_cells),
         "points": [
             [round(unrolled(grid, lon), _PLACES), round(lat, _PLACES)] for lat, lon in points
         ],
-        "maps": [_map(each, top) for each in maps],
+        "maps": drawn,
+        "areas": area_outlines(areas[0].areas, partial(unrolled, grid)) if areas else [],
         "called": _called(maps, base),
         "first": first,
         "level": one.options.level,
@@ -158,6 +167,31 @@ def _map(one: Density, top: float) -> dict[str, Any]:
         "source": source_text(one),
         "changed": _changed(one),
     }
+
+
+def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[list[list[float]]]]:
+    """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
+
+    def rings(geometry: Mapping[str, Any]) -> list[list[list[float]]]:
+        coordinates = geometry["coordinates"]
+        parts = coordinates if geometry["type"] == "MultiPolygon" else [coordinates]
+        return [
+            [[round(moved(x), _PLACES), round(y, _PLACES)] for x, y, *_ in ring]
+            for part in parts
+            for ring in part
+        ]
+
+    return [rings(geometry) for geometry in areas.geometries]
+
+
+def _area_rows(found: AreaShares) -> list[dict[str, Any]]:
+    """Of each area, what the table of the page shows."""
+    columns = (found.areas.names, found.estimate, found.low, found.high, found.told)
+    return [
+        {"name": name, "estimate": round(float(estimate), 6), "low": round(float(low), 6),
+         "high": round(float(high), 6), "told": bool(told)}
+        for name, estimate, low, high, told in zip(*columns, strict=True)
+    ]  # fmt: skip
 
 
 def _changed(one: Density) -> dict[int, list[float]]:

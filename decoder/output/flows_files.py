@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
-from pyarrow import parquet
 
 from decoder.files import write_files, write_json
 from decoder.flows.tables import FlowDecoding
-from decoder.output.flows_geojson import flow_lines
+from decoder.output.flows_geojson import flow_line, flow_lines, placed_flows
 from decoder.output.flows_html import render_flows
 from decoder.output.flows_tables import (
     Columns,
@@ -27,11 +26,12 @@ from decoder.output.flows_tables import (
     flow_columns,
     zone_columns,
 )
+from decoder.output.geo_files import Layer, write_geopackage, write_geoparquet
 from decoder.progress import Progress, silent
 
 MARK = "results.json"
 FILES = ("flows.csv", "flows.parquet", "zones.csv", "cells.csv", "bands.csv", "flows.geojson",
-         "zones.geojson", MARK, "flows.html")  # fmt: skip
+         "zones.geojson", "flows.gpkg", MARK, "flows.html")  # fmt: skip
 _TEXTS = {"origin", "destination", "origin_name", "destination_name", "note", "cell", "name",
           "zone", "band"}  # fmt: skip
 
@@ -58,12 +58,13 @@ def write_flows(
     flows = arrow_table(_all_flows(found, places))
     files: dict[str, Callable[[Path], object]] = {
         "flows.csv": partial(_csv, flows),
-        "flows.parquet": partial(parquet.write_table, flows),
+        "flows.parquet": lambda path: write_geoparquet(path, flows, _all_lines(flows, places)),
         "zones.csv": partial(_csv, arrow_table(_unless_moves(found, zone_columns(found, places)))),
         "cells.csv": partial(_csv, arrow_table(_unless_moves(found, cell_columns(found, places)))),
         "bands.csv": partial(_csv, arrow_table(band_columns(found))),
         "flows.geojson": partial(_lines, content, "flows", _cell_centres(places)),
         "zones.geojson": partial(_lines, content, "zones", _zone_centres(places)),
+        "flows.gpkg": partial(_geopackage, content, places, str(found.last_day)),
         MARK: partial(write_json, content),
         "flows.html": lambda path: path.write_text(render_flows(content), encoding="utf-8"),
     }
@@ -95,6 +96,27 @@ def _csv(table: Any, path: Path) -> None:
 def _lines(content: Mapping[str, Any], name: str, centres: Any, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(flow_lines(content[name], centres, content["metric"]))
+
+
+def _all_lines(flows: Any, places: FlowPlaces) -> list[dict[str, Any] | None]:
+    """The line of each pair; None where a side has no place."""
+    centres = _cell_centres(places)
+    ends = zip(flows["origin"].to_pylist(), flows["destination"].to_pylist(), strict=True)
+    return [
+        flow_line(centres[start], centres[end]) if {start, end} <= centres.keys() else None
+        for start, end in ends
+    ]
+
+
+def _geopackage(content: Mapping[str, Any], places: FlowPlaces, day: str, path: Path) -> None:
+    """The flows and zones of the GeoJSON as two layers."""
+    layers = []
+    for name, centres in (("flows", _cell_centres(places)), ("zones", _zone_centres(places))):
+        placed = list(placed_flows(content[name], centres, content["metric"]))
+        if placed:
+            table = pa.Table.from_pylist([row for _, row in placed])
+            layers.append(Layer(name, table, [shape for shape, _ in placed]))
+    write_geopackage(path, layers, day)
 
 
 def _cell_centres(places: FlowPlaces) -> dict[str, Any]:

@@ -46,24 +46,28 @@ def flow_lines(
         A LineString from origin to destination, a Point where both are one, with the columns of
         the row and its width in pixels.
     """
-    placed = [row for row in rows if {row["origin"], row["destination"]} <= centres.keys()]
-    top = top_drawn(placed)
     comma = ""
     yield '{"type":"FeatureCollection","features":['
-    for row in placed:
-        ends = centres[row["origin"]], centres[row["destination"]]
-        width = round(line_width(drawn_share(row), top), 2)
-        feature = {
-            "type": "Feature",
-            "geometry": _line(*ends),
-            "properties": {"metric": metric, **row, "width": width},
-        }
+    for shape, row in placed_flows(rows, centres, metric):
+        feature = {"type": "Feature", "geometry": shape, "properties": row}
         yield f"{comma}\n{json.dumps(feature, separators=(',', ':'), allow_nan=False)}"
         comma = ","
     yield "\n]}\n"
 
 
-def _line(start: Point, end: Point) -> dict[str, Any]:
+def placed_flows(
+    rows: Sequence[Mapping[str, Any]], centres: Mapping[str, Point], metric: str
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Geometry and columns of each feature of `flow_lines`. Arguments as there."""
+    placed = [row for row in rows if {row["origin"], row["destination"]} <= centres.keys()]
+    top = top_drawn(placed)
+    for row in placed:
+        shape = flow_line(centres[row["origin"]], centres[row["destination"]])
+        width = round(line_width(drawn_share(row), top), 2)
+        yield shape, {"metric": metric, **row, "width": width}
+
+
+def flow_line(start: Point, end: Point) -> dict[str, Any]:
     """A line the short way round the earth, in two parts where it crosses 180 degrees."""
     (south, west), (north, east) = start, end
     if start == end:

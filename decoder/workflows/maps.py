@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from decoder.density.areas import Areas, AreaShares, area_shares, check_size
 from decoder.density.cells import Places, location_of
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
 from decoder.errors import DecodeError
 from decoder.files import replacing
-from decoder.formats.density_inputs import read_cells, read_points, read_region
+from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
 from decoder.output.base_layer import BaseLayer, read_base
 from decoder.progress import (
     Note,
@@ -26,7 +27,7 @@ from decoder.progress import (
 from decoder.sources.density_windows import Groups, LocationSource, SlotWindow, group_by_slot
 from rappor_core.grid.box import Point
 
-MAP_FILES = ("density.geojson", "density.png", "density.html")  # not of pairs
+MAP_FILES = ("density.gpkg", "density.geojson", "density.png", "density.html")  # not of pairs
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class MapJob:
     """Maps of a location metric.
 
     metric: the declared name, without slot and level.  slots: those wanted, none for all.
-    cells, region: files of the cells to show.  points, base: files of what to draw.
+    cells, region: files of the cells to show.  points, base: files of what to draw.  areas: a file
+    of named areas; area_name: the property that names them.
 
     Raises DecodeError for both `cells` and `region`.
     """
@@ -47,6 +49,8 @@ class MapJob:
     region: Path | None = None
     points: Path | None = None
     base: Path | None = None
+    areas: Path | None = None
+    area_name: str = "name"
 
     def __post_init__(self) -> None:
         """Refuse what would be ignored."""
@@ -56,12 +60,18 @@ class MapJob:
 
 @dataclass(frozen=True)
 class Maps:
-    """The result of a MapJob: a map for each slot and window, and the layers to draw on them."""
+    """The result of a MapJob: a map for each slot and window, and the layers to draw on them.
+
+    areas: shares of named areas in each map, in their order; empty without areas.  area_notes: what
+    a reader has to know of them.
+    """
 
     densities: list[Density]
     groups: Groups
     points: list[Point] = field(default_factory=list)
     base: BaseLayer = field(default_factory=BaseLayer)
+    areas: list[AreaShares] = field(default_factory=list)
+    area_notes: tuple[str, ...] = ()
 
     def last(self) -> dict[str, Density]:
         """The last map of each slot."""
@@ -90,8 +100,27 @@ def run_maps(
     groups = group_by_slot(aggregates, job.metric, job.slots, note)
     points = read_points(job.points) if job.points else []
     base = read_base(job.base) if job.base else BaseLayer()
+    named: tuple[Areas, tuple[str, ...]] | None = None
+    if job.areas:  # before the long work: a file may be wrong
+        first = next(iter(groups.values()))
+        places = slot_places(first)
+        check_size(first, places)
+        named = read_areas(job.areas, places, job.area_name)
     densities = _densities(groups, job.options, progress)
-    return Maps(_showing(densities, job), groups, points, base)
+    shares = _area_shares(groups, densities, named[0], progress) if named else []
+    notes = named[1] if named else ()
+    return Maps(_showing(densities, job), groups, points, base, shares, notes)
+
+
+def _area_shares(
+    groups: Groups, densities: Sequence[Density], areas: Areas, progress: Progress
+) -> list[AreaShares]:
+    """Shares of the areas in each map; all maps are of the same cells."""
+    found = []
+    for aggregates, one in zip(groups.values(), densities, strict=True):
+        found.append(area_shares(aggregates, one, areas))
+        progress("areas", len(found), len(densities))
+    return found
 
 
 def _densities(groups: Groups, options: DensityOptions, progress: Progress) -> list[Density]:
@@ -145,20 +174,28 @@ def write_maps(
         OutputError: a file cannot be written.
     """
     # Here: a second of libraries that a table does not need.
+    from decoder.output.area_files import map_layers, write_areas
     from decoder.output.density_csv import write_density_files
     from decoder.output.density_html import render_page
     from decoder.output.density_png import write_picture
+    from decoder.output.geo_files import write_geopackage
 
     densities = maps.densities
     write_density_files(densities, folder, every_window=every_window)
-    names = ("density.csv", "density.parquet")
+    names: tuple[str, ...] = ("density.csv", "density.parquet")
+    if maps.areas:
+        names = (*names, *write_areas(densities, maps.areas, folder))
     if densities[0].places.pairs:  # those of another metric would seem to go with the tables
         for name in MAP_FILES:
             (folder / name).unlink(missing_ok=True)
         return names
+    with replacing(folder / "density.gpkg") as part:
+        write_geopackage(part, map_layers(densities, maps.areas), str(densities[-1].last_day))
     with replacing(folder / "density.png") as part:
         write_picture(densities, part, maps.points, maps.base)
     with replacing(folder / "density.html") as part:
-        page = render_page(densities, maps.points, list(notes), maps.base)
+        page = render_page(
+            densities, maps.points, [*maps.area_notes, *notes], maps.base, maps.areas
+        )
         part.write_text(page, encoding="utf-8")
     return (*names, *MAP_FILES)

@@ -49,7 +49,7 @@ class DensityJob(JobKind):
     purpose = "maps of a location metric, by slot and window"
     template = "result_density.html.j2"
     members = frozenset({"map"})
-    tables = ("density.json", "density.csv", "density.parquet", "density.geojson")
+    tables = ("density.json", "density.csv", "density.parquet", "density.gpkg", "density.geojson")
     metric_kind = "location"
     of_places = True
     metric_is_argument = True
@@ -130,7 +130,9 @@ def _write(maps: Maps, folder: Path, notes: Sequence[str]) -> dict[str, Any]:
     changes = {slot: _moved(cells, one) for slot, (cells, one) in found.items() if one}
     write_json({"maps": listed, "changes": changes}, folder / "density.json", indent=1)
     if not maps.densities[0].places.pairs:
-        _write_drawn(map_data(maps.densities, maps.points, notes, maps.base), folder / MAP)
+        _write_drawn(
+            map_data(maps.densities, maps.points, notes, maps.base, maps.areas), folder / MAP
+        )
         moved = map_changes(maps.densities)
         if moved is not None:
             _write_drawn(moved, folder / CHANGES)

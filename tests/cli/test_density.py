@@ -54,7 +54,8 @@ def test_maps_changes_and_what_can_be_tracked_are_printed_together(
     assert "not distinguishable" in told
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [
-        "density.csv", "density.geojson", "density.html", "density.parquet", "density.png",
+        "density.csv", "density.geojson", "density.gpkg", "density.html",
+        "density.parquet", "density.png",
     ]  # fmt: skip
 
 
@@ -367,3 +368,27 @@ def test_the_tables_name_both_reserved_values_and_shares_of_the_box_exclude_both
     assert float(rows["no_data"][2].removesuffix(" %")) == pytest.approx(20, abs=3)
     assert rows["other"][3] == rows["no_data"][3] == ""
     assert rows["other"][1] == rows["no_data"][1] == ""
+
+
+def test_shares_of_areas_are_printed_and_written(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The crowd is in the south-west at night; the name is one of the file's own properties."""
+    ring = [[0, 0], [3, 0], [3, 3], [0, 3], [0, 0]]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    one = {"type": "Feature", "properties": {"WARD": "[red]Old town"}, "geometry": shape}
+    path = tmp_path / "wards.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [one]}))
+    out = tmp_path / "out"
+    given = ["density", "places", *files[:2], "-o", str(out), "--areas", str(path)]
+    assert main(given) == 1
+    assert "has no 'name' of 1 to 60 characters; its properties: 'WARD'" in capsys.readouterr().err
+    assert main([*given, "--area-name", "WARD"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "[red]Old town" in told
+    assert "People are taken to be even within a cell" in told
+    features = json.loads((out / "areas.geojson").read_text())["features"]
+    found = features[0]["properties"]
+    assert found["low"] < 0.825 < found["high"]  # .82, and an eighth of two cells of .02
+    assert found["told"]
+    assert "[red]Old town" in (out / "density.html").read_text()

@@ -178,8 +178,8 @@ def test_the_command_of_a_result_makes_its_maps_again(
         monkeypatch.chdir(tmp_path)
         assert main(shlex.split(command)[1:]) == 0
         made = {path.name: path.read_bytes() for path in (tmp_path / "result").iterdir()}
-        assert set(made) == {"density.csv", "density.parquet", "density.geojson", "density.png",
-                             "density.html"}  # fmt: skip
+        assert set(made) == {"density.csv", "density.parquet", "density.gpkg",
+                             "density.geojson", "density.png", "density.html"}  # fmt: skip
         for name in set(made) - {"density.html"}:
             path = f"/v1/results/{maps.weeks}/files/{name}?exact=true"
             assert ana.get(path).content == made[name], name

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -146,3 +147,72 @@ def test_a_map_with_nothing_told_says_so(
         found.append(page.get_attribute("#scale", "aria-label") == NONE_TOLD)
         page.close()
     assert found == [True, False]
+
+
+def settled(page: Any) -> None:
+    """Wait until the next frame is drawn."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_a_map_is_moved_by_keys_buttons_wheel_and_drag_and_its_address_says_where(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    page = show(browser, tmp_path, data)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+
+    def where() -> tuple[float, float, float]:
+        settled(page)
+        found = parse_qs(urlsplit(page.url).fragment).get("at", ["0,0,1"])[0].split(",")
+        return float(found[0]), float(found[1]), float(found[2])
+
+    page.click("#nearer")
+    x, _, k = where()
+    assert k == 1.5
+    canvas = page.locator("#maps canvas").first
+    canvas.focus()
+    page.keyboard.press("+")
+    page.keyboard.press("Shift+ArrowRight")
+    right = where()
+    assert right[2] == 2.25
+    assert right[0] > x
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.wheel(0, -400)
+    assert where()[2] > 2.25
+    before = where()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 160, box["y"] + 100)
+    page.mouse.up()
+    assert where()[0] < before[0]
+    again = page.url
+    page.goto("about:blank")
+    page.goto(again)
+    assert page.url == again
+    page.locator("#maps canvas").first.focus()
+    page.keyboard.press("0")
+    assert "at=" not in page.url
+    page.fill("#find", data["names"][3])
+    page.keyboard.press("Enter")
+    assert where()[2] == 4
+    assert data["names"][3] in page.inner_text("#tip")
+    page.fill("#find", "nowhere at all")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#found") == "no such place on this map"
+    assert not errors
+    page.close()
+
+
+def test_how_sure_cells_are_is_a_layer_with_its_own_scale(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    page = show(browser, tmp_path, data)
+    page.check("#unsure")
+    settled(page)
+    one = data["maps"][0]
+    ends = zip(one["low"], one["high"], strict=True)
+    widest = max(high - low for low, high in ends) / 2 * data["unit"]
+    said = page.get_attribute("#scale", "aria-label")
+    assert f"up to {percent(widest)};" in said
+    assert "width=1" in page.url
+    page.close()

@@ -11,7 +11,7 @@ for (const map of data.maps) {
 }
 const moved = Boolean(data.difference);  // maps of changes: shares are differences, with a sign
 const isBare = shade => !moved && shade === 0;  // nothing there; of changes 0 is the most less
-const slider = $("time"), sure = $("sure"), of = $("of"), tip = $("tip");
+const slider = $("time"), sure = $("sure"), unsure = $("unsure"), of = $("of"), tip = $("tip");
 const COLOURS = ["ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
 const FONT = "system-ui, sans-serif", UNDER = 34;  // pixels below the cells, for the ruler
 const NONE_TOLD = "No cell is told apart from zero";
@@ -44,12 +44,16 @@ const labels = [
   ...around.cities.map(([name, x, y]) => [name, x, mercator(y), true]),
   ...base.points.map(([name, [x, y]]) => [name, x, mercator(y), false]),
 ];
+const centreOf = ring => [0, 1].map(axis => ring.reduce((sum, corner) => sum + corner[axis], 0) / ring.length);
+const districts = (data.areas || []).map(parts => parts.map(flat));
+const districtNames = districts.length ? data.maps.find(map => map.areas).areas.map(row => row.name) : [];
+districts.forEach((parts, i) => labels.push([districtNames[i], ...centreOf(parts[0]), null]));
 let west = Infinity, east = -Infinity, south = Infinity, north = -Infinity;
 for (const ring of rings) for (const [x, y] of ring) {
   west = Math.min(west, x); east = Math.max(east, x);
   south = Math.min(south, y); north = Math.max(north, y);
 }
-const centres = rings.map(ring => [0, 1].map(axis => ring.reduce((sum, corner) => sum + corner[axis], 0) / ring.length));
+const centres = rings.map(centreOf);
 const key = ([x, y]) => Math.round(x * 1e4) + "," + Math.round(y * 1e4);
 // Edges of cells by number: neighbours share one, which is then no border.
 const edgeNumbers = new Map(), edgeEnds = [];
@@ -59,15 +63,19 @@ const edges = rings.map(ring => ring.map((a, i) => {
   return edgeNumbers.get(name);
 }));
 
-let theme, shades;
+let theme, shades, widths;
 function readColours() {
   const style = getComputedStyle(document.documentElement), value = name => style.getPropertyValue("--" + name).trim();
   theme = Object.fromEntries(COLOURS.map(name => [name, value(name)]));
-  const stops = value(moved ? "turn" : "stops").split(" ").map(text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16)));
-  shades = Array.from({ length: 256 }, (_, step) => {
-    const at = step / 255 * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
-    return "rgb(" + stops[i].map((a, c) => Math.round(a + (stops[i + 1][c] - a) * (at - i))) + ")";
-  });
+  const ramp = name => {
+    const stops = value(name).split(" ").map(text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16)));
+    return Array.from({ length: 256 }, (_, step) => {
+      const at = step / 255 * (stops.length - 1), i = Math.min(stops.length - 2, Math.floor(at));
+      return "rgb(" + stops[i].map((a, c) => Math.round(a + (stops[i + 1][c] - a) * (at - i))) + ")";
+    });
+  };
+  shades = ramp(moved ? "turn" : "stops");
+  widths = ramp("stops");
 }
 
 // What is looked at: window, shares of what, told cells only. It is kept in the address.
@@ -78,13 +86,16 @@ slider.max = windows.length - 1;
 slider.value = windows.indexOf(windows.includes(asked.get("window")) ? asked.get("window") : data.first);
 if (asked.get("of") === "box") of.value = "box";
 sure.checked = asked.has("told");
+unsure.checked = asked.has("width");
 $("play").hidden = slider.hidden = windows.length < 2;
 function remember() {
-  const view = new URLSearchParams();
-  if (windows.length > 1) view.set("window", windows[slider.value]);
-  if (of.value === "box") view.set("of", "box");
-  if (sure.checked) view.set("told", "1");
-  history.replaceState(null, "", "#" + view);
+  const shown = new URLSearchParams();
+  if (windows.length > 1) shown.set("window", windows[slider.value]);
+  if (of.value === "box") shown.set("of", "box");
+  if (sure.checked) shown.set("told", "1");
+  if (unsure.checked) shown.set("width", "1");
+  if (view.k !== 1 || view.x !== middleOf().x || view.y !== middleOf().y) shown.set("at", [view.x.toFixed(4), latitude(view.y).toFixed(4), view.k.toFixed(2)].join(","));
+  history.replaceState(null, "", "#" + shown);
 }
 
 const panels = slots.map(slot => {
@@ -96,11 +107,36 @@ const panels = slots.map(slot => {
   canvas.setAttribute("role", "img");
   canvas.addEventListener("keydown", event => step(panel, event));
   canvas.addEventListener("blur", () => choose(panel, -1));
-  for (const name of ["pointerdown", "pointermove"]) canvas.addEventListener(name, event => hover(panel, event));
+  canvas.addEventListener("pointerdown", event => { press(panel, event); hover(panel, event); });
+  canvas.addEventListener("pointermove", event => { if (!drag(panel, event)) hover(panel, event); });
+  for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, release);
   canvas.addEventListener("pointerleave", () => choose(panel, -1));
+  canvas.addEventListener("wheel", event => wheel(panel, event), { passive: false });
   return panel;
 });
 let focused = panels[0];
+
+// The view, one for all slots: its centre in Mercator degrees and how many times it is enlarged.
+const middleOf = () => ({ x: (west + east) / 2, y: (south + north) / 2, k: 1 });
+const LEAST = .5, MOST = 60;
+const view = middleOf();
+const within = (value, low, high) => Math.max(low, Math.min(high, value));
+function place(x, y, k) {
+  Object.assign(view, { x: within(x, west, east), y: within(y, south, north), k: within(k, LEAST, MOST) });
+  for (const panel of panels) panel.canvas.style.touchAction = view.k > 1 ? "none" : "pan-y";
+}
+function look(x, y, k) {
+  place(x, y, k);
+  tip.hidden = true;
+  drawSoon();
+}
+function zoomBy(times, panel, at) {
+  const [x, y] = at ? panel.back(at) : [view.x, view.y], k = within(view.k * times, LEAST, MOST), part = view.k / k;
+  look(x + (view.x - x) * part, y + (view.y - y) * part, k);
+}
+function panBy(panel, dx, dy) { look(view.x - dx / panel.zoom / view.k, view.y + dy / panel.zoom / view.k, view.k); }
+const seen = (asked.get("at") || "").split(",").map(Number);
+if (seen.length === 3 && seen.every(Number.isFinite) && seen[2] > 0) place(seen[0], mercator(seen[1]), seen[2]);
 
 // The box fits the canvas; land and water fill what is left of it. Paths are made once a size.
 function fit(panel) {
@@ -115,39 +151,42 @@ function fit(panel) {
   const zoom = Math.min(wide * .97 / (east - west || 1), (high - UNDER) * .97 / (north - south || 1));
   const x = (west + east) / 2, y = (south + north) / 2, middle = (high - UNDER) / 2;
   Object.assign(panel, {
-    pixels, wide, high, zoom,
-    project: ([a, b]) => [wide / 2 + (a - x) * zoom, middle - (b - y) * zoom],
-    back: ([a, b]) => [x + (a - wide / 2) / zoom, y - (b - middle) / zoom],
+    pixels, wide, high, zoom, middle,
+    flat: ([a, b]) => [wide / 2 + (a - x) * zoom, middle - (b - y) * zoom],
+    project: ([a, b]) => [wide / 2 + (a - view.x) * zoom * view.k, middle - (b - view.y) * zoom * view.k],
+    back: ([a, b]) => [view.x + (a - wide / 2) / zoom / view.k, view.y - (b - middle) / zoom / view.k],
+    drawn: new Map(),
   });
   panel.cells = rings.map(ring => outline(panel, ring));
-  panel.paths = { lines: joined(panel, base.lines), areas: joined(panel, base.areas.flatMap(([, parts]) => parts)) };
+  panel.paths = { lines: joined(panel, base.lines), areas: joined(panel, base.areas.flatMap(([, parts]) => parts)), districts: joined(panel, districts.flat()) };
   for (const name of ["land", "lakes", "coast", "borders", "rivers"]) panel.paths[name] = joined(panel, around[name]);
-  panel.background = ground(panel);
 }
+// Paths are made for a map as large as its box; the pen enlarges them.
+function enlarge(panel) {
+  const [x, y] = panel.flat([view.x, view.y]), k = view.k * panel.pixels;
+  panel.pen.setTransform(k, 0, 0, k, panel.wide / 2 * panel.pixels - k * x, panel.middle * panel.pixels - k * y);
+}
+function plain(panel) { panel.pen.setTransform(panel.pixels, 0, 0, panel.pixels, 0, 0); }
 function trace(panel, line, path = new Path2D()) {
-  line.forEach((corner, i) => { const [x, y] = panel.project(corner); i ? path.lineTo(x, y) : path.moveTo(x, y); });
+  line.forEach((corner, i) => { const [x, y] = panel.flat(corner); i ? path.lineTo(x, y) : path.moveTo(x, y); });
   return path;
 }
 function outline(panel, ring) { const path = trace(panel, ring); path.closePath(); return path; }
 function joined(panel, many) { const path = new Path2D(); for (const line of many) trace(panel, line, path); return path; }
-function ground(panel) {
-  const canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
-  canvas.width = panel.canvas.width; canvas.height = panel.canvas.height;
-  pen.setTransform(panel.pixels, 0, 0, panel.pixels, 0, 0);
+function ground(panel, pen) {
   pen.fillStyle = theme.water; pen.fillRect(0, 0, panel.wide, panel.high);
+  enlarge(panel);
   pen.fillStyle = theme.land; pen.fill(panel.paths.land, "evenodd");
   pen.fillStyle = theme.water; pen.fill(panel.paths.lakes, "evenodd");
-  return canvas;
 }
 
 function drawPanel(panel) {
   const map = panel.map = known.get(panel.slot + "\n" + windows[slider.value]), pen = panel.pen;
   caption(panel, map);
   fit(panel);
-  pen.setTransform(1, 0, 0, 1, 0, 0);
-  pen.drawImage(panel.background, 0, 0);
-  pen.setTransform(panel.pixels, 0, 0, panel.pixels, 0, 0);
+  plain(panel);
   pen.lineJoin = "round";
+  ground(panel, pen);
   if (map) drawCells(panel, map, pen);
   const { paths } = panel;
   stroke(panel, paths.rivers, theme.coast, .8, .7);
@@ -156,9 +195,12 @@ function drawPanel(panel) {
   stroke(panel, paths.borders, theme.base, 1.2, 1, [5, 3]);
   stroke(panel, paths.lines, theme.base, 1, .75);
   stroke(panel, paths.areas, theme.base, 1.2, .9);
+  stroke(panel, paths.districts, theme.ink, 2.4, .8, [7, 3]);
   if (map) drawTold(panel, map, pen);
+  plain(panel);
+  if (map) marks(panel, map, pen);
   pen.strokeStyle = theme.faint; pen.lineWidth = 1; pen.setLineDash([2, 4]);
-  pen.strokeRect(...panel.project([west, north]), (east - west) * panel.zoom, (north - south) * panel.zoom);
+  pen.strokeRect(...panel.project([west, north]), (east - west) * panel.zoom * view.k, (north - south) * panel.zoom * view.k);
   pen.setLineDash([]);
   for (const spot of spots) dot(pen, panel.project(spot));
   names(panel, pen);
@@ -188,38 +230,67 @@ function caption(panel, map) {
   panel.caption.replaceChildren(title, told);
   panel.canvas.setAttribute("aria-label", panel.slot + ", " + told);
 }
-// Cells of one shade are one path: few strokes, whatever the number of cells.
-function drawCells(panel, map, pen) {
-  const shaded = new Map();
-  map.shade.forEach((shade, i) => {
-    if (isBare(shade) || (sure.checked && !map.visible.has(i))) return;
-    if (!shaded.has(shade)) shaded.set(shade, new Path2D());
-    shaded.get(shade).addPath(panel.cells[i]);
+// Cells of one shade are one path: few strokes, whatever the number of cells. Kept while one pans.
+function pathsOf(panel, map) {
+  const name = [map.slot, map.window, sure.checked, unsure.checked].join();
+  if (!panel.drawn.has(name)) panel.drawn.set(name, { shaded: shaded(panel, map), border: border(panel, map) });
+  return panel.drawn.get(name);
+}
+const half = (map, i) => (map.high[i] - map.low[i]) / 2;
+const widest = Math.max(...data.maps.flatMap(map => map.share.map((_, i) => half(map, i))), 1e-12);
+function shaded(panel, map) {
+  const found = new Map();
+  map.shade.forEach((own, i) => {
+    const shade = unsure.checked ? Math.round(255 * Math.sqrt(half(map, i) / widest)) : own;
+    if ((isBare(shade) && !unsure.checked) || (sure.checked && !map.visible.has(i))) return;
+    if (!found.has(shade)) found.set(shade, new Path2D());
+    found.get(shade).addPath(panel.cells[i]);
   });
-  pen.lineWidth = .6;
-  for (const [shade, path] of shaded) { pen.fillStyle = pen.strokeStyle = shades[shade]; pen.fill(path); pen.stroke(path); }
+  return found;
+}
+function border(panel, map) {
+  const drawn = new Uint8Array(edgeEnds.length), told = new Path2D(), untold = new Path2D();
+  for (const i of map.visible) for (const number of edges[i]) drawn[number] ^= 1;
+  drawn.forEach((is, number) => {
+    if (!is) return;
+    const [[ax, ay], [bx, by]] = edgeEnds[number].map(panel.flat);
+    told.moveTo(ax, ay); told.lineTo(bx, by);
+  });
+  if (unsure.checked) panel.cells.forEach((path, i) => { if (!map.visible.has(i)) untold.addPath(path); });
+  return { told, untold };
+}
+function drawCells(panel, map, pen) {
+  pen.lineWidth = .6 / view.k;
+  const colours = unsure.checked ? widths : shades;
+  for (const [shade, path] of pathsOf(panel, map).shaded) { pen.fillStyle = pen.strokeStyle = colours[shade]; pen.fill(path); pen.stroke(path); }
+  if (unsure.checked) hatch(panel, pathsOf(panel, map).border.untold, pen);
+}
+function hatch(panel, path, pen) {  // what is not told apart
+  pen.save();
+  pen.clip(path);
+  plain(panel);
+  pen.strokeStyle = theme.ink; pen.globalAlpha = .45; pen.lineWidth = 1;
+  pen.beginPath();
+  for (let x = -panel.high; x < panel.wide; x += 7) { pen.moveTo(x, panel.high); pen.lineTo(x + panel.high, 0); }
+  pen.stroke();
+  pen.restore();
 }
 function drawTold(panel, map, pen) {
-  const border = new Uint8Array(edgeEnds.length), path = new Path2D();
-  for (const i of map.visible) for (const number of edges[i]) border[number] ^= 1;
-  border.forEach((drawn, number) => {
-    if (!drawn) return;
-    const [[ax, ay], [bx, by]] = edgeEnds[number].map(panel.project);
-    path.moveTo(ax, ay); path.lineTo(bx, by);
-  });
-  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.stroke(path);
+  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4 / view.k; pen.stroke(pathsOf(panel, map).border.told);
+  if (panel.at >= 0) { pen.strokeStyle = theme.mark; pen.lineWidth = 3 / view.k; pen.stroke(panel.cells[panel.at]); }
+}
+function marks(panel, map, pen) {
   pen.font = "bold 12px " + FONT; pen.textAlign = "center"; pen.textBaseline = "middle";
   for (const [i, [change]] of Object.entries(map.changed)) {
     const [x, y] = panel.project(centres[i]), mark = change > 0 ? "▲" : "▼";
     pen.strokeStyle = theme.paper; pen.lineWidth = 3; pen.strokeText(mark, x, y);
     pen.fillStyle = theme.mark; pen.fillText(mark, x, y);
   }
-  if (panel.at >= 0) { pen.strokeStyle = theme.mark; pen.lineWidth = 3; pen.stroke(panel.cells[panel.at]); }
 }
 function stroke(panel, path, colour, width, alpha, dash = []) {
   const pen = panel.pen;
   pen.save();
-  pen.strokeStyle = colour; pen.lineWidth = width; pen.globalAlpha = alpha; pen.setLineDash(dash);
+  pen.strokeStyle = colour; pen.lineWidth = width / view.k; pen.globalAlpha = alpha; pen.setLineDash(dash.map(length => length / view.k));
   pen.stroke(path);
   pen.restore();
 }
@@ -228,8 +299,7 @@ function names(panel, pen) {
   for (const [name, x, y, city] of labels) {
     const [a, b] = panel.project([x, y]);
     if (a < 0 || b < 0 || a > panel.wide || b > panel.high) continue;
-    pen.fillStyle = city ? theme.ink : theme.base;
-    pen.beginPath(); pen.arc(a, b, city ? 3 : 2, 0, 7); pen.fill();
+    if (city !== null) { pen.fillStyle = city ? theme.ink : theme.base; pen.beginPath(); pen.arc(a, b, city ? 3 : 2, 0, 7); pen.fill(); }
     pen.font = (city ? "600 14px " : "12px ") + FONT; pen.textAlign = "left"; pen.textBaseline = "middle";
     const wide = pen.measureText(name).width, left = a + 7 + wide > panel.wide ? a - 7 - wide : a + 7;
     const box = [left - 2, b - 9, wide + 4, 18];
@@ -241,7 +311,7 @@ function names(panel, pen) {
 }
 const round = (length, parts) => parts.map(part => part * Math.pow(10, Math.floor(Math.log10(length)))).find(nice => nice <= length);
 function ruler(panel, pen) {
-  const pixel = 111.32 * Math.cos(latitude((south + north) / 2) * Math.PI / 180) / panel.zoom;
+  const pixel = 111.32 * Math.cos(latitude(view.y) * Math.PI / 180) / panel.zoom / view.k;
   const km = round(pixel * Math.min(150, panel.wide / 4), [5, 2, 1]), length = km / pixel;
   const text = km < 1 ? Math.round(km * 1000) + " m" : km + " km", y = panel.high - 10;
   haloed(pen, text, 10, y - 11, "13px " + FONT, "left");
@@ -252,6 +322,7 @@ function scale() {
   const canvas = $("scale"), wide = canvas.clientWidth, pixels = Math.max(1, window.devicePixelRatio || 1), pen = canvas.getContext("2d");
   canvas.width = wide * pixels; canvas.height = 84 * pixels;
   pen.scale(pixels, pixels);
+  if (unsure.checked) { widthScale(canvas, pen, wide); return; }
   if (moved) { turningScale(canvas, pen, wide); return; }
   const { told_from: from } = data.scale;
   const left = 12, width = wide - 40, times = ratio(focused.map || data.maps[0]), place = share => left + Math.sqrt(share / data.top) * width;
@@ -283,6 +354,17 @@ function faintScale(pen, left, y) {
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, y, 18 * (steps + 1), 14);
   pen.fillStyle = theme.ink; pen.fillText("paler: not distinguishable from zero", left + 18 * (steps + 1) + 8, y + 12);
 }
+function widthScale(canvas, pen, wide) {
+  const left = 12, width = wide - 40, unit = moved ? "points" : "of all answers";
+  pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
+  pen.fillText("Half the width of a cell's interval, " + unit, left, 12);
+  for (let i = 0; i < width; i++) { pen.fillStyle = widths[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
+  pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 18, width, 14);
+  pen.fillStyle = theme.ink; pen.textAlign = "center";
+  for (const part of [0, .25, .5, 1]) pen.fillText("± " + brief(Number((part * part * widest).toPrecision(2))), Math.max(left + 10, Math.min(left + part * width, wide - 24)), 48);
+  pen.textAlign = "left"; pen.fillText("hatched: not told apart", left, 72);
+  canvas.setAttribute("aria-label", "Half the width of a cell's interval, up to " + percent(widest) + "; hatched cells are not told apart");
+}
 function turningScale(canvas, pen, wide) {
   const left = 12, width = wide - 24, top = percent(data.top).replace(" %", "");
   pen.font = "12px " + FONT; pen.fillStyle = theme.ink;
@@ -303,6 +385,19 @@ function table() {
   $("floor").textContent = map && !moved ? (slots.length > 1 ? focused.slot + ": a" : "A") + " share of " + percent(map.floor) + " is told from zero 8 times in 10, a smaller one less often." : "";
   const order = map ? map.order ??= map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) || Math.abs(map.share[b]) - Math.abs(map.share[a])).slice(0, 10) : [];
   body.replaceChildren(...order.map(i => tableRow(map, i)));
+  areaTable();
+}
+function areaTable() {
+  const body = $("areas"), rows = focused.map && focused.map.areas;
+  if (!body || !rows) return;
+  $("areas-of").textContent = "Areas: " + focused.slot;
+  body.replaceChildren(...rows.map(row => {
+    const line = document.createElement("tr"), head = make("th", row.name);
+    head.scope = "row";
+    if (!row.told) line.className = "unsure";
+    line.append(head, make("td", percent(row.estimate)), make("td", span(row.low, row.high)));
+    return line;
+  }));
 }
 function tableRow(map, i) {
   const row = document.createElement("tr"), head = make("th", ""), button = make("button", data.called[i] || data.names[i]);
@@ -344,8 +439,44 @@ function hover(panel, event) {
   const box = panel.canvas.getBoundingClientRect(), [x, y] = panel.back([event.clientX - box.left, event.clientY - box.top]);
   choose(panel, panel.map ? rings.findIndex(ring => inside(ring, x, y)) : -1, event.clientX, event.clientY);
 }
+// Dragged with a mouse, or a finger once the map is enlarged; two fingers zoom.
+const fingers = new Map();
+function press(panel, event) {
+  fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
+  panel.canvas.setPointerCapture(event.pointerId);
+}
+function drag(panel, event) {
+  const before = fingers.get(event.pointerId), now = [event.offsetX, event.offsetY];
+  if (!before) return false;
+  const other = [...fingers].find(([id]) => id !== event.pointerId);
+  if (other) {
+    const apart = ([x, y]) => Math.hypot(x - other[1][0], y - other[1][1]) || 1;
+    zoomBy(apart(now) / apart(before), panel, other[1]);
+  } else if (event.pointerType === "mouse" || view.k > 1) panBy(panel, now[0] - before[0], now[1] - before[1]);
+  fingers.set(event.pointerId, now);
+  return true;
+}
+function release(event) { if (fingers.delete(event.pointerId)) remember(); }
+// A wheel scrolls the page until a map has the focus.
+function wheel(panel, event) {
+  if (!event.ctrlKey && !event.metaKey && document.activeElement !== panel.canvas) return;
+  event.preventDefault();
+  zoomBy(Math.exp(-event.deltaY / 400), panel, [event.offsetX, event.offsetY]);
+  remember();
+}
+const ZOOMS = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 };
+function moveView(panel, event) {
+  if (event.key in ZOOMS) zoomBy(ZOOMS[event.key]);
+  else if (event.key === "0") look(...Object.values(middleOf()));
+  else if (event.shiftKey && ARROWS[event.key]) panBy(panel, -80 * ARROWS[event.key][0], 80 * ARROWS[event.key][1]);
+  else return false;
+  event.preventDefault();
+  remember();
+  return true;
+}
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 function step(panel, event) {
+  if (moveView(panel, event)) return;
   const way = ARROWS[event.key];
   if (!way || !panel.map) return;
   event.preventDefault();
@@ -361,6 +492,8 @@ function step(panel, event) {
   show(panel, next);
 }
 function show(panel, i) {
+  const [a, b] = panel.project(centres[i]);
+  if (a < 0 || b < 0 || a > panel.wide || b > panel.high - UNDER) { Object.assign(view, { x: centres[i][0], y: centres[i][1] }); panels.forEach(drawPanel); remember(); }
   const box = panel.canvas.getBoundingClientRect(), [x, y] = panel.project(centres[i]);
   choose(panel, i, box.left + x, box.top + y);
 }
@@ -397,8 +530,32 @@ function recolour() {
   for (const panel of panels) panel.wide = 0;
   draw();
 }
+
+// Places that can be searched for: name, centre, cell or -1.
+const found = new Map();
+for (const [name, x, y] of labels) if (name) found.set(name, [x, y, -1]);
+base.areas.forEach(([name, parts]) => { if (name && parts[0].length) found.set(name, [...centreOf(parts[0]), -1]); });
+for (const [i, name] of Object.entries(data.called)) found.set(name, [...centres[i], Number(i)]);
+$("places").append(...[...found.keys()].sort().slice(0, 500).map(name => Object.assign(document.createElement("option"), { value: name })));
+function search() {
+  const text = $("find").value.trim().toLowerCase(), result = $("found");
+  if (!text) { result.textContent = ""; return; }
+  const names = [...found.keys()], name = names.find(one => one.toLowerCase() === text) ?? names.find(one => one.toLowerCase().startsWith(text)) ?? names.find(one => one.toLowerCase().includes(text));
+  const cell = name === undefined ? data.names.findIndex(one => one.toLowerCase() === text) : found.get(name)[2];
+  if (name === undefined && cell < 0) { result.textContent = "no such place on this map"; return; }
+  const [x, y] = name === undefined ? centres[cell] : found.get(name);
+  const there = x >= west && x <= east && y >= south && y <= north;
+  result.textContent = (name ?? data.names[cell]) + (there ? "" : " is outside the box");
+  look(x, y, Math.max(view.k, 4));
+  remember();
+  if (cell >= 0 && focused.map) requestAnimationFrame(() => show(focused, cell));
+}
+$("find").addEventListener("change", search);
+$("find").addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); search(); } });
+for (const [name, times] of [["nearer", 1.5], ["further", 1 / 1.5]]) $(name).addEventListener("click", () => { zoomBy(times); remember(); });
+$("whole").addEventListener("click", () => { look(...Object.values(middleOf())); remember(); });
 $("play").addEventListener("click", play);
-for (const one of [slider, sure, of]) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
+for (const one of [slider, sure, unsure, of]) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
 addEventListener("resize", drawSoon);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; recolour(); });

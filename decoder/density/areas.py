@@ -1,0 +1,230 @@
+"""Shares of named areas, as districts: weighted sums of cells, with the covariance of the cells.
+
+People are taken to be even within a cell: a cell that lies in part in an area gives it that part
+of its share. The sum of a whole area is far surer than its cells, since noise that moves people
+between neighbouring cells leaves it; so its interval comes from the covariance, and not from those
+of cells.
+
+Where each cell has a bit of its own, the estimate is the weighted sum of the bits. Otherwise cells
+share bits or symbols, and all shares are fitted together by least squares, without a prior. Cells
+that outnumber what they are read from are fitted in blocks; how uneven those are is read off what
+the fit leaves over, and widens the intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.special import ndtri
+
+from decoder.density.cells import Places, location_of
+from decoder.density.maps import Density
+from decoder.density.slots import in_order
+from decoder.errors import DecodeError
+from decoder.model.counts import Observed, observe
+from decoder.model.noise import BitNoise
+from decoder.model.repetition import location_repetition
+from decoder.numerics.threads import one_thread
+from decoder.typing import Flags, Floats, Indices
+from rappor_core.aggregate import Aggregate
+
+MOST_NUMBERS = 25_000_000  # cells times the numbers that they are read from: 200 MB
+_FITTED = 0.5  # of the free numbers: as many shares are fitted at most
+_NEGLIGIBLE = 1e-10  # of the largest eigenvalue
+
+
+@dataclass(frozen=True)
+class Areas:
+    """Named areas over the cells of a map, (G,).
+
+    weights: part of each finest cell's surface that is in the area, sparse, (G, cells), in [0, 1].
+    covered: part of the area's surface that the cells cover.  overlapping: pairs of names of which
+    a person may be in both.  geometries: GeoJSON Polygon or MultiPolygon of each, as given.
+    """
+
+    names: tuple[str, ...]
+    weights: Any
+    covered: Floats
+    overlapping: tuple[tuple[str, str], ...]
+    geometries: tuple[Mapping[str, Any], ...]
+
+    def __len__(self) -> int:
+        """Number of areas, G."""
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class AreaShares:
+    """Shares of areas among all answers of a map, (G,) each.
+
+    map_share: sum of the map.  estimate, std_error: unbiased.  low, high: interval within [0, 1],
+    at the level of the map.  told: from zero, with a Bonferroni correction over the areas.
+    """
+
+    areas: Areas
+    map_share: Floats
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    told: Flags
+
+
+def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas) -> AreaShares:
+    """Estimate the shares of areas.
+
+    Args:
+        aggregates: of one slot and window, one for each level.
+        density: their map, of all cells.
+        areas: over its cells.
+
+    Raises:
+        DecodeError: pairs of places, or areas that so few numbers do not tell apart.
+    """
+    if density.places.pairs:
+        raise DecodeError("trips are not in an area; leave the areas out")
+    weights = np.zeros((len(areas), len(density.shares)))
+    weights[:, : density.num_cells] = areas.weights.toarray()
+    ordered = in_order(aggregates)
+    with one_thread():
+        if len(ordered) == 1 and ordered[0].params.scheme.own_bits:
+            estimate, error = _of_own_bits(ordered[0], density, weights)
+        else:
+            estimate, error = _of_shared_bits(ordered, density, weights)
+    options = density.options
+    half = -float(ndtri((1 - options.level) / 2)) * error
+    strict = -float(ndtri(options.alpha / (2 * len(areas))))
+    return AreaShares(
+        areas, weights @ density.shares, estimate, error,
+        (estimate - half).clip(0, 1), (estimate + half).clip(0, 1),
+        np.asarray(estimate - strict * error > 0),
+    )  # fmt: skip
+
+
+def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
+    """Raise DecodeError where areas of a slot would take too large a design, before any work.
+
+    aggregates: of one slot and window, one for each level.
+    """
+    if len(aggregates) == 1 and aggregates[0].params.scheme.own_bits:
+        return
+    params = [one.params for one in aggregates]
+    numbers = sum((1 if one.scheme.own_bits else one.num_cohorts) * one.num_bits for one in params)
+    if numbers * len(places.finest) > MOST_NUMBERS:
+        raise DecodeError(
+            f"areas over {len(places.finest):,} values that are read from {numbers:,} numbers are "
+            f"too many: their product may be {MOST_NUMBERS:,}; use a coarser level"
+        )
+
+
+def _of_own_bits(aggregate: Aggregate, density: Density, weights: Floats) -> tuple[Floats, Floats]:
+    """Estimates and standard errors (G,) where each cell has a bit of its own.
+
+    The noise of bits is independent; who was sampled is in one cell or another.
+    """
+    repetition = location_repetition(aggregate, *location_of(aggregate), density.options.repeats)
+    reports = float(sum(aggregate.reports_per_cohort))
+    held = density.shares
+    noise = BitNoise.of(aggregate.params.mechanism).mechanism_variance(held, repetition)
+    inside = weights @ held
+    sampled = weights**2 @ held - inside**2
+    variance = weights**2 @ noise + repetition * np.maximum(sampled, 0)
+    return weights @ density.estimate, np.sqrt(variance / reports)
+
+
+def _of_shared_bits(
+    aggregates: Sequence[Aggregate], density: Density, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Estimates and standard errors (G,) by least squares on all cells, or on blocks of them."""
+    design, target, freedom = _whitened(aggregates, density)
+    size = density.shares.size
+    even = np.full(size, 1 / size)
+    columns = design - (design @ even)[:, None]
+    blocks = _blocks(density, weights, freedom)
+    members = np.bincount(blocks)
+    spread = sparse.csr_array((1 / members[blocks], (np.arange(size), blocks)))
+    fitted = np.asarray(columns @ spread)
+    data = target - design @ even
+    shares, covariance, rank = _least_squares(fitted, data)
+    left = freedom - rank
+    if left < 1:
+        raise DecodeError(
+            f"{len(weights)} areas of these outlines are not told apart by {freedom} numbers: give "
+            "fewer areas, along cells, or collect from more cohorts"
+        )
+    excess = max(1.0, float(((data - fitted @ shares) ** 2).sum()) / left)
+    sums = (weights - (weights @ even)[:, None]) @ spread
+    variance = excess * np.einsum("gb,bc,gc->g", sums, covariance, sums)
+    within = columns - fitted[:, blocks]
+    uneven = (excess - 1) * left / max(float((within**2).sum()), 1e-300)
+    apart = weights - np.asarray(weights @ spread)[:, blocks]
+    variance += uneven * (apart**2).sum(axis=1)
+    return weights @ even + sums @ shares, np.sqrt(variance)
+
+
+def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
+    """For each value the block that is fitted as one, (n,); each its own where counts are enough.
+
+    Otherwise cells that follow each other and are alike in the areas; those told from zero, and
+    reserved values, stay alone.
+    """
+    size = density.shares.size
+    most = int(_FITTED * freedom)
+    alone = density.visible.copy()
+    alone[density.num_cells :] = True
+    length = 1
+    while True:
+        keys = np.vstack([np.round(4 * weights), np.arange(size) // length])
+        keys = np.vstack([keys, np.where(alone, np.arange(size), -1)])
+        blocks = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+        if blocks.max() < most or length >= size:
+            return np.asarray(blocks, dtype=np.intp)
+        length *= 2
+
+
+def _least_squares(columns: Floats, data: Floats) -> tuple[Floats, Floats, int]:
+    """Shares, their covariance at noise of variance 1, and how many directions were fitted."""
+    values, vectors = linalg.eigh(columns.T @ columns)
+    kept = values > _NEGLIGIBLE * values[-1]
+    half = vectors[:, kept] / np.sqrt(values[kept])
+    covariance = half @ half.T
+    return covariance @ (columns.T @ data), covariance, int(kept.sum())
+
+
+def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats, Floats, int]:
+    """Design (rows, n) and target (rows,) of all levels, with noise of variance 1, and how many
+    rows are free."""
+    designs, targets, free = [], [], 0
+    places = density.places
+    for index, one in enumerate(aggregates):
+        seen = _observed(one, places, index, density.options.repeats)
+        bits = seen.bit_shares.shape[1]
+        used = np.array(one.reports_per_cohort) > 0
+        design = places.design(index, one.params).toarray().reshape(-1, bits, len(density.shares))
+        if len(design) == len(used):
+            design = design[used]
+        shares: Floats = np.bincount(places.ancestors(index), density.shares).astype(np.float64)
+        roots = np.linalg.cholesky(seen.noise_of(shares))
+        for root, part, target in zip(roots, design, seen.bit_shares, strict=True):
+            designs.append(linalg.solve_triangular(root, part, lower=True))
+            targets.append(linalg.solve_triangular(root, target, lower=True))
+        free += seen.rows
+    return np.concatenate(designs), np.concatenate(targets), free
+
+
+def _observed(one: Aggregate, places: Places, index: int, repeats: float | None) -> Observed:
+    """The counts of a level; one cohort where each cell has its own bit, as in `design_of`."""
+    repetition = location_repetition(one, *location_of(one), repeats)
+    seen = observe(one, places.candidates(index, one.params).positions(one.params), repetition)
+    if not one.params.scheme.own_bits:
+        return seen
+    reports = seen.noise.reports
+    return Observed(
+        (reports @ seen.bit_shares / reports.sum())[None, :],
+        seen.positions[:, :1],
+        replace(seen.noise, reports=reports.sum(keepdims=True)),
+    )
