@@ -180,7 +180,6 @@ READS = (
     "release anonymise GOOD.csv --columns a --k 2 --hierarchies FILE.json -o OUT",
     "demo --input FILE.csv --column value -o OUT",
     "demo --input FILE.csv.gz --column value -o OUT",
-    "simulate location --trips FILE.csv -o OUT",
     "simulate location-attacks FILE.toml",
     "simulate location-coverage FILE.toml",
     "metrics list --database sqlite:///FILE.sqlite",
