@@ -18,7 +18,7 @@ help:
 	@echo "make test-long  the tests marked long, which make test leaves out; up to half an hour on two cores"
 	@echo "make coverage   the lines that the long tests run, by package"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
-	@echo "make simulate  every experiment in its small form, with pictures in simulation-output/; under 10 minutes on two cores"
+	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as wheels in dist/"
 	@echo "make release  sdist, wheels, their check and an SBOM in dist/"

@@ -126,7 +126,7 @@ def _outcome(name: str, experiments: Sequence[Experiment]) -> ExperimentRun:
     settings = {"method": options.method, "correction": options.correction, "alpha": options.alpha}
     rows = [_row(experiment) for experiment in experiments]
     draw = partial(draw_experiments, experiments)
-    return ExperimentRun(name, f"Experiment: {name}", settings, COLUMNS, rows, draw)
+    return ExperimentRun(name, f"Experiment: {name}", settings, COLUMNS, rows, draw=draw)
 
 
 def _row(experiment: Experiment) -> dict[str, str | int | float]:
