@@ -1,6 +1,6 @@
 """Published methods for distributions at the same lifetime budget, combined with our smooth fit.
 
-Those that no other one beats at every budget. Each is drawn from its exact chances, one period, and
+The nearest ones, memoised and once for life. Each is drawn from its exact chances, one period, and
 gets what it needs for free: one with a cap meets no device that drifts. A design is a function of
 (shares of the cells, prior, budget, devices, generator) that returns fitted shares of the cells.
 

@@ -199,7 +199,6 @@ WRITES = (
     "metrics compile GOOD.toml -o OUT",
     "metrics push GOOD.toml --database sqlite:///OUT",
     "decode --aggregate GOOD.json --candidates GOOD.txt -o OUT",
-    "decode --aggregate GOOD.json --candidates GOOD.txt --cache OUT",
     "density places --aggregate GOOD-places.json -o OUT",
     "release co-cluster GOOD-pairs.csv --columns a,b -o OUT",
     "release anonymise GOOD-pairs.csv --columns a,b --k 2 --hierarchies learnt -o OUT",
