@@ -18,7 +18,7 @@ help:
 	@echo "make test-long  the tests marked long, which make test leaves out; up to half an hour on two cores"
 	@echo "make coverage   the lines that the long tests run, by package"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
-	@echo "make simulate  every experiment in its small form, with pictures in simulation-output/; under 10 minutes on two cores"
+	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as wheels in dist/"
 	@echo "make release  sdist, wheels, their check and an SBOM in dist/"
@@ -80,10 +80,9 @@ test-js: js-built
 bench: $(VENV)/.dev
 	$(BIN)/rappor bench --markdown docs/benchmarks.md
 
-# Every experiment of `rappor simulate`, small. `location` needs a file of trips: make simulate TRIPS=trips.csv
+# Every experiment of `rappor simulate`, small.
 SIMULATE := $(BIN)/rappor simulate
 AUDITED := privacy_audit/default_metrics.toml
-TRIPS ?=
 simulate: $(VENV)/.all
 	$(SIMULATE) normal
 	$(SIMULATE) exponential
@@ -105,8 +104,6 @@ simulate: $(VENV)/.all
 	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
 	$(SIMULATE) flows --devices 20000 --devices 100000 --runs 1 --side 3
-	@if [ -n "$(TRIPS)" ]; then $(SIMULATE) location --trips $(TRIPS) --people 5000 --days 10 --crowds 1 --riders 200; \
-	else echo "location: not run: it needs trips (make simulate TRIPS=trips.csv)"; fi
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'

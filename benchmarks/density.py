@@ -1,15 +1,11 @@
-"""`rappor density` over many windows and slots of one metric: its time, and how true its maps are.
+"""How long `rappor density` takes over many windows and slots of one metric.
 
 Aggregates are drawn and mapped, slot by slot, each slot's windows as one series. They are also
 written as files and mapped by the command in a process of its own, from its imports and reading to
 the table, CSV, Parquet, GeoJSON, PNG and HTML.
 
-Time: beside each window mapped alone, as if there were no others.
-Distance from the truth (total variation): beside the reports that others would collect from as many
-devices at the same two epsilons, a bit for each cell (L-OSUE, 1 kbit a report for 1,024 cells) or
-symbols with a hash of its own for each device (LOLOHA; Arcolezi et al. 2022), estimated one by one
-and projected on the simplex; with clip-and-rescale, as in multi-freq-ldpy, in the notes. Theirs are
-drawn exactly, as counts of support. The rival of a line is the better of the two.
+Beside each window mapped alone, as if there were no others. How true maps are is measured by
+benchmarks/location.py and `rappor simulate location-maps`.
 
 Usage: python benchmarks/density.py [--days 30] [--cells 32] [--alone 10]
        [--encodings symbol-2,symbol-5,bloom-8,bloom-32] [--records FILE] [--small]
@@ -18,8 +14,6 @@ Usage: python benchmarks/density.py [--days 30] [--cells 32] [--alone 10]
 from __future__ import annotations
 
 import argparse
-import math
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,16 +22,13 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
-from _location_rivals import drawn_support, projections
 from _run import Comparison, child, run, seconds
 
 from decoder.density.cells import places_of
-from decoder.density.maps import Density, estimate_density, estimate_density_series
+from decoder.density.maps import estimate_density, estimate_density_series
 from decoder.density.slots import slot_places
 from rappor_core.aggregate import Aggregate
-from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 
 DECLARED = """
@@ -65,8 +56,7 @@ ENCODINGS = {
     "bloom-32": 'num_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 3',
 }
 FIRST, REPORTS, SEED = date(2026, 10, 1), 100_000, 1
-FOR_LIFE, A_REPORT = 3.0, 1.5  # epsilons of a cell, ours and the rivals'
-GOAL = 1 / 0.6  # times as near as the better rival, as in location.py
+FOR_LIFE, A_REPORT = 3.0, 1.5  # epsilons of a cell
 
 
 def town(values: tuple[str, ...], slot: int) -> np.ndarray:
@@ -78,8 +68,8 @@ def town(values: tuple[str, ...], slot: int) -> np.ndarray:
     return np.append(0.95 * (near + 0.02) / (near + 0.02).sum(), 0.05)
 
 
-def drawn(encoding: str, side: int, days: int) -> Iterator[tuple[Aggregate, np.ndarray]]:
-    """One aggregate a slot and day, with the shares of its cells."""
+def drawn(encoding: str, side: int, days: int) -> Iterator[Aggregate]:
+    """One aggregate a slot and day."""
     rng = np.random.default_rng(SEED)
     text = DECLARED.format(
         side=side, encoding=ENCODINGS[encoding], for_life=FOR_LIFE, a_report=A_REPORT
@@ -92,7 +82,7 @@ def drawn(encoding: str, side: int, days: int) -> Iterator[tuple[Aggregate, np.n
             day = FIRST + timedelta(days=number)
             one, _ = draw_aggregate(list(values), shares, REPORTS, metric.params, rng, metric.name)
             yield replace(one, definition=metric.to_dict(), params_id=metric.params_id,
-                          first_day=day, last_day=day), shares  # fmt: skip
+                          first_day=day, last_day=day)  # fmt: skip
 
 
 def job(aggregates: list[Aggregate]) -> float:
@@ -107,61 +97,17 @@ def job(aggregates: list[Aggregate]) -> float:
         return child([*command, "-o", folder]).processor
 
 
-def rival_maps(truth: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Maps of one window by a bit a cell and by hashed symbols, at the same epsilons."""
-    number = round(math.exp(A_REPORT)) + 1
-    bits = TwoRoundMechanism.optimised(FOR_LIFE, A_REPORT)
-    cells = RapporParams(len(truth), 1, 1, bits, "one_hot")
-    symbols = RapporParams(
-        number, 1, 1, TwoRoundMechanism.symbols(number, FOR_LIFE, A_REPORT), "symbol"
-    )
-    return {
-        f"{name}, {way}": one
-        for name, plain in (
-            (
-                "L-OSUE, a bit a cell",
-                drawn_support(truth, REPORTS, cells.q_star, cells.p_star, rng),
-            ),
-            (
-                f"LOLOHA, {number} symbols",
-                drawn_support(truth, REPORTS, symbols.q_star, 1 / number, rng),
-            ),
-        )
-        for way, one in projections(plain).items()
-    }
-
-
-def distance(one: np.ndarray, truth: np.ndarray) -> float:
-    """Total variation."""
-    return float(0.5 * np.abs(one - truth).sum())
-
-
-def nearness(name: str, found: list[Density], truths: list[np.ndarray]) -> Comparison:
-    """The distance of each map, beside that of the better rival's map of the same window."""
-    rng = np.random.default_rng(SEED + 1)
-    ours = tuple(distance(one.shares, truth) for one, truth in zip(found, truths, strict=True))
-    theirs: dict[str, list[float]] = {}
-    for truth in truths:
-        for way, one in rival_maps(truth, rng).items():
-            theirs.setdefault(way, []).append(distance(one, truth))
-    middle = {way: statistics.median(each) for way, each in theirs.items()}
-    best = min((way for way in middle if way.endswith("simplex")), key=lambda way: middle[way])
-    note = "; ".join(f"{way} {tv:.3f}" for way, tv in middle.items() if way != best)
-    title = f"distance from the truth, {name}"
-    return Comparison("", title, "TV", ours, best, tuple(theirs[best]), target=GOAL, note=note)
-
-
 def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
     """For each encoding the series: its time, and its maps."""
     encodings = chosen.encodings.split(",")[: 1 if chosen.small else None]
     days, side, most = (2, 16, 5) if chosen.small else (chosen.days, chosen.cells, chosen.alone)
     for encoding in encodings:
-        aggregates, truths = map(list, zip(*drawn(encoding, side, days), strict=True))
+        aggregates = list(drawn(encoding, side, days))
         whole = job(aggregates)  # first: it leaves the compiled parts on the disk
-        found, times = list[Density](), []
+        times = []
         for first in range(0, len(aggregates), days):
             windows = [[one] for one in aggregates[first : first + days]]
-            took = seconds(lambda w=windows: found.extend(estimate_density_series(w)))
+            took = seconds(lambda w=windows: estimate_density_series(w))
             times.append(took / days)
         places = slot_places(aggregates[:1])
         apart = aggregates[:: max(1, len(aggregates) // most)][:most]
@@ -171,7 +117,6 @@ def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
             "", f"a map of a series, {name}", "s", tuple(times), "each window by itself", alone,
             note=f"the whole command {whole:.1f} s for {len(aggregates)} maps, files and pictures",
         )  # fmt: skip
-        yield nearness(name, found, truths)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _location_rivals import drawn_support, projections
 from _run import PICKUPS, PICKUPS_ARE, Comparison, missing, pickups, run
 from threadpoolctl import threadpool_limits
 
@@ -50,6 +49,23 @@ from simulations.populations.draws import draw_aggregate
 
 GOAL = 1 / 0.6  # times as near as the best rival with projection
 BOX = Box(40.5, -74.3, 40.95, -73.65)
+
+
+def drawn_support(shares: np.ndarray, users: int, held: float, others: float, rng: Any) -> Any:
+    """Unbiased estimates from drawn counts of support.
+
+    held, others: the chance that a report supports a cell, of who is in it and of who is not.
+    """
+    holders = rng.multinomial(users, shares)
+    counts = rng.binomial(holders, held) + rng.binomial(users - holders, others)
+    return (counts / users - others) / (held - others)
+
+
+def projections(plain: np.ndarray) -> dict[str, Any]:
+    """Shares from unbiased estimates: clipped and rescaled, and the nearest of the simplex."""
+    positive = np.clip(plain, 0, None)
+    clipped = positive / max(positive.sum(), 1e-12)
+    return {"clip": clipped, "simplex": project_simplex(plain)}
 
 
 def load(path: Path, level: int) -> tuple[Places, np.ndarray]:

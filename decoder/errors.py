@@ -5,7 +5,6 @@ RapporError
 `-- DecodeError              the question cannot be answered from what was given
     |-- CandidatesError      a list of candidates that cannot be read or used
     |-- CountsError          files of counts that do not fit together (google/rappor's)
-    |-- CacheError           a folder for candidate maps that cannot be written
     |-- OutputError          a file or folder of results that cannot be written
     `-- ConvergenceError     an iteration did not reach its tolerance: no zeros are returned
         `-- ImproperError    a covariance that is not positive definite
@@ -38,10 +37,6 @@ class CandidatesError(DecodeError):
 
 class CountsError(DecodeError):
     """Files of counts, maps or parameters that cannot be read or do not fit together."""
-
-
-class CacheError(DecodeError):
-    """A folder for candidate maps that cannot be made or written."""
 
 
 class ConvergenceError(DecodeError):

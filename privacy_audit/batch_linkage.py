@@ -7,7 +7,6 @@ device's of the one day with the likeliest of the other. `location_attacks` does
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from privacy_audit.location_attacks import attack
+from rappor_core.metrics.groups import linked_by_groups
 from rappor_core.params import RapporParams
 
 METRICS = 4
@@ -38,15 +38,6 @@ class BatchLinkage:
     chance: float
 
 
-def chance_of(groups: int, devices: int) -> float:
-    """Share of devices that are linked by a group of equal size alone."""
-    return (
-        -groups * math.expm1(devices * math.log1p(-1 / groups)) / devices
-        if groups > 1
-        else (1 / devices)
-    )
-
-
 def linkage(
     params: RapporParams,
     metrics: int,
@@ -66,7 +57,7 @@ def linkage(
     )
     with threadpool_limits(1):
         linked = [attack(together, reports, devices, rng, groups).relinked for _ in range(crowds)]
-    chance = chance_of(groups, devices)
+    chance = linked_by_groups(groups, devices)
     return BatchLinkage(metrics, params.num_cohorts, reports, float(np.mean(linked)), chance)
 
 

@@ -18,22 +18,18 @@ from functools import partial
 from typing import Any
 
 from client_sdk.randomisation.encoder import Encoder
-from privacy_audit.enumeration import (
+from privacy_audit.enumeration import SETTINGS, Enumerated
+from privacy_audit.exact_laws import (
     SECRET,
-    SETTINGS,
-    Enumerated,
+    Chances,
     Source,
     counted_permanent_noise,
-)
-from privacy_audit.exact_laws import (
-    Chances,
     device_of_cohort,
     epsilon_of,
     exact_law,
     permanent_chances,
     report_chances,
-    series_chances,
-    subsets,
+    series_epsilons,
 )
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.codes.prefix_groups import PrefixGroups
@@ -191,13 +187,9 @@ def _pairs(metric: Metric) -> Iterator[Enumerated]:
     bits = [device(bytes).value_bits(value) for value in (("a", "light"), ("b", "dark"))]
     places = sum(bits)
     first = [permanent_chances(device, one, places) for one in bits]
-    second = {b: report_chances(device, b, places) for b in subsets(places)}
-    for reports in (1, 2, 3):
-        tables = [series_chances(one, second, reports) for one in first]
-        yield Enumerated(
-            f"a pair, {_settings(metric)}", reports, epsilon_of(*tables),
-            metric.params.epsilon_n(reports),
-        )  # fmt: skip
+    text = f"a pair, {_settings(metric)}"
+    for reports, found in series_epsilons(device, first, places, (1, 2, 3)):
+        yield Enumerated(text, reports, found, metric.params.epsilon_n(reports))
 
 
 def _coded_prefixes() -> Iterator[Enumerated]:
@@ -212,13 +204,10 @@ def _coded_prefixes() -> Iterator[Enumerated]:
             bits = [device(bytes).value_bits(value) for value in ("one.example", "two.example")]
             places = bits[0] | bits[1]
             first = [permanent_chances(device, one, places) for one in bits]
-            second = {b: report_chances(device, b, places) for b in subsets(places)}
-            for reports in (1,) if most == 1 else (1, 2):
-                tables = [series_chances(one, second, reports) for one in first]
-                yield Enumerated(
-                    f"a coded prefix, group {cohort}, {_settings(metric)}", reports,
-                    epsilon_of(*tables), metric.params.epsilon_n(reports),
-                )  # fmt: skip
+            text = f"a coded prefix, group {cohort}, {_settings(metric)}"
+            numbers = (1,) if most == 1 else (1, 2)
+            for reports, found in series_epsilons(device, first, places, numbers):
+                yield Enumerated(text, reports, found, metric.params.epsilon_n(reports))
 
 
 def _linked(mechanism: TwoRoundMechanism) -> Iterator[Enumerated]:

@@ -8,21 +8,23 @@ the exact distribution of series of reports, and so epsilon itself.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from client_sdk.randomisation import rounds
-from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
-from privacy_audit.errors import AuditError
+from privacy_audit.exact_laws import (
+    SECRET,
+    counted_permanent_noise,
+    device_of_cohort,
+    epsilon_of,
+    permanent_chances,
+    series_epsilons,
+)
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -30,34 +32,7 @@ from rappor_core.params import RapporParams
 COLUMNS = PROBABILITY_SCALE  # as many bits in a word as a coin has draws
 COLUMN_BYTES = COLUMNS // 8
 SMALL_BITS = 4
-MOST_BYTES = 4  # of one draw: words of a coin with as many binary digits
-SECRET = bytes(32)
 TOLERANCE = 1e-12
-
-Source = Callable[[int], bytes]
-
-
-class TooManyDrawsError(AuditError):
-    """A round asks for more random bytes than its coin needs, so that not all draws can be
-    enumerated."""
-
-
-class _Digest:
-    """In place of `shake_256(...)`: its digest comes from a counting source."""
-
-    def __init__(self, source: Source) -> None:
-        self.digest = source
-
-
-@contextmanager
-def counted_permanent_noise(source: Source) -> Iterator[None]:
-    """Let the permanent round draw from `source` in place of its keyed function, for the block."""
-    before = vars(rounds)["shake_256"]
-    vars(rounds)["shake_256"] = lambda _: _Digest(source)
-    try:
-        yield
-    finally:
-        vars(rounds)["shake_256"] = before
 
 
 def _columns(num_bytes: int) -> bytes:
@@ -154,86 +129,15 @@ def small_metric(prob_f: float, prob_p: float, prob_q: float) -> Metric:
 
 def enumerate_epsilons() -> Iterator[Enumerated]:
     """Enumerate all settings for 1, 2 and 3 reports, and for the permanent response."""
+    places = (1 << SMALL_BITS) - 1
     for f, p, q in SETTINGS:
         metric = small_metric(f, p, q)
-        params = metric.params
-        first = {bits: _permanent_chances(metric, bits) for bits in (0b0011, 0b1100)}
-        second = [_report_chances(metric, permanent) for permanent in range(1 << SMALL_BITS)]
+        device = partial(device_of_cohort, metric, 0)
         text = f"k = {SMALL_BITS}, h = 2, f = {f:g}, p = {p:g}, q = {q:g}"
-        pairs = [(first[0b0011][b], first[0b1100][b]) for b in range(1 << SMALL_BITS)]
-        yield Enumerated(text, 0, largest_log_ratio(pairs), params.epsilon_infinity)
-        for reports in (1, 2, 3):
-            series = _series_chances(first[0b0011], first[0b1100], second, reports)
-            found = largest_log_ratio(series)
-            yield Enumerated(text, reports, found, params.epsilon_n(reports))
-
-
-def _draws(device_of: Callable[[Source], int]) -> dict[int, Fraction]:
-    """Chances of an outcome over all draws; one draw has as many nibbles as bytes are asked for."""
-    asked: list[int] = []
-
-    def sizing(num_bytes: int) -> bytes:
-        asked.append(num_bytes)
-        return bytes(num_bytes)
-
-    device_of(sizing)
-    size = sum(asked)
-    if size > MOST_BYTES:
-        raise TooManyDrawsError(f"a round draws {size} words; {MOST_BYTES} are enough for its coin")
-    counts: Counter[int] = Counter()
-    for draw in itertools.product(range(1 << SMALL_BITS), repeat=size):
-        counts[device_of(lambda number, draw=bytes(draw): draw[:number])] += 1  # type: ignore[misc]
-    total = (1 << SMALL_BITS) ** size
-    return {outcome: Fraction(counts[outcome], total) for outcome in range(1 << SMALL_BITS)}
-
-
-def _permanent_chances(metric: Metric, bits: int) -> dict[int, Fraction]:
-    """P(B' | B), through `MetricEncoder.permanent_bits`."""
-
-    def permanent(source: Source) -> int:
-        with counted_permanent_noise(source):
-            return MetricEncoder(metric, SECRET, bytes).permanent_bits(bits)
-
-    return _draws(permanent)
-
-
-def _report_chances(metric: Metric, permanent: int) -> dict[int, Fraction]:
-    """P(S | B'), through `MetricEncoder.report_bits`, for a device that has this B'."""
-
-    def report(source: Source) -> int:
-        device = MetricEncoder(metric, SECRET, source)
-        device._permanent_of[0] = permanent
-        return int.from_bytes(device.report_bits(0), "little")
-
-    return _draws(report)
-
-
-def _series_chances(
-    one: dict[int, Fraction],
-    other: dict[int, Fraction],
-    second: list[dict[int, Fraction]],
-    reports: int,
-) -> Iterator[tuple[Fraction, Fraction]]:
-    """Chances of every series of reports under two values (their order does not matter)."""
-    outcomes = range(1 << SMALL_BITS)
-    for series in itertools.combinations_with_replacement(outcomes, reports):
-        shown = [math.prod((second[b][s] for s in series), start=Fraction(1)) for b in outcomes]
-        yield (
-            sum((one[b] * shown[b] for b in outcomes), Fraction(0)),
-            sum((other[b] * shown[b] for b in outcomes), Fraction(0)),
-        )
-
-
-def largest_log_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> float:
-    """The epsilon of pairs of probabilities: the largest log ratio, infinite where only one of a
-    pair is 0."""
-    largest = Fraction(0)
-    for above, below in pairs:
-        if above and not below:
-            return math.inf
-        if above:
-            largest = max(largest, above / below)
-    return math.log(largest.numerator) - math.log(largest.denominator) if largest else 0.0
+        first = [permanent_chances(device, bits, places) for bits in (0b0011, 0b1100)]
+        yield Enumerated(text, 0, epsilon_of(*first), metric.params.epsilon_infinity)
+        for reports, found in series_epsilons(device, first, places, (1, 2, 3)):
+            yield Enumerated(text, reports, found, metric.params.epsilon_n(reports))
 
 
 def sampled_mechanisms(number: int, rng: np.random.Generator) -> Iterator[TwoRoundMechanism]:

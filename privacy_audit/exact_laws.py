@@ -6,23 +6,44 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 
+from client_sdk.randomisation import rounds
 from client_sdk.randomisation.metric_encoder import MetricEncoder
-from privacy_audit.enumeration import (
-    SECRET,
-    Source,
-    TooManyDrawsError,
-    counted_permanent_noise,
-    largest_log_ratio,
-)
+from privacy_audit.errors import AuditError
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
+Source = Callable[[int], bytes]
 Chances = dict[int, Fraction]
+SECRET = bytes(32)
 MOST_FREE = 16  # bits of a draw that are gone through
+
+
+class TooManyDrawsError(AuditError):
+    """A round asks for more random bytes than its coin needs, so that not all draws can be
+    enumerated."""
+
+
+class _Digest:
+    """In place of `shake_256(...)`: its digest comes from a counting source."""
+
+    def __init__(self, source: Source) -> None:
+        self.digest = source
+
+
+@contextmanager
+def counted_permanent_noise(source: Source) -> Iterator[None]:
+    """Let the permanent round draw from `source` in place of its keyed function, for the block."""
+    before = vars(rounds)["shake_256"]
+    vars(rounds)["shake_256"] = lambda _: _Digest(source)
+    try:
+        yield
+    finally:
+        vars(rounds)["shake_256"] = before
 
 
 def device_of_cohort(metric: Metric, cohort: int, source: Source) -> MetricEncoder:
@@ -105,8 +126,23 @@ def subsets(places: int) -> list[int]:
     return [sum(bits) for n in range(len(own) + 1) for bits in itertools.combinations(own, n)]
 
 
-def series_chances(first: Chances, second: dict[int, Chances], reports: int) -> Chances:
-    """The probability of every series of reports, indexed by the series' number."""
+def series_epsilons(
+    device: Callable[[Source], MetricEncoder],
+    first: Sequence[Chances],
+    places: int,
+    numbers: Sequence[int],
+) -> Iterator[tuple[int, float]]:
+    """The epsilon between two values after so many reports, each number with its own.
+
+    first: P(B' | B) of both values, at the bits of `places`.
+    """
+    second = {b: report_chances(device, b, places) for b in subsets(places)}
+    for reports in numbers:
+        yield reports, epsilon_of(*(_series_chances(one, second, reports) for one in first))
+
+
+def _series_chances(first: Chances, second: dict[int, Chances], reports: int) -> Chances:
+    """The probability of every series, indexed by its number; the order of reports changes none."""
     outcomes = list(second)
     return {
         i: sum(
@@ -114,11 +150,18 @@ def series_chances(first: Chances, second: dict[int, Chances], reports: int) -> 
              for b in outcomes),
             Fraction(0),
         )
-        for i, series in enumerate(itertools.product(outcomes, repeat=reports))
+        for i, series in enumerate(itertools.combinations_with_replacement(outcomes, reports))
     }  # fmt: skip
 
 
 def epsilon_of(one: Chances, other: Chances) -> float:
-    """The epsilon between two distributions: the larger log ratio of both directions."""
-    pairs = [(one[key], other[key]) for key in one]
-    return max(largest_log_ratio(pairs), largest_log_ratio((b, a) for a, b in pairs))
+    """The epsilon between two distributions: the largest log ratio of either direction, infinite
+    where only one of a pair is 0."""
+    largest = Fraction(1)
+    for key, chance in one.items():
+        low, high = sorted((chance, other[key]))
+        if high and not low:
+            return math.inf
+        if high:
+            largest = max(largest, high / low)
+    return math.log(largest.numerator) - math.log(largest.denominator)

@@ -20,22 +20,18 @@ def candidate_choice(
     numbers: str | None,
     dates: str | None,
     map_file: Path | None,
-    cache: Path | None,
 ) -> CandidateChoice:
     """Make the choice of candidates from the options, of which one list at most may be given;
     several are wrong usage (exit 2)."""
     given = [name for name in (path, numbers, dates, map_file) if name]
     if len(given) > 1:
         raise typer.BadParameter("give one of --candidates, --numbers, --dates and --map")
-    if map_file and cache:
-        raise typer.BadParameter("--cache keeps bits that are hashed; those of --map are given")
     return CandidateChoice(
         file=path,
         column=column,
         numbers=_whole_numbers(numbers) if numbers else None,
         dates=tuple(map(read_day, dates.partition(":")[::2])) if dates else None,
         map_file=map_file,
-        cache=cache,
     )
 
 

@@ -60,9 +60,6 @@ CandidatesFile = Annotated[
 Column = Annotated[str | None, typer.Option(help="Column of a table of candidates.")]
 Numbers = Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")]
 Dates = Annotated[str | None, typer.Option(help="Days FIRST:LAST.")]
-Cache = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder that keeps the bits of long lists.")
-]
 MaxP = Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")]
 Without = Annotated[str | None, typer.Option(help="Cohorts to leave out, such as 3,7.")]
 DevicesFile = Annotated[
@@ -104,7 +101,6 @@ def decode(
     column: Column = None,
     numbers: Numbers = None,
     dates: Dates = None,
-    cache: Cache = None,
     method: shared.Method = shared.MethodName.CAVITY,
     correction: shared.Correction = shared.CorrectionName.FDR,
     alpha: shared.Alpha = 0.05,
@@ -145,7 +141,7 @@ def decode(
         answer = decode_joint(joint, aggregate, collector, window, lists, options, output)
         print_answer(answer, output, as_json)
         return
-    wanted = candidate_choice(candidates, column, numbers, dates, map_file, cache)
+    wanted = candidate_choice(candidates, column, numbers, dates, map_file)
     if all_metrics:
         if metric or params or counts or map_file:
             raise typer.BadParameter("--all-metrics takes --aggregate files or --collector URL")

@@ -27,6 +27,7 @@ from decoder_service.jobs.specs import (
 )
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
+from decoder_service.schedules.choices import NewSchedule
 from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.window_rows import WindowState
@@ -152,9 +153,11 @@ def _follow(
     service: DecoderService, person: Person, listed: CandidateSpec, hook: str
 ) -> ScheduleRow:
     """A schedule that decodes each closed day, with an alarm."""
-    schedule = service.schedules.create(
-        person, "start pages by day", "start_page", Every.DAY, listed, Choices(correction="holm")
-    )
+    asked = NewSchedule(
+        name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
+        options=Choices(correction="holm"),
+    )  # fmt: skip
+    schedule = service.schedules.create(person, asked)
     rules = Rules(change=0.03, new_value=True)
     service.alarms.create(
         person, schedule.id, "a page that moves", Channel.WEBHOOK, hook, rules, show_values=True

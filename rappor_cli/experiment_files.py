@@ -1,4 +1,4 @@
-"""Write the files of an experiment: a table, a picture, and a manifest with seed and figures."""
+"""Show an experiment: a table, a manifest with seed and figures, and a picture if it has one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExperimentRun:
 
     name: of the command.  title: over the table.  settings: what it was run with; with the seed it
     can be run again.  columns: heading, key of a row, and format.  rows: all figures, plain.
-    draw: writes the picture.  notes: sentences under the table.
+    notes: sentences under the table.  draw: writes the picture, of an experiment that has one.
     """
 
     name: str
@@ -38,8 +38,8 @@ class ExperimentRun:
     settings: Mapping[str, Any]
     columns: Sequence[tuple[str, str, str]]
     rows: Sequence[Mapping[str, Any]]
-    draw: Callable[[Path], None]
     notes: Sequence[str] = ()
+    draw: Callable[[Path], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def run_experiment(
     measure: Callable[[np.random.Generator, Callable[[int], None]], T],
     outcome: Callable[[T], ExperimentRun],
 ) -> None:
-    """Measure behind a progress bar, then write picture and manifest and print the table.
+    """Measure behind a progress bar, then write the files and print the table.
 
     Args:
         asked: of the command.
@@ -76,15 +76,19 @@ def run_experiment(
 
 
 def show(outcome: ExperimentRun, seed: int, output: Path, *, as_json: bool) -> None:
-    """Write NAME.png and NAME-manifest.json to `output`; print the table, or the manifest."""
+    """Write NAME-manifest.json, and NAME.png, to `output`; print the table, or the manifest."""
     make_folder(output)
-    picture, path = output / f"{outcome.name}.png", output / f"{outcome.name}-manifest.json"
-    outcome.draw(picture)
-    manifest = manifest_of(outcome, seed, picture)
+    path = output / f"{outcome.name}-manifest.json"
+    manifest, files = manifest_of(outcome, seed), f"manifest: {path}"
+    if outcome.draw is not None:
+        picture = output / f"{outcome.name}.png"
+        outcome.draw(picture)
+        manifest["picture_sha256"] = sha256(picture.read_bytes()).hexdigest()
+        files = f"picture: {picture}, {files}"
     text = json.dumps(manifest, indent=2, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
     if as_json:
-        print(json.dumps(manifest | {"picture": str(picture)}, allow_nan=False))
+        print(text)
         return
     table = Table(title=f"{outcome.title}, seed {seed}")
     for heading, _, form in outcome.columns:
@@ -95,10 +99,10 @@ def show(outcome: ExperimentRun, seed: int, output: Path, *, as_json: bool) -> N
     console.print(table)
     for note in outcome.notes:
         console.print(note)
-    console.print(f"picture: {picture}, manifest: {path}", soft_wrap=True)
+    console.print(files, soft_wrap=True)
 
 
-def manifest_of(outcome: ExperimentRun, seed: int, picture: Path) -> dict[str, Any]:
+def manifest_of(outcome: ExperimentRun, seed: int) -> dict[str, Any]:
     """The manifest of an experiment: command, options, versions and every figure; null where one
     is not defined."""
     return {
@@ -106,8 +110,6 @@ def manifest_of(outcome: ExperimentRun, seed: int, picture: Path) -> dict[str, A
         "seed": seed,
         "settings": dict(outcome.settings),
         "rows": [{key: _plain(value) for key, value in row.items()} for row in outcome.rows],
-        "picture": picture.name,
-        "picture_sha256": sha256(picture.read_bytes()).hexdigest(),
         "versions": {name: _version(name) for name in _LIBRARIES}
         | {"python": platform.python_version()},
     }

@@ -1,4 +1,4 @@
-"""`rappor simulate location`, `location-coverage` and `location-attacks`: what the modes give."""
+"""`rappor simulate location-coverage` and `location-attacks`: what the modes give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,10 +13,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from decoder.files import probe_folder
-from decoder.output.density_csv import write_density_files
-from decoder.output.density_html import render_page
-from decoder.output.density_png import write_picture
 from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
 from privacy_audit.linkage_by_life import TARGETS, find_by_life
 from privacy_audit.lives import WORLDS
@@ -27,79 +22,7 @@ from rappor_cli.progress import progress_bar
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.location.allocations import ways
-from simulations.location.budgets import (
-    BudgetResult,
-    compare_budgets,
-    median,
-    with_attacks,
-)
 from simulations.location.coverage import GROUPS, has_map, map_coverage
-from simulations.location.riders import RealResult, real_riders
-from simulations.location.trips import read_trips
-
-
-def location(
-    trips: Annotated[Path, typer.Option(exists=True, help="CSV of trips, gzipped or not.")],
-    people: Annotated[
-        list[int], typer.Option(min=100, help="Sizes of resampled crowds; may be repeated.")
-    ] = [100_000],  # noqa: B006 - typer copies it
-    days: Annotated[
-        list[int], typer.Option(min=2, help="Days that the crowds report; may be repeated.")
-    ] = [30, 180],  # noqa: B006
-    budget: Annotated[float, typer.Option(min=0.1, help="Lifetime budget, nats.")] = 4.0,
-    level: Annotated[int, typer.Option(min=8, max=18, help="Quadkey level of the cells.")] = 13,
-    riders: Annotated[
-        int | None, typer.Option(min=1, help="Only so many of the real riders.")
-    ] = None,
-    crowds: Annotated[
-        int, typer.Option(min=1, help="Crowds of each size; medians are printed.")
-    ] = 3,
-    seed: shared.Seed = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the maps.")] = Path(
-        "simulation-output"
-    ),
-    as_json: shared.Json = False,
-) -> None:
-    """Real trips through the SDK, and resampled crowds: accuracy, budget spent, trackability."""
-    probe_folder(output)
-    rng = np.random.default_rng(seed)
-    everybody = read_trips(trips)
-    some = dict(list(everybody.items())[:riders])
-    real = []
-    for way in ways(budget, 12):
-        with progress_bar(f"real riders: {way.name}", len(some)) as advance:
-            real.append(real_riders(some, way, level, advance))
-    drawn = []
-    with progress_bar("crowds", len(people) * len(days) * crowds) as advance:
-        for size, number in product(people, days):
-            several = []
-            for _ in range(crowds):
-                several.append(compare_budgets(everybody, budget, size, number, level, rng))
-                advance(1)
-            drawn += [median(same) for same in zip(*several, strict=True)]
-    drawn = with_attacks(drawn, budget, level, rng)
-    maps = [real[0].map]
-    write_density_files(maps, output)
-    write_picture(maps, output / "density.png")
-    (output / "density.html").write_text(render_page(maps), encoding="utf-8")
-    figures = json.dumps(
-        {
-            "real": [_plain(r) for r in real],
-            "crowds": list(map(asdict, drawn)),
-        }
-    )
-    (output / "figures.json").write_text(figures, encoding="utf-8")
-    if as_json:
-        print(figures)
-        return
-    console = Console()
-    console.print(_real_table(real, len(some)))
-    for size, number in product(people, days):
-        same = [one for one in drawn if (one.people, one.days) == (size, number)]
-        console.print(_crowd_table(same, size, number))
-        console.print(_attack_table(same, number))
-    console.print(f"{output}: figures.json, and the map as density.html, density.png and more")
 
 
 def location_attacks(
@@ -228,59 +151,6 @@ def _part(row: dict[str, Any], name: str) -> str:
     lines += [f"+-{error:.3f}"] if error is not None else []
     lines += [f"worst {worst:.2f}"] if worst is not None else []
     return "\n".join(lines)
-
-
-def _plain(result: RealResult) -> dict[str, Any]:
-    return {name: value for name, value in vars(result).items() if name != "map"}
-
-
-def _real_table(results: Sequence[RealResult], riders: int) -> Table:
-    table = _numbers(
-        f"{riders:,} real riders through the SDK, a report a month, {results[0].lifetime:.2f} nats",
-        ("way", "reports", "TV cells", "TV", "top 10", "cover", "found", "10", "spent", "most"),
-    )
-    table.caption = "cover: of the intervals of all cells, of those found, and of the ten busiest"
-    for r in results:
-        table.add_row(
-            r.way, f"{r.reports:,}", f"{r.tv_cells:.3f}", f"{r.tv:.3f}",
-            f"{r.busiest_found:.0%}", f"{r.coverage:.1%}",
-            "-" if r.coverage_found is None else f"{r.coverage_found:.0%}",
-            f"{r.coverage_busiest:.0%}", f"{r.spent_median:.2f}", f"{r.spent_most:.2f}",
-        )  # fmt: skip
-    return table
-
-
-def _crowd_table(results: Sequence[BudgetResult], people: int, days: int) -> Table:
-    table = _numbers(
-        f"{people:,} people resampled from riders' active days, a report a day, {days} days",
-        ("way", "TV cells", "least-most", "TV", "capping", "of cells", "noise"),
-    )
-    table.caption = (
-        "TV: to each day's density, of the cells among those in one, and with `other`, of which by "
-        "capping alone (of the cells), and by noise."
-    )
-    for r in results:
-        low, high = r.spread or (r.errors.cells, r.errors.cells)
-        table.add_row(
-            r.way, f"{r.errors.cells:.3f}", f"{low:.3f}-{high:.3f}", f"{r.errors.all:.3f}",
-            f"{r.errors.capping:.3f}", f"{r.errors.capping_cells:.3f}", f"{r.errors.noise:.3f}",
-        )  # fmt: skip
-    return table
-
-
-def _attack_table(results: Sequence[BudgetResult], days: int) -> Table:
-    table = _numbers(
-        f"1,500 devices in a cohort, {days} days; after 1 / 7 / 30 days",
-        ("way", "AUC of a change", "re-linked"),
-    )
-    for r in results:
-        if r.attacks:
-            table.add_row(
-                r.way,
-                " / ".join(f"{a.change_auc:.2f}" for a in r.attacks),
-                " / ".join(f"{a.relinked:.1%}" for a in r.attacks),
-            )
-    return table
 
 
 def _numbers(title: str, columns: Sequence[str]) -> Table:

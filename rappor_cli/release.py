@@ -13,7 +13,7 @@ from rappor_cli import options as shared
 from rappor_cli.groups import command_group
 from rappor_cli.release_build import audit, build, diff, keygen, verify
 from rappor_cli.release_clusters import anonymise_table, co_cluster_table
-from rappor_cli.release_measures import measure, merge_places, series
+from rappor_cli.release_measures import measure, series
 from rappor_cli.release_rows import app as rows_app
 from rappor_cli.release_rows import ledger
 
@@ -31,7 +31,6 @@ app.command("anonymise")(anonymise_table)
 app.command()(ledger)
 app.command()(measure)
 app.command()(series)
-app.command("merge-places")(merge_places)
 app.add_typer(rows_app, name="synthesise")
 
 

@@ -1,13 +1,11 @@
-"""`rappor release measure`, `series` and `merge-places`: tables that their holder has in clear."""
+"""`rappor release measure` and `series`: tables that their holder has in clear."""
 
 from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Annotated
@@ -25,17 +23,12 @@ from disclosure_control.mechanisms import (
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
-from disclosure_control.typing import Floats
-from disclosure_control.utility import compare, radar_picture, to_csv, to_html
-from publication.aggregation import merge_by_floor, merge_by_significance
-from publication.release.columns import safe_text
+from disclosure_control.utility import compare, to_csv
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import trees_of
 from rappor_cli.text_columns import print_columns
 from rappor_core.whole_files import write_whole
-
-_WRITERS = {".csv": to_csv, ".svg": radar_picture}  # and .html
 
 
 def measure(
@@ -49,8 +42,7 @@ def measure(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of queries, folds and spread values.")] = 0,
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="A file to write: .csv, .html, or .svg (a radar)."),
+        Path | None, typer.Option("-o", "--output", help="A CSV file to write, too.")
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -59,8 +51,6 @@ def measure(
     Distances, counting queries, rows equal to an original, the origin test, the missing person and
     record linkage: docs/publication.md, "Measures".
     """
-    if output is not None and output.suffix not in (".html", *_WRITERS):
-        raise typer.BadParameter(f"--output {output}: a file .csv, .html or .svg")
     names = columns.split(",")
     trees = trees_of(hierarchy, names)
     before, after = (
@@ -73,8 +63,7 @@ def measure(
     with spinner("measuring"):
         found = compare(before, after, seed=seed, numeric=numeric)
     if output is not None:
-        write = _WRITERS.get(output.suffix, partial(to_html, title=published.name))
-        write_whole(output, write(found))
+        write_whole(output, to_csv(found))
     if as_json:
         print(json.dumps([asdict(one) for one in found]))
         return
@@ -123,74 +112,6 @@ def series(
     rows = [(place, f"{value:.1f}") for place, value in enumerate(noisy.tolist())]
     write_whole(output, _csv_text(("slot", "persons"), rows))
     print(f"{slots} slots in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")
-
-
-def merge_places(
-    table: Annotated[
-        Path, typer.Argument(help="CSV: place, x, y, then a column of counts for each slot.")
-    ],
-    output: shared.OutputCsv,
-    floor: Annotated[
-        float | None, typer.Option(help="Merge until each count is this or more; counts in clear.")
-    ] = None,
-    errors: Annotated[
-        Path | None, typer.Option(help="CSV of the same form: standard errors of estimates.")
-    ] = None,
-    ratio: Annotated[
-        float, typer.Option(help="With --errors: merge until estimates are so many errors.")
-    ] = 3.0,
-    groups: Annotated[int, typer.Option(min=1, help="Where merging stops.")] = 1,
-) -> None:
-    """Merge places with their nearest until their counts are large enough to show.
-
-    x and y are of a plane. What is still below --floor in the end is raised to it, and the sum of
-    that is printed; what is below --ratio is marked.
-    """
-    if (floor is None) == (errors is None):
-        raise typer.BadParameter("give --floor for counts in clear, or --errors for estimates")
-    names, slots, places, values = _places(table)
-    if errors is None:
-        made = merge_by_floor(values, places, floor or 0.0, min_groups=groups)
-    else:
-        own, own_slots, _, spread = _places(errors)
-        if (own, own_slots) != (names, slots):
-            raise TableError(f"{errors}: other places or slots than {table}")
-        made = merge_by_significance(values, spread, places, ratio, min_groups=groups)
-    members: dict[int, list[str]] = {}
-    for name, group in zip(names, made.of_place.tolist(), strict=True):
-        members.setdefault(group, []).append(name)
-    rows = [
-        (" | ".join(map(safe_text, members[group])), *(f"{value:.10g}" for value in own_values))
-        for group, own_values in enumerate(made.values.tolist())
-    ]
-    write_whole(output, _csv_text(("places", *map(safe_text, slots)), rows))
-    print(f"{len(names)} places in {len(rows)} groups: {output}")
-    small = int(made.unreached.sum())
-    if small and errors is None:
-        print(
-            f"{small} counts were raised to the floor, by {made.raised:g} in all", file=sys.stderr
-        )
-    elif small:
-        print(f"{small} estimates stay below {ratio:g} standard errors", file=sys.stderr)
-
-
-def _places(file: Path) -> tuple[list[str], list[str], Floats, Floats]:
-    """Names, slots, (places, 2) coordinates and (places, slots) values of a CSV file."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            header = next(csv.reader(lines), [])
-    except (csv.Error, UnicodeDecodeError, OSError) as error:
-        raise TableError(f"{file}: not CSV in UTF-8") from error
-    if len(header) < 4 or header[:3] != ["place", "x", "y"]:
-        raise TableError(f"{file}: its header is to be place,x,y and the slots, not {header[:4]}")
-    names, *columns = read_columns(file, header)
-    try:
-        numbers = np.array([[float(one) for one in column] for column in columns]).T
-    except ValueError as error:
-        raise TableError(f"{file}: {error}") from None
-    if not np.isfinite(numbers).all():
-        raise TableError(f"{file}: a number that is none")
-    return names, header[3:], numbers[:, :2], numbers[:, 2:]
 
 
 def _whole_numbers(file: Path, column: str, values: Sequence[str]) -> np.ndarray:

@@ -17,7 +17,7 @@ from rappor_cli.calibration import decoder_calibration
 from rappor_cli.experiment_files import ExperimentOptions, ExperimentRun, run_experiment
 from rappor_cli.groups import command_group
 from rappor_cli.linkage import batch_linkage
-from rappor_cli.location import location, location_attacks, location_coverage
+from rappor_cli.location import location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_fleet import fleet
@@ -44,7 +44,6 @@ for experiment in (processes, homepages, parameters, longitudinal, poisoning):
     app.command()(experiment)
 app.command("decoder-calibration")(decoder_calibration)
 app.command("association")(association)
-app.command("location")(location)
 app.command("location-maps")(location_maps)
 app.command("location-large")(location_large)
 app.command("location-attacks")(location_attacks)
@@ -127,7 +126,7 @@ def _outcome(name: str, experiments: Sequence[Experiment]) -> ExperimentRun:
     settings = {"method": options.method, "correction": options.correction, "alpha": options.alpha}
     rows = [_row(experiment) for experiment in experiments]
     draw = partial(draw_experiments, experiments)
-    return ExperimentRun(name, f"Experiment: {name}", settings, COLUMNS, rows, draw)
+    return ExperimentRun(name, f"Experiment: {name}", settings, COLUMNS, rows, draw=draw)
 
 
 def _row(experiment: Experiment) -> dict[str, str | int | float]:

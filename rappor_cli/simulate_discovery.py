@@ -1,4 +1,4 @@
-"""`rappor simulate discovery`: find strings without a list, beside published methods."""
+"""`rappor simulate discovery`: find strings without a list, beside PEM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 
 from decoder.candidates.lists import Candidates
 from rappor_cli import options as shared
-from rappor_cli.figures import known_names, print_figures
+from rappor_cli.figures import print_figures
 from rappor_cli.progress import progress_bar
 from rappor_cli.simulate_nulls import print_nulls
 from simulations.experiments.discovery import (
@@ -25,7 +25,6 @@ from simulations.experiments.discovery import (
     compare,
     drawn_strings,
 )
-from simulations.experiments.discovery_rivals import RIVALS
 
 HEADINGS = (
     "epsilon",
@@ -56,10 +55,9 @@ def discovery(
         Path | None,
         typer.Option(help="Strings that devices hold, a line each; else drawn from the code."),
     ] = None,
-    rivals: Annotated[bool, typer.Option(help="Also run PEM, SFP and n-grams.")] = True,
-    rival: Annotated[
-        list[str] | None, typer.Option(help="Only this one of them; may be given several times.")
-    ] = None,
+    rivals: Annotated[
+        bool, typer.Option(help="Also run PEM, the best of the published methods.")
+    ] = True,
     flat: Annotated[bool, typer.Option(help="Equal shares: nothing is frequent.")] = False,
     nulls: Annotated[
         int, typer.Option(min=0, help="Instead, populations without a frequent string, by kind.")
@@ -82,13 +80,11 @@ def discovery(
         style = "json" if as_json else "markdown" if as_markdown else "table"
         print_nulls(settings, nulls, rng, kind or (), style, small=small)
         return
-    others: Sequence[str] = (rival or tuple(RIVALS)) if rivals else ()
-    known_names(others, tuple(RIVALS), "--rival")
     strings = _strings(names, rng)
     settings = [(e, n) for n in reports for e in epsilon]
-    total = len(settings) * runs * (1 + len(others))
+    total = len(settings) * runs * (1 + rivals)
     with progress_bar("runs", total) as advance:
-        rows = compare(strings, settings, runs, rng, rivals=others, flat=flat, progress=advance)
+        rows = compare(strings, settings, runs, rng, rivals=rivals, flat=flat, progress=advance)
     if as_json:
         print(json.dumps({"seed": seed, "strings": len(strings), "rows": list(map(asdict, rows))}))
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +16,6 @@ from simulations.experiments import longitudinal as over_time
 from simulations.experiments import parameters as grid
 from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
-from simulations.experiments.attack_figures import draw_longitudinal, draw_poisoning
-from simulations.experiments.fleet_figures import draw_homepages, draw_parameters, draw_processes
 
 Small = Annotated[bool, typer.Option(help="A quick look, with few runs; figures are rough.")]
 DEFAULT_OUTPUT = Path("simulation-output")
@@ -82,7 +79,7 @@ def processes(
         lambda found: ExperimentRun(
             "processes", f"processes, {runs} collections of each way",
             {"runs": runs, "devices": devices, "correction": "bh"}, PROCESSES_COLUMNS,
-            [asdict(row) for row in found.rows], partial(draw_processes, found),
+            [asdict(row) for row in found.rows],
         ),
     )  # fmt: skip
 
@@ -110,7 +107,7 @@ def homepages(
         lambda found: ExperimentRun(
             "homepages", f"homepages, {reports:,} devices, {runs} draws",
             {"runs": runs, "reports": reports, "repeated": repeated, "alpha": home.ALPHA},
-            HOMEPAGES_COLUMNS, [asdict(row) for row in found.rows], partial(draw_homepages, found),
+            HOMEPAGES_COLUMNS, [asdict(row) for row in found.rows],
             [f"{home.PAPER_SMALLEST:,} users: {distance:.2f} first-order standard errors."],
         ),
     )  # fmt: skip
@@ -133,7 +130,7 @@ def parameters(
         lambda rows: ExperimentRun(
             "parameters", f"parameters, {reports:,} reports, {runs} draws",
             {"runs": runs, "reports": reports, "alpha": grid.ALPHA}, PARAMETERS_COLUMNS,
-            [asdict(row) for row in rows], partial(draw_parameters, rows),
+            [asdict(row) for row in rows],
         ),
     )  # fmt: skip
 
@@ -156,7 +153,7 @@ def longitudinal(
         lambda rows: ExperimentRun(
             "longitudinal", f"longitudinal, {devices:,} devices attacked in each row",
             {"devices": devices, "prior": PRIOR, "level": over_time.LEVEL},
-            LONGITUDINAL_COLUMNS, [asdict(row) for row in rows], partial(draw_longitudinal, rows),
+            LONGITUDINAL_COLUMNS, [asdict(row) for row in rows],
         ),
     )  # fmt: skip
 
@@ -180,7 +177,6 @@ def poisoning(
         lambda rows: ExperimentRun(
             "poisoning", f"poisoning, {reports:,} reports, {runs} draws",
             {"runs": runs, "reports": reports}, POISONING_COLUMNS, list(map(_forged_row, rows)),
-            partial(draw_poisoning, rows),
         ),
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from decoder.candidates.cache import cached_positions
 from decoder.candidates.files import column_taken
 from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.errors import CandidatesError
@@ -38,10 +37,9 @@ class CandidateChoice:
     """The list to look for: one of file, numbers, dates and map_file, or else the metric's own.
 
     file: of values, with the column of a table.  numbers: first, last and perhaps a step.
-    dates: first and last.  map_file: google/rappor's map.csv.  cache: a folder that keeps the bits
-    of long lists.
+    dates: first and last.  map_file: google/rappor's map.csv.
 
-    Raises CandidatesError for more than one, or for a cache of bits that are given.
+    Raises CandidatesError for more than one.
     """
 
     file: Path | None = None
@@ -49,15 +47,12 @@ class CandidateChoice:
     numbers: tuple[int, ...] | None = None
     dates: tuple[date, ...] | None = None
     map_file: Path | None = None
-    cache: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would be ignored."""
         given = (self.file, self.numbers, self.dates, self.map_file)
         if sum(one is not None for one in given) > 1:
             raise CandidatesError("give one of a file of candidates, numbers, dates and a map")
-        if self.map_file and self.cache:
-            raise CandidatesError("a cache keeps bits that are hashed; those of a map are given")
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,7 @@ def run_decode(
     """
     started = time.monotonic()
     source = job.source.read()
-    candidates = _prepared(job, source, progress, note)
+    candidates = _prepared(job, source, note)
     decoding = decode(source, candidates, job.options, progress)
     if job.output:
         write_outputs(decoding, job.output, progress)
@@ -112,7 +107,7 @@ def run_series(
 ) -> Series:
     """As `run_decode`, for a series of windows of length `each`."""
     windows = list(job.source.windows(each, note))
-    candidates = _prepared(job, windows[0], progress, note)
+    candidates = _prepared(job, windows[0], note)
     series = decode_over_time(windows, candidates, job.options, progress)
     if job.output:
         write_series(series, job.output)
@@ -120,21 +115,19 @@ def run_series(
     return series
 
 
-def _prepared(job: DecodeJob, source: Aggregate, progress: Progress, note: Note) -> Candidates:
+def _prepared(job: DecodeJob, source: Aggregate, note: Note) -> Candidates:
     """The candidates; the folder is made before the work, to find out whether it can be."""
-    candidates = chosen_candidates(source, job.candidates, progress, note)
+    candidates = chosen_candidates(source, job.candidates, note)
     if job.output:
         claim_folder(job.output, OUTPUTS, MARK)
         make_folder(job.output)
     return candidates
 
 
-def chosen_candidates(
-    source: Aggregate, choice: CandidateChoice, progress: Progress = silent, note: Note = quiet
-) -> Candidates:
+def chosen_candidates(source: Aggregate, choice: CandidateChoice, note: Note = quiet) -> Candidates:
     """The list that was chosen, or the metric's own values; `note` is told the column taken.
 
-    Raises CandidatesError, or CacheError for the cache's folder.
+    Raises CandidatesError.
     """
     if choice.map_file:
         return read_map(choice.map_file, source.params)
@@ -150,9 +143,4 @@ def chosen_candidates(
         listed = metric_candidates(source)
     if taken:
         note(taken)
-    if not choice.cache:
-        return listed
-    listed, damaged = cached_positions(listed, source.params, choice.cache, progress)
-    if damaged:
-        note(damaged)
     return listed

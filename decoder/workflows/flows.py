@@ -167,7 +167,7 @@ KIND = Flows()
 
 
 def _refuse_candidates(job: DecodeJob) -> None:
-    if job.candidates != CandidateChoice(cache=job.candidates.cache):
+    if job.candidates != CandidateChoice():
         raise CandidatesError("a metric of flows has cells, not candidates: leave them out")
 
 

@@ -111,7 +111,7 @@ def _answer(
 
 
 def _refuse_candidates(job: DecodeJob) -> None:
-    if job.candidates != CandidateChoice(cache=job.candidates.cache):
+    if job.candidates != CandidateChoice():
         raise CandidatesError("a metric of numbers has a curve, not candidates: leave them out")
 
 

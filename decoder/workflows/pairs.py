@@ -33,7 +33,7 @@ class Pairs(DecoderKind):
         Raises CandidatesError for candidates, which a pair has none of, and what `decode_pairs`
         refuses; OutputError for the folder.
         """
-        if job.candidates != CandidateChoice(cache=job.candidates.cache):
+        if job.candidates != CandidateChoice():
             raise CandidatesError("a pair metric declares its values, so leave candidates out")
         table = decode_pairs(counts, job.options)
         table = table.ordered(job.of or table.of)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import date
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -14,9 +13,8 @@ from decoder_service.alarms.events import Rules, shown_event
 from decoder_service.alarms.rows import AlarmRow
 from decoder_service.alarms.rules import Channel
 from decoder_service.jobs.api import Limit, Me
-from decoder_service.jobs.specs import CandidateSpec, Choices, MetricName, StrictModel, WeightSpec
-from decoder_service.schedules.multiplicity import Family
-from decoder_service.schedules.periods import Every
+from decoder_service.jobs.specs import StrictModel
+from decoder_service.schedules.choices import Name, NewSchedule, ScheduleChoices
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.rules import shown_schedule
 from decoder_service.schedules.status import ScheduleStatus, shown_status
@@ -26,25 +24,6 @@ from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.requests import service_of
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
-Name = Annotated[str, StringConstraints(max_length=200)]
-
-
-class ScheduleChoices(StrictModel):
-    """The properties of a schedule that may be changed later."""
-
-    name: Name
-    candidates: CandidateSpec = CandidateSpec()
-    weights: WeightSpec | None = None
-    options: Choices = Choices()
-    family: Family = Family.WINDOW
-    first_day: date | None = None
-
-
-class NewSchedule(ScheduleChoices):
-    """The request for a schedule: a metric, decoded in every sealed window."""
-
-    metric: MetricName
-    every: Every
 
 
 class Enabled(StrictModel):
@@ -69,17 +48,7 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
 
     `status` says whether anything is in its way, such as a collector that cannot be reached.
     """
-    row = service_of(request).schedules.create(
-        person,
-        body.name,
-        body.metric,
-        body.every,
-        body.candidates,
-        body.options,
-        body.family,
-        body.first_day,
-        body.weights,
-    )
+    row = service_of(request).schedules.create(person, body)
     return _checked(request, row)
 
 
@@ -125,16 +94,7 @@ def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) 
 
     With other options or other lists all windows are decoded again.
     """
-    row = service_of(request).schedules.edit(
-        person,
-        schedule_id,
-        body.name,
-        body.candidates,
-        body.options,
-        body.family,
-        body.first_day,
-        body.weights,
-    )
+    row = service_of(request).schedules.edit(person, schedule_id, body)
     return _checked(request, row)
 
 

@@ -26,7 +26,7 @@ from decoder_service.lists.names import as_ids, as_names, unique_names
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.alarm_form import alarm_of_form
-from decoder_service.schedules.api import NewSchedule, ScheduleChoices
+from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
 from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
@@ -72,17 +72,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
             "every": form.text("every"),
         }
         asked = in_labels(lambda: parsed(NewSchedule, given))
-        row = service_of(request).schedules.create(
-            person,
-            asked.name,
-            asked.metric,
-            asked.every,
-            asked.candidates,
-            asked.options,
-            asked.family,
-            asked.first_day,
-            asked.weights,
-        )
+        row = service_of(request).schedules.create(person, asked)
     except ServiceError as error:
         return _again(request, person, None, form, error)
     service_of(request).statuses.check(row)
@@ -110,16 +100,7 @@ def change(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
     try:
         given = _choices(_with_ids(request, person, form), row)
         asked = in_labels(lambda: parsed(ScheduleChoices, given))
-        row = schedules.edit(
-            person,
-            row.id,
-            asked.name,
-            asked.candidates,
-            asked.options,
-            asked.family,
-            asked.first_day,
-            asked.weights,
-        )
+        row = schedules.edit(person, row.id, asked)
     except ServiceError as error:
         return _again(request, person, row, form, error)
     service_of(request).statuses.check(row)

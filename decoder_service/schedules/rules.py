@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import Any
 
 from sqlalchemy import Connection, true
@@ -16,11 +15,8 @@ from decoder_service.jobs.known_counts import counts_of_version
 from decoder_service.jobs.list_versions import ResolvedSpec
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import (
-    CandidateSpec,
-    Choices,
     CountSource,
     JobSpec,
-    WeightSpec,
     WindowSpec,
     digest,
 )
@@ -28,8 +24,8 @@ from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import MAX_NAME, Access
 from decoder_service.people.permissions import Act, Person, require, visible_schedules
 from decoder_service.schedules import rows
+from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
 from decoder_service.schedules.multiplicity import Family
-from decoder_service.schedules.periods import Every
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.series import SeriesView, groups_of, view_of
 from decoder_service.schedules.window_rows import WindowRow, load_windows
@@ -53,48 +49,30 @@ class Schedules:
     jobs: Jobs
     metrics: Metrics
 
-    def create(
-        self,
-        person: Person,
-        name: str,
-        metric: str,
-        every: Every,
-        candidates: CandidateSpec,
-        options: Choices,
-        family: Family = Family.WINDOW,
-        first_day: date | None = None,
-        weights: WeightSpec | None = None,
-    ) -> ScheduleRow:
+    def create(self, person: Person, asked: NewSchedule) -> ScheduleRow:
         """Decode every sealed window of a metric from now on, and those that are sealed already.
 
         Args:
             person: its owner.
-            name: of the schedule, its own among the owner's.
-            metric: as the collector names it.
-            every: length of a window.
-            candidates: with a list and no version, each new version decodes all windows again.
-            options: of each decoding; `alpha` is the level of the family.
-            family: over what the level holds.
-            first_day: nothing before it is decoded.
-            weights: how the level is divided among the candidates; versions as of `candidates`.
+            asked: the name is its own among the owner's; the metric as the collector names it.
 
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
         """
         require(person, Act.ANALYSE)
-        spec = self._spec(name, metric, candidates, options, weights)
-        counts = self._known(metric)  # asks the collector, which no transaction waits for
+        spec = self._spec(asked, asked.metric)
+        counts = self._known(asked.metric)  # asks the collector, which no transaction waits for
         row = ScheduleRow(
             id=self.random_bytes(8).hex(),
-            name=name,
+            name=asked.name,
             owner=person.id,
-            metric=metric,
-            every=every,
+            metric=asked.metric,
+            every=asked.every,
             spec=spec.to_json(),
             enabled=True,
             created=self.clock().timestamp(),
-            family=family,
-            first_day=None if first_day is None else first_day.isoformat(),
+            family=asked.family,
+            first_day=None if asked.first_day is None else asked.first_day.isoformat(),
         )
         with self.database.change() as connection:
             self._check(connection, person, row, counts)
@@ -104,17 +82,7 @@ class Schedules:
             self.access.note(connection, person, "create-schedule", schedule=row.id)
         return row
 
-    def edit(
-        self,
-        person: Person,
-        schedule_id: str,
-        name: str,
-        candidates: CandidateSpec,
-        options: Choices,
-        family: Family = Family.WINDOW,
-        first_day: date | None = None,
-        weights: WeightSpec | None = None,
-    ) -> ScheduleRow:
+    def edit(self, person: Person, schedule_id: str, asked: ScheduleChoices) -> ScheduleRow:
         """Change a schedule; metric and length of a window stay.
 
         With other options or other lists all windows are decoded again; what was found with those
@@ -125,25 +93,19 @@ class Schedules:
             before = self.one(connection, person, schedule_id)
             row = replace(
                 before,
-                name=name,
-                spec=self._spec(name, before.metric, candidates, options, weights).to_json(),
-                family=family,
-                first_day=None if first_day is None else first_day.isoformat(),
+                name=asked.name,
+                spec=self._spec(asked, before.metric).to_json(),
+                family=asked.family,
+                first_day=None if asked.first_day is None else asked.first_day.isoformat(),
             )
             self._check(connection, person, row, counts)
             rows.change_schedule(connection, row)
             self.access.note(connection, person, "edit-schedule", schedule=schedule_id)
         return row
 
-    def _spec(
-        self,
-        name: str,
-        metric: str,
-        candidates: CandidateSpec,
-        options: Choices,
-        weights: WeightSpec | None,
-    ) -> JobSpec:
+    def _spec(self, asked: ScheduleChoices, metric: str) -> JobSpec:
         """What is decoded in each window. Raises RequestError."""
+        name = asked.name
         if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
         if not self.jobs.limits.has_collector:
@@ -151,9 +113,9 @@ class Schedules:
         return JobSpec(
             kind=KIND.name,
             source=CountSource(collector=WindowSpec(metric=metric)),
-            candidates=candidates,
-            weights=weights,
-            options=options,
+            candidates=asked.candidates,
+            weights=asked.weights,
+            options=asked.options,
         )
 
     def _known(self, metric: str) -> Known | None:

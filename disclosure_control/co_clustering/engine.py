@@ -87,8 +87,7 @@ def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
     """Merge clusters of fewer than k rows, each with the one that costs least; then move rows.
 
     Groups of parts stay as they are, and no move leaves a cluster with fewer than k rows. The
-    thesis cuts the dendrogram instead (`CoClustering.with_clusters_of`), which merges groups of
-    parts and large clusters as well.
+    thesis cuts the dendrogram instead, which merges groups of parts and large clusters as well.
 
     Raises TableError for fewer than k rows, or k below 1.
     """

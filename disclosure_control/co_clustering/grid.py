@@ -83,22 +83,6 @@ class CoClustering:
         groups = sum(int(axis.max()) + 1 for axis in self.partition.axes)
         return self.after(max(0, groups - max_groups))
 
-    def with_clusters_of(self, k: int) -> GroupGrid:
-        """The first grid of the dendrogram in which every cluster of rows has k or more.
-
-        As in the thesis. `merge_small_clusters` keeps more at the same k.
-
-        Raises TableError for fewer than k rows, or k below 1.
-        """
-        check_cluster_size(self.recoded, k)
-        sizes = dict(enumerate(np.bincount(self.partition.rows).tolist()))
-        for done, merge in enumerate(self.merges):
-            if min(sizes.values()) >= k:
-                return self.after(done)
-            if merge.axis == 0:
-                sizes[merge.kept] += sizes.pop(merge.taken)
-        return self.after(len(self.merges))
-
     def information(self, cost: float) -> float:
         """The share of the finest grid's gain over one cell that a grid of this cost keeps, from
         0 to 1."""

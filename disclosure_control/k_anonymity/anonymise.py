@@ -8,8 +8,6 @@ another (there it is fused with itself and lost).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +29,7 @@ class Anonymised:
 
     of_row: (N,) the class of each row; SUPPRESSED where it is not published.
     classes: the published classes. counts: (classes,) rows of each.
-    merge_costs: the cost of each fusion, in order; empty where the method has none.
+    merge_costs: the cost of each fusion, in order.
     """
 
     of_row: Integers
@@ -80,7 +78,6 @@ def anonymise(
     suppression_budget: float = 0.0,
     sensitive: Sequence[str] | None = None,
     rule: DiversityRule = NO_RULE,
-    workers: int = 1,
 ) -> Anonymised:
     """Make every combination of the identifying columns stand k times or more.
 
@@ -92,17 +89,16 @@ def anonymise(
             out where fusing it costs more than all its rows are worth.
         sensitive: (N,) a column that the rows of a class must not have in common.
         rule: what every class must say of it, beside having k rows.
-        workers: threads that share the costs of a fusion; the result is the same.
 
     Raises:
         TableError: fewer than k rows, k below 1, a budget outside [0, 1), values without a place,
-            no workers, a rule that cannot be met, or not after rows were left out.
+            a rule that cannot be met, or not after rows were left out.
     """
     rows = Rows.encode(table, columns)
-    if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1 or workers < 1:
+    if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1:
         raise TableError(
-            f"k must be in 1 to {len(rows)} (the rows), the suppression budget in [0, 1) and the "
-            f"workers 1 or more, not {k}, {suppression_budget} and {workers}"
+            f"k must be in 1 to {len(rows)} (the rows), and the suppression budget in [0, 1), not "
+            f"{k} and {suppression_budget}"
         )
     first, of_row = rows.distinct()
     counts = np.bincount(of_row).astype(np.int64)
@@ -113,13 +109,10 @@ def anonymise(
             raise TableError(f"{len(rows)} rows, and {len(sensitive)} sensitive values")
         rule.check(sensitive)
         said = value_counts(of_row, sensitive)
-    pool = ThreadPoolExecutor(workers) if workers > 1 else nullcontext()
-    with pool as threads:
-        greedy = Greedy(rows.take(first), counts, k, suppressible, threads, workers, said, rule)
-        return greedy.run(of_row)
+    return _Greedy(rows.take(first), counts, k, suppressible, said, rule).run(of_row)
 
 
-class Greedy:
+class _Greedy:
     """The greedy algorithm that fuses classes until each has k rows. Time O(classes^2), memory
     O(classes)."""
 
@@ -128,22 +121,18 @@ class Greedy:
         rows: Rows,
         counts: Integers,
         k: int,
-        suppressible: int = 0,
-        pool: Executor | None = None,
-        workers: int = 1,
-        said: Integers | None = None,
-        rule: DiversityRule = NO_RULE,
+        suppressible: int,
+        said: Integers,
+        rule: DiversityRule,
     ) -> None:
         """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out.
 
         said: (m, values) of a sensitive column; rule: of it.
         """
-        self.said = counts[:, None].copy() if said is None else said
+        self.said = said
         self.law = self.said.sum(axis=0) / self.said.sum()
         self.rule = rule
         self.k = k
-        self.pool = pool
-        self.workers = workers
         self.suppressible = suppressible
         self.costs = FusionCosts(rows.columns)
         self.rows = rows.take(np.arange(len(rows)))
@@ -184,7 +173,7 @@ class Greedy:
 
     def _cheapest(self, place: int) -> tuple[int, float]:
         """The class to fuse with: least cost, then below k, then first."""
-        costs = self._costs(place)
+        costs = self.costs.of(self.rows, self.counts, place)
         costs[self.counts == 0] = np.inf
         costs[place] = np.inf
         if np.isinf(costs).all():
@@ -195,14 +184,6 @@ class Greedy:
         below = ties[self.counts[ties] < self.k]
         other = int(below[0] if len(below) else ties[0])
         return other, float(costs[other])
-
-    def _costs(self, place: int) -> Floats:
-        if self.pool is None:
-            return self.costs.of(self.rows, self.counts, place)
-        length = -(-len(self.counts) // self.workers)
-        parts = [slice(s, s + length) for s in range(0, len(self.counts), length)]
-        found = self.pool.map(lambda p: self.costs.of(self.rows, self.counts, place, p), parts)
-        return np.concatenate(list(found))
 
     def _merge(self, place: int, other: int) -> None:
         """Fuse two classes at `place`; a class equal to the result joins it."""

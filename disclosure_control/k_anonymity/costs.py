@@ -10,8 +10,6 @@ import numpy as np
 from disclosure_control.k_anonymity.columns import Columns, Hierarchy, IntervalColumn, Rows
 from disclosure_control.typing import Floats, Integers
 
-WHOLE = slice(None)
-
 
 @dataclass(frozen=True)
 class FusionCosts:
@@ -38,26 +36,20 @@ class FusionCosts:
     def _weight(self, name: str) -> float:
         return self.columns.weights.get(name, 1.0)
 
-    def of(self, rows: Rows, counts: Integers, i: int, part: slice = WHOLE) -> Floats:
-        """Cost of fusing class i with each class of a part, (m,)."""
-        first, second = self.distances(rows, i, part)
-        costs: Floats = counts[i] * first + counts[part] * second
-        return costs
-
-    def distances(self, rows: Rows, i: int, part: slice = WHOLE) -> tuple[Floats, Floats]:
-        """Distance of class i, and of each class of a part, to the fusion of both, (m,)."""
-        length = len(range(*part.indices(len(rows))))
-        first, second = np.zeros(length), np.zeros(length)
+    def of(self, rows: Rows, counts: Integers, i: int) -> Floats:
+        """Cost of fusing class i with each class, (m,)."""
+        first, second = np.zeros(len(rows)), np.zeros(len(rows))
         for name, codes in rows.nodes.items():
             of_first, of_second = self._tables[name]
-            first += of_first[codes[i]][codes[part]]
-            second += of_second[codes[i]][codes[part]]
+            first += of_first[codes[i]][codes]
+            second += of_second[codes[i]][codes]
         for name in rows.low:
-            kind, low, high = self.columns.kinds[name], rows.low[name][part], rows.high[name][part]
+            kind, low, high = self.columns.kinds[name], rows.low[name], rows.high[name]
             assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
             own_low, own_high = rows.low[name][i], rows.high[name][i]
             fused = np.maximum(high, own_high) - np.minimum(low, own_low)
             width = fused * (self._weight(name) / (kind.high - kind.low))
             first += np.where(fused == own_high - own_low, 0.0, width)
             second += np.where(fused == high - low, 0.0, width)
-        return first, second
+        costs: Floats = counts[i] * first + counts * second
+        return costs

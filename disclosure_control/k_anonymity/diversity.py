@@ -18,7 +18,6 @@ class ClassDiversity:
 
     sizes: rows. distinct: values of the sensitive column. entropy: nats; its exp is the entropy l.
     closeness: total variation distance to the law of the whole table.
-    ordered_closeness: earth mover's distance to it, values at equal steps in their sorted order.
     counts: (classes, values).
     """
 
@@ -26,16 +25,7 @@ class ClassDiversity:
     distinct: Integers
     entropy: Floats
     closeness: Floats
-    ordered_closeness: Floats
     counts: Integers
-
-    def is_recursive(self, c: float, l: int) -> bool:  # noqa: E741  the literature's names
-        """True if r_1 < c (r_l + ... + r_m) in each class, r_i the counts in falling order.
-
-        The thesis prints this garbled; the usual definition is built.
-        """
-        falling = -np.sort(-self.counts, axis=1)
-        return bool((falling[:, 0] < c * falling[:, l - 1 :].sum(axis=1)).all())
 
 
 @dataclass(frozen=True)
@@ -91,13 +81,11 @@ def class_diversity(
     sizes = counts.sum(axis=1)
     shares = counts / sizes[:, None]
     apart = shares - counts.sum(axis=0) / len(sensitive)
-    steps = max(counts.shape[1] - 1, 1)
     logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
     return ClassDiversity(
         sizes=sizes,
         distinct=(counts > 0).sum(axis=1),
         entropy=-(shares * logs).sum(axis=1),
         closeness=np.abs(apart).sum(axis=1) / 2,
-        ordered_closeness=np.abs(np.cumsum(apart, axis=1)).sum(axis=1) / steps,
         counts=counts,
     )

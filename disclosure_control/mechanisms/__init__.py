@@ -4,17 +4,11 @@ Not for what was decoded from reports: that is private already.
 """
 
 from disclosure_control.mechanisms.budget import BudgetLedger, Charge
-from disclosure_control.mechanisms.grouped_series import (
-    StationVisits,
-    release_grouped_series,
-    rescale,
-)
 from disclosure_control.mechanisms.ledger_file import make_ledger, open_ledger, read_ledger
 from disclosure_control.mechanisms.noise import (
     add_gaussian,
     add_geometric,
     add_laplace,
-    choose_exponential,
     gaussian_delta,
     gaussian_sigma,
     geometric_probability,
@@ -22,9 +16,6 @@ from disclosure_control.mechanisms.noise import (
 )
 from disclosure_control.mechanisms.series import (
     bound_contributions,
-    denoise_series,
-    gaussian_error,
-    laplace_error,
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
@@ -32,24 +23,17 @@ from disclosure_control.mechanisms.series import (
 __all__ = [
     "BudgetLedger",
     "Charge",
-    "StationVisits",
     "add_gaussian",
     "add_geometric",
     "add_laplace",
     "bound_contributions",
-    "choose_exponential",
-    "denoise_series",
     "gaussian_delta",
-    "gaussian_error",
     "gaussian_sigma",
     "geometric_probability",
     "geometric_variance",
-    "laplace_error",
     "make_ledger",
     "open_ledger",
     "perturb_by_dct_gaussian",
     "perturb_by_fourier_laplace",
     "read_ledger",
-    "release_grouped_series",
-    "rescale",
 ]

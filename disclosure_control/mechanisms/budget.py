@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from disclosure_control.errors import BudgetError
@@ -57,14 +56,3 @@ class BudgetLedger:
                 f"of {self.limit.epsilon:g} and {self.limit.delta:g}"
             )
         self.entries.append((purpose, charge))
-
-    def spend_on_parts(self, purpose: str, parts: Mapping[str, Charge]) -> None:
-        """Enter charges to disjoint parts: each person, with all its data, is in one part only.
-
-        Raises BudgetError for no parts, and where the limit is passed.
-        """
-        if not parts:
-            raise BudgetError(f"{purpose}: no parts are charged")
-        charges = parts.values()
-        largest = Charge(max(c.epsilon for c in charges), max(c.delta for c in charges))
-        self.spend(purpose, largest)

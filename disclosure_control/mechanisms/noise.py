@@ -98,19 +98,6 @@ def gaussian_delta(sigma: float, sensitivity: float, epsilon: float) -> float:
     return float(ndtr(half - shift) - math.exp(epsilon + log_ndtr(-half - shift)))
 
 
-def choose_exponential(
-    scores: Floats, sensitivity: float, epsilon: float, rng: np.random.Generator
-) -> int:
-    """Choose an index with weight exp(epsilon score / (2 sensitivity)).
-
-    sensitivity: what one person can change in one score.
-    """
-    _check(sensitivity, Charge(epsilon))
-    logs = epsilon * (scores - scores.max()) / (2 * sensitivity)
-    weights = np.exp(logs)
-    return int(rng.choice(len(scores), p=weights / weights.sum()))
-
-
 def _check(sensitivity: float, charge: Charge) -> None:
     if not 0 < sensitivity < math.inf:
         raise BudgetError(f"sensitivity must be above 0, not {sensitivity} (for {charge})")

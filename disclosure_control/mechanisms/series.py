@@ -69,31 +69,10 @@ def perturb_by_fourier_laplace(
     return _from_real_fourier(coefficients)
 
 
-def denoise_series(series: Floats, kept: int) -> Floats:
-    """Keep the first `kept` cosine coefficients, without noise: for decoded series."""
-    back: Floats = idct(_first(dct(series, norm="ortho"), kept), norm="ortho")
-    return back
-
-
-def gaussian_error(series: Floats, kept: int, sigma: float) -> float:
-    """The expected squared error, summed over the series: tail + kept sigma^2. Not private."""
-    return _tail(dct(series, norm="ortho"), kept) + kept * sigma**2
-
-
-def laplace_error(series: Floats, kept: int, sensitivity: float, epsilon: float) -> float:
-    """Expected squared error of the Fourier method (FPA) with Laplace noise: tail + 2 kept^2
-    sensitivity^2 / epsilon^2. Not private."""
-    return _tail(_real_fourier(series), kept) + 2 * (kept * sensitivity / epsilon) ** 2
-
-
 def _first(coefficients: Floats, kept: int) -> Floats:
     if not 1 <= kept <= len(coefficients):
         raise TableError(f"kept must be in 1 to {len(coefficients)}, not {kept}")
     return np.where(np.arange(len(coefficients)) < kept, coefficients, 0.0)
-
-
-def _tail(coefficients: Floats, kept: int) -> float:
-    return float((coefficients[kept:] ** 2).sum())
 
 
 def _real_fourier(series: Floats) -> Floats:

@@ -12,14 +12,12 @@ from disclosure_control.synthetic_rows.estimates import (
     DecodedCells,
     SlotMap,
     draw_shares,
-    pair_estimates,
     slot_estimates,
 )
 from disclosure_control.synthetic_rows.kd_tree import KdTree
 from disclosure_control.synthetic_rows.partitioning import (
     Partitioner,
     partitioner_named,
-    partitioner_names,
 )
 from disclosure_control.synthetic_rows.perturbation import (
     perturb,
@@ -52,9 +50,7 @@ __all__ = [
     "draw_shares",
     "estimate_histogram",
     "load_row_domain",
-    "pair_estimates",
     "partitioner_named",
-    "partitioner_names",
     "perturb",
     "project_to_total",
     "slot_estimates",

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Protocol
 
 import numpy as np
 
@@ -20,26 +19,6 @@ from disclosure_control.typing import Booleans, Floats, Integers
 
 REST = "*"  # in every column of the cell that holds what is not shown
 _LARGEST = 1e6  # estimate of a share, or its error: beyond, sums lose what they are of
-
-
-class PairTable(Protocol):
-    """The attributes of `decoder.association.table.JointTable` that synthetic rows are made
-    from."""
-
-    @property
-    def of(self) -> tuple[str, str]: ...  # noqa: D102
-    @property
-    def rows(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def columns(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def num_reports(self) -> int: ...  # noqa: D102
-    @property
-    def estimate(self) -> Floats: ...  # noqa: D102
-    @property
-    def covariance(self) -> Floats | None: ...  # noqa: D102
-    @property
-    def variances(self) -> Floats: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -163,20 +142,6 @@ class DecodedCells:
             groups=(np.cumsum(enough) - 1)[self.groups[kept]],
             group_reports=tuple(rounded[enough].tolist()),
         )
-
-
-def pair_estimates(table: PairTable) -> DecodedCells:
-    """The cells of a joint table of two metrics, or of a pair metric.
-
-    Raises TableError for a table that has no covariance: its rows would look surer than they are.
-    """
-    if table.covariance is None:
-        raise TableError("the joint table has no covariance of its cells")
-    cells = tuple((row, column) for row in table.rows for column in table.columns)
-    days = (getattr(table, "first_day", None), getattr(table, "last_day", None))
-    return DecodedCells(
-        table.of, cells, table.estimate.ravel(), table.covariance, table.num_reports, *days
-    )
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,6 @@ def partitioner_named(name: str) -> Partitioner:
     return found
 
 
-def partitioner_names() -> tuple[str, ...]:
-    """Names of the registered partitioners."""
-    return tuple(_HOMES)
-
-
 def check_blocks(blocks: Integers, shape: tuple[int, ...]) -> Integers:
     """Return the block number of each cell as a flat array. Raises TableError unless blocks
     partition the shape."""

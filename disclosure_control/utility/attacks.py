@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from disclosure_control.errors import TableError
-from disclosure_control.typing import Booleans, Floats
 from disclosure_control.utility.tables import Table, encode_alike, number_rows
 
 _MAX_CATEGORIES = 255
 _BLOCK = 256
+_AGREES = 0.9  # chance that a column agrees for one person
+_LINKED = 100.0  # ratio above which rows are linked
 
 
 def origin_test(original: Table, published: Table, seed: int) -> float:
@@ -52,89 +50,27 @@ def missing_person_share(original: Table, published: Table) -> float:
     return float(1 - (np.minimum(have, want).sum() - lost) / len(shown))
 
 
-def population_unique_risk(
-    population: Sequence[Hashable], sample: Sequence[Hashable]
-) -> tuple[float, float]:
-    """Probability that a key is unique in the population, and the same for a key that is unique
-    in the sample.
+def link_records(original: Table, published: Table) -> float:
+    """The share of published rows that an attacker links to the original row of their position.
 
-    `N_1 / N` and `sum I(f=1, F=1) / sum I(f=1)`, F and f the counts of a key in the population and
-    in the sample. The thesis speaks of a person drawn from the population; the second probability
-    is of a sample unique. It is 0 where the sample has none.
-    """
-    if not len(population) or not set(sample) <= set(population):
-        raise TableError("the sample has keys that its population has not")
-    counts, shown = _count(population), _count(sample)
-    uniques = [key for key, number in shown.items() if number == 1]
-    given = sum(counts[key] == 1 for key in uniques) / len(uniques) if uniques else 0.0
-    return sum(number == 1 for number in counts.values()) / len(population), given
-
-
-def _count(keys: Sequence[Hashable]) -> dict[Hashable, int]:
-    counts: dict[Hashable, int] = {}
-    for key in keys:
-        counts[key] = counts.get(key, 0) + 1
-    return counts
-
-
-def agreement_ratios(agreements: Booleans, m: Floats, u: Floats) -> Floats:
-    """Fellegi and Sunter's ratio P(agreements | match) / P(agreements | no match) for each
-    pattern of agreement.
-
-    agreements: (..., columns). m, u: (columns,) in (0, 1), the probability that a column agrees for
-    a pair that is one person, and for one that is not; columns independent. Returns: (...,).
-    """
-    logs = np.where(agreements, np.log(m / u), np.log((1 - m) / (1 - u)))
-    ratios: Floats = np.exp(logs.sum(axis=-1))
-    return ratios
-
-
-@dataclass(frozen=True)
-class Linkage:
-    """Shares of the published rows.
-
-    linked: their best original row has a ratio above the upper threshold, and no equal.
-    correct: linked, and to the row of the same position. possible: best ratio between thresholds.
-    """
-
-    linked: float
-    correct: float
-    possible: float
-
-
-def link_records(
-    original: Table,
-    published: Table,
-    *,
-    m: Mapping[str, float] | float = 0.9,
-    upper: float = 100.0,
-    lower: float = 1.0,
-) -> Linkage:
-    """Link each published row to the original row of the greatest ratio.
-
-    m: probability that a column agrees for one person, by column or for all. u is what chance
-    gives: the sum over values of the product of both shares. Time O(rows^2), memory O(rows).
-    Row i of both tables must be of one person for `correct` to mean something.
+    Each is linked to the row of the greatest ratio P(agreements | one person) / P(agreements | by
+    chance) (Fellegi and Sunter 1969), above 100 and without equal. Columns are taken as
+    independent; they agree for one person with probability .9, by chance with the sum over values
+    of the product of both shares. Time O(rows^2), memory O(rows).
     """
     first, second = encode_alike(original, published)
-    names = list(original)
-    of_m = np.array([m[name] if isinstance(m, Mapping) else m for name in names], dtype=float)
-    if ((of_m <= 0) | (of_m >= 1)).any() or not lower <= upper:
-        raise TableError(f"m must lie in (0, 1) and lower <= upper: {of_m}, {lower}, {upper}")
-    chance = [_chance(first[:, c], second[:, c]) for c in range(len(names))]
-    of_u = np.clip(chance, 1 / (10 * len(first)), 1 - 1e-9)
-    linked, correct, possible = 0, 0, 0
+    chance = [_chance(first[:, c], second[:, c]) for c in range(first.shape[1])]
+    u = np.clip(chance, 1 / (10 * len(first)), 1 - 1e-9)
+    agrees, differs = np.log(_AGREES / u), np.log((1 - _AGREES) / (1 - u))
+    correct = 0
     for start in range(0, len(second), _BLOCK):
         block = second[start : start + _BLOCK]
-        ratios = agreement_ratios(block[:, None, :] == first[None, :, :], of_m, of_u)
-        best = ratios.max(axis=1)
-        alone = np.isclose(ratios, best[:, None], rtol=1e-9).sum(axis=1) == 1
-        found = (best > upper) & alone
-        linked += int(found.sum())
-        own = np.arange(start, start + len(block))
-        correct += int((found & (ratios.argmax(axis=1) == own)).sum())
-        possible += int(((best >= lower) & ~found).sum())
-    return Linkage(linked / len(second), correct / len(second), possible / len(second))
+        logs = np.where(block[:, None, :] == first[None, :, :], agrees, differs).sum(axis=-1)
+        best = logs.max(axis=1)
+        alone = np.isclose(logs, best[:, None], rtol=0, atol=1e-9).sum(axis=1) == 1
+        own = logs.argmax(axis=1) == np.arange(start, start + len(block))
+        correct += int((own & alone & (best > np.log(_LINKED))).sum())
+    return correct / len(second)
 
 
 def _chance(first: np.ndarray, second: np.ndarray) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
@@ -109,7 +108,7 @@ def _risk(original: Table, published: Table, seed: int) -> list[Measure]:
         ),
     ]
     if num_rows(original) == num_rows(published) <= _MAX_LINKED_ROWS:
-        found = link_records(original, published).correct
+        found = link_records(original, published)
         measures.append(Measure("record linkage", "all", found, "share linked to its own row"))
     return measures
 
@@ -121,19 +120,3 @@ def to_csv(measures: Sequence[Measure]) -> str:
     writer.writerow(["measure", "column", "value", "reading"])
     writer.writerows(astuple(measure) for measure in measures)
     return text.getvalue()
-
-
-def to_html(measures: Sequence[Measure], title: str) -> str:
-    """Write the measures as one HTML page, without scripts or outside resources."""
-    rows = "".join(
-        f"<tr><td>{html.escape(m.name)}<td>{html.escape(m.column)}"
-        f'<td class="n">{m.value:.4g}<td>{html.escape(m.reading)}'
-        for m in measures
-    )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title><style>body{{font:16px sans-serif;margin:2em}}"
-        "td,th{padding:.3em .8em;text-align:left;border-bottom:1px solid #ccc}"
-        f".n{{text-align:right}}</style><h1>{html.escape(title)}</h1>"
-        f"<table><tr><th>measure<th>column<th>value<th>reading{rows}</table></html>\n"
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import CategoricalNB
 
 from disclosure_control.errors import TableError
-from disclosure_control.typing import Booleans, Floats, Integers
+from disclosure_control.typing import Floats, Integers
 from disclosure_control.utility.tables import Table, encode_alike
 
 
@@ -50,25 +49,3 @@ def _weighted_auc(y: Integers, scores: Floats) -> float:
     values, counts = np.unique(y, return_counts=True)
     areas = [roc_auc_score(y == value, scores[:, value]) for value in values]
     return float(np.average(areas, weights=counts))
-
-
-def classification_metric(
-    classes: Sequence[Hashable] | Integers,
-    labels: Sequence[str],
-    published: Booleans | None = None,
-) -> float:
-    """The classification metric CM: the share of rows that are suppressed, or whose label is not
-    their class's most frequent.
-
-    classes, labels: (N,) each. published: (N,) False where a row is suppressed.
-    """
-    if len(classes) != len(labels) or not len(labels):
-        raise TableError(f"{len(classes)} classes, {len(labels)} labels")
-    kept = np.ones(len(labels), dtype=bool) if published is None else published
-    if not kept.any():
-        return 1.0
-    of_class = np.unique(np.array(classes)[kept], return_inverse=True)[1].ravel()
-    of_label = np.unique(np.array(labels)[kept], return_inverse=True)[1].ravel()
-    counts = np.zeros((of_class.max() + 1, of_label.max() + 1), dtype=np.int64)
-    np.add.at(counts, (of_class, of_label), 1)
-    return float(1 - counts.max(axis=1).sum() / len(labels))

@@ -12,12 +12,12 @@ from privacy_audit.enumerated_kinds import enumerate_kinds
 from privacy_audit.enumeration import (
     TOLERANCE,
     Enumerated,
-    TooManyDrawsError,
     enumerate_epsilons,
     exact_chances,
     exact_symbol_chances,
     sampled_mechanisms,
 )
+from privacy_audit.exact_laws import TooManyDrawsError
 from rappor_core.metrics.metric import Metric
 
 

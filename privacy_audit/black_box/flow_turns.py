@@ -11,15 +11,12 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import numpy as np
-
 from client_sdk.location.local_time import is_weekend
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.memory import MemoryState
-from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, exact, test
+from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.derivations import BOX
 from privacy_audit.black_box.flow_scenarios import (
     answer_days,
@@ -29,11 +26,11 @@ from privacy_audit.black_box.flow_scenarios import (
     places_of_flow,
 )
 from privacy_audit.black_box.lives import NOTHING, Life, Step
-from privacy_audit.black_box.noise import chi_square
-from privacy_audit.black_box.power import chance_off, one_of
+from privacy_audit.black_box.power import one_of
 from privacy_audit.black_box.sdk_client import SdkClient
 from privacy_audit.black_box.shown_metrics import exchanged, nearly_clear
 from privacy_audit.black_box.trials import ClientSource
+from privacy_audit.black_box.turns import independence_check, uniform_check
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import SECONDS_A_DAY, day_of, period_number
 from rappor_core.grid.drawing import cell_centre
@@ -86,22 +83,12 @@ def _drawn(metric: Metric, answers: int, told: list[tuple[int, ...]]) -> Iterato
     if cycle < 2 or not told:
         return
     turns = [tuple((period - lag) % cycle for period in some) for some in told]
-    counts = np.bincount([some[0] for some in turns], minlength=cycle).astype(float)
-    p_value, _ = chi_square(counts, np.full(cycle, counts.sum() / cycle))
-    yield test(
-        metric.name, "the period of an answer is uniform", BOX, p_value,
-        f"{counts.min():,.0f} to {counts.max():,.0f} devices in each of {cycle} periods",
-        chance_off(1 / cycle, len(told), "of a period's share", cycle),
-    )  # fmt: skip
-    if answers < 2:
-        return
-    same = sum(len(set(some)) == 1 for some in turns)
-    p_value = bounds.count_p_value(same, len(turns), 1 / cycle)
-    yield test(
-        metric.name, "the periods of two answers are equal only by chance", BOX, p_value,
-        f"{same:,} of {len(turns):,} devices answered at the same turn of both blocks",
-        chance_off(1 / cycle, len(turns), "of the share of equal turns"),
-    )  # fmt: skip
+    firsts = [some[0] for some in turns]
+    yield uniform_check(metric.name, "the period of an answer is uniform", firsts, cycle)
+    if answers > 1:
+        claim = "the periods of two answers are equal only by chance"
+        same = [len(set(some)) == 1 for some in turns]
+        yield independence_check(metric.name, claim, same, 1 / cycle)
 
 
 def _left(

@@ -10,13 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import numpy as np
-
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.derivations import BOX
 from privacy_audit.black_box.lives import NOTHING, Life, SeenReport, Value
-from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.number_scenarios import (
     left_out_of_devices,
     numbers_of,
@@ -25,6 +22,7 @@ from privacy_audit.black_box.number_scenarios import (
 from privacy_audit.black_box.power import chance_off, one_of
 from privacy_audit.black_box.scenario import DEVICE_PERIODS, start_days
 from privacy_audit.black_box.trials import ClientSource
+from privacy_audit.black_box.turns import uniform_check
 from rappor_core.calendar import period_number
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
@@ -109,10 +107,5 @@ def period_checks(metric: Metric, told: list[tuple[int, ...]]) -> Iterator[Check
         one_of(len(told), "devices"),
     )  # fmt: skip
     first = [periods[0] for periods in told if periods]
-    counts = np.bincount(first, minlength=metric.details.spread).astype(float)
-    p_value, _ = chi_square(counts, np.full(len(counts), counts.sum() / len(counts)))
-    yield test(
-        metric.name, "the period of the one answer is uniform", BOX, p_value,
-        f"{counts.min():,.0f} to {counts.max():,.0f} devices in each of {len(counts)} periods",
-        chance_off(1 / len(counts), len(told), "of a period's share", len(counts)),
-    )  # fmt: skip
+    claim = "the period of the one answer is uniform"
+    yield uniform_check(metric.name, claim, first, metric.details.spread)

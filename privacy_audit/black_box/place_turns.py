@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, test
-from privacy_audit.black_box.derivations import BOX
+from privacy_audit.black_box.checks import Check
 from privacy_audit.black_box.lives import Life
 from privacy_audit.black_box.place_scenarios import a_life
-from privacy_audit.black_box.power import chance_off
 from privacy_audit.black_box.scenarios import why_not
 from privacy_audit.black_box.trials import ClientSource
+from privacy_audit.black_box.turns import independence_check
 from rappor_core.calendar import period_number
 from rappor_core.metrics.metric import Metric
 
@@ -37,12 +35,7 @@ def turn_checks(source: ClientSource, metric: Metric) -> Iterator[Check]:
         [(report.metric.partition("/")[2], period_number(metric.period, report.day) % place.window)
          for report in some] for some in seen if len(some) == BLOCKS
     ]  # fmt: skip
-    same = sum(first == second for first, second in turns)
-    expected = 1 / (place.window * len(slots))
-    p_value = bounds.count_p_value(same, len(turns), expected)
-    yield test(
-        metric.base_name, "fresh turns of two blocks are equal only by chance", BOX, p_value,
-        f"{same:,} of {len(turns):,} devices answered at the same turn of both, "
-        f"{expected * len(turns):.1f} expected",
-        chance_off(expected, len(turns), "of the share of equal turns"),
+    yield independence_check(
+        metric.base_name, "fresh turns of two blocks are equal only by chance",
+        [first == second for first, second in turns], 1 / (place.window * len(slots)),
     )  # fmt: skip

@@ -49,7 +49,6 @@ def roll_up(
     alone: Booleans | None = None,
     ratio: float | None = None,
     alpha: float = 0.05,
-    covariance: Floats | None = None,
     max_correlation: float = 0.0,
 ) -> RolledUp:
     """Pool values along a tree until each pool differs significantly from 0.
@@ -67,10 +66,9 @@ def roll_up(
         ratio: estimate over standard error that a pool must reach; None: that of a one-sided test
             at `alpha`, corrected (Bonferroni) for the number of nodes.
         alpha: chance that any pool of values that nobody holds is published; for `ratio` None.
-        covariance: (n, n) of the estimates. Without it the variance of a sum is bounded:
-        max_correlation: largest correlation of two estimates, in [0, 1]. 0 bounds estimates that
-            are independent, or negatively correlated; 1 holds always, and then no pool has a
-            larger ratio than its best member.
+        max_correlation: largest correlation of two estimates, in [0, 1], which bounds the variance
+            of a sum. 0 bounds estimates that are independent, or negatively correlated; 1 holds
+            always, and then no pool has a larger ratio than its best member.
 
     Returns:
         The groups: values by themselves first, then pools from the leaves up.
@@ -80,7 +78,7 @@ def roll_up(
     """
     count = len(values)
     flags = np.zeros(count, dtype=bool) if alone is None else np.asarray(alone, dtype=bool)
-    _check(count, estimate, std_error, flags, covariance, max_correlation)
+    _check(count, estimate, std_error, flags, max_correlation)
     codes, labels = _codes(values, tree)
     least = _ratio(codes, alpha) if ratio is None else ratio
     if not least > 0:
@@ -91,7 +89,7 @@ def roll_up(
         open_ = np.flatnonzero(of_value < 0)
         nodes, inverse = np.unique(codes[open_, level], return_inverse=True)
         sums = np.bincount(inverse, estimate[open_], len(nodes))
-        errors = _errors(open_, inverse, len(nodes), std_error, covariance, max_correlation)
+        errors = _errors(std_error[open_], inverse, len(nodes), max_correlation)
         if level == 0 and alone is not None:
             large = flags[open_]
         else:
@@ -126,7 +124,6 @@ def _check(
     estimate: Floats,
     std_error: Floats,
     alone: Booleans,
-    covariance: Floats | None,
     max_correlation: float,
 ) -> None:
     shapes = {np.shape(estimate), np.shape(std_error), alone.shape}
@@ -137,10 +134,6 @@ def _check(
         )
     if not np.isfinite(estimate).all() or not (np.isfinite(std_error) & (std_error > 0)).all():
         raise TableError("estimates must be finite, and standard errors finite and above 0")
-    if covariance is None:
-        return
-    if covariance.shape != (count, count) or not np.allclose(covariance, covariance.T):
-        raise TableError(f"the covariance must be ({count}, {count}) and symmetric")
 
 
 def _codes(values: Sequence[str], tree: Hierarchy) -> tuple[Integers, list[list[str]]]:
@@ -177,23 +170,8 @@ def _ratio(codes: Integers, alpha: float) -> float:
     return -float(ndtri(alpha / max(nodes, 1)))
 
 
-def _errors(
-    open_: Integers,
-    inverse: Integers,
-    count: int,
-    std_error: Floats,
-    covariance: Floats | None,
-    max_correlation: float,
-) -> Floats:
-    """(nodes,) standard error of the pool of each node, or a bound on it."""
-    own = std_error[open_]
-    if covariance is None:
-        squares = np.bincount(inverse, own**2, count)
-        linear = np.bincount(inverse, own, count)
-        bound: Floats = np.sqrt((1 - max_correlation) * squares + max_correlation * linear**2)
-        return bound
-    pooled = np.zeros((count, len(open_)))
-    np.add.at(pooled, inverse, covariance[np.ix_(open_, open_)])
-    variance = np.zeros(count)
-    np.add.at(variance, inverse, pooled[inverse, np.arange(len(open_))])
-    return np.sqrt(np.maximum(variance, 0.0)) + np.finfo(float).tiny
+def _errors(own: Floats, group: Integers, count: int, max_correlation: float) -> Floats:
+    """(count,) bound on the standard error of each group's sum, as `sum_error`."""
+    squares, linear = np.bincount(group, own**2, count), np.bincount(group, own, count)
+    bound: Floats = np.sqrt((1 - max_correlation) * squares + max_correlation * linear**2)
+    return bound

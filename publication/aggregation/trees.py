@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal
 
 from disclosure_control.errors import TableError
 from disclosure_control.k_anonymity import Hierarchy
 from rappor_core.reserved import RESERVED
 
 ROOT = "*"
-CellNames = Literal["quadkey", "geohash"]
 
 
 def cell_tree(cells: Sequence[str], levels: int) -> Hierarchy:

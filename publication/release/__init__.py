@@ -16,7 +16,7 @@ from publication.release.signature import (
     sign_manifest,
 )
 from publication.release.sources import read_source
-from publication.release.tables import CellTable, ReleasedTable, from_decoding, from_density
+from publication.release.tables import CellTable, ReleasedTable
 from publication.release.verification import Verified, read_release, verify_release
 
 __all__ = [
@@ -33,8 +33,6 @@ __all__ = [
     "build_release",
     "check_latest",
     "compare_releases",
-    "from_decoding",
-    "from_density",
     "key_id",
     "load_policy",
     "load_private_key",

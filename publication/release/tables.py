@@ -6,7 +6,7 @@ A table is of one metric, one stratum and one window; its rows are values, or ce
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -17,8 +17,7 @@ from disclosure_control.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:
-    from decoder.density.maps import Density
-    from decoder.results.tables import Decoding
+    pass
 
 TableKey: TypeAlias = tuple[str, Strata, date, date]
 
@@ -177,72 +176,3 @@ def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
 def stratum_key(strata: Mapping[str, str]) -> Strata:
     """The strata as pairs of name and value, sorted by name."""
     return tuple(sorted(strata.items()))
-
-
-def from_decoding(decoding: Decoding, strata: Mapping[str, str] | None = None) -> CellTable:
-    """Make the table of a decoding: all candidates, of those with the same bits the first.
-
-    Detected values have the shrunken share and the interval after selection. Raises TableError for
-    a decoding that does not say its days: whether they are sealed cannot be told.
-    """
-    if decoding.first_day is None or decoding.last_day is None:
-        raise TableError(f"{shown(decoding.metric)}: the decoding does not say its days")
-    found = decoding.candidates
-    leaders = np.flatnonzero(found.group == np.arange(len(found.group)))
-    seen = found.detected[leaders]
-
-    def pick(of_seen: Floats, of_rest: Floats) -> Floats:
-        return np.where(seen, of_seen[leaders], of_rest[leaders]).astype(float)
-
-    direct = decoding.diagnostics.method == "direct"
-    return CellTable(
-        metric=decoding.metric,
-        strata=stratum_key(strata or {}),
-        first_day=decoding.first_day,
-        last_day=decoding.last_day,
-        num_reports=decoding.summary.num_reports,
-        cells=[found.values[i] for i in leaders.tolist()],
-        estimate=pick(found.shrunken, found.estimate),
-        std_error=pick(found.std_error, found.std_error),
-        low=pick(found.selected_low, found.low).clip(0, 1),
-        high=pick(found.selected_high, found.high).clip(0, 1),
-        detected=seen,
-        complete=direct,
-        level=decoding.options.level,
-        max_correlation=0.0 if direct else 1.0,
-        listed=direct,
-        unbiased=found.estimate[leaders].astype(float),
-    )
-
-
-def from_density(density: Density, strata: Mapping[str, str] | None = None) -> CellTable:
-    """A map as a table: the unbiased estimate of each cell shown. Raises as `from_decoding`."""
-    if density.first_day is None or density.last_day is None:
-        raise TableError(f"{shown(density.metric.base_name)}: the map does not say its days")
-    return CellTable(
-        metric=density.metric.base_name,
-        strata=stratum_key({"slot": density.location.slot, **(strata or {})}),
-        first_day=density.first_day,
-        last_day=density.last_day,
-        num_reports=density.num_reports,
-        cells=density.cells,
-        estimate=density.estimate,
-        std_error=density.std_error,
-        low=density.low,
-        high=density.high,
-        detected=density.visible,
-        complete=density.places.listed is None,
-        level=density.options.level,
-    )
-
-
-def same_table(one: ReleasedTable, other: ReleasedTable) -> bool:
-    """Whether two tables publish the same numbers."""
-    for each in fields(ReleasedTable):
-        first, second = getattr(one, each.name), getattr(other, each.name)
-        if isinstance(first, np.ndarray):
-            if not np.array_equal(first, second, equal_nan=True):
-                return False
-        elif first != second:
-            return False
-    return True

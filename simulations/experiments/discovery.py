@@ -1,5 +1,5 @@
 """An experiment: how many frequent strings are found without a list, by our method and by
-published ones.
+the best of the published ones.
 
 Strings in random order with Zipf's shares; one report a device; fresh draws. A string counts as
 found where it, or the prefix as far as its code goes, is accepted; an accepted string that nobody
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 
 import numpy as np
 
@@ -25,10 +24,10 @@ from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from simulations.experiments.discovery_draws import drawer
-from simulations.experiments.discovery_rivals import LONGEST, RIVALS
+from simulations.experiments.pem import GROUPS, LONGEST, pem
 from simulations.populations.prefix_draws import StringPopulation
 
-OURS = "coded prefixes"
+OURS, PEM = "coded prefixes", "PEM"
 RANKS = (10, 20, 50)
 NUM_STRINGS = 10_000
 
@@ -115,7 +114,7 @@ def compare(
     runs: int,
     rng: np.random.Generator,
     *,
-    rivals: Sequence[str] = tuple(RIVALS),
+    rivals: bool = True,
     flat: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Row]:
@@ -126,20 +125,19 @@ def compare(
         settings: epsilon and number of reports.
         runs: populations of each setting.
         rng: for orders and draws.
-        rivals: the other methods to run, too.
+        rivals: whether PEM is run, too.
         flat: equal shares in place of Zipf's: nothing is frequent.
         progress: called for each run.
     """
     shares = np.full(len(strings), 1 / len(strings)) if flat else zipf(len(strings))
-    methods = [OURS, *rivals]
+    methods = {OURS: _ours} | ({PEM: _pem} if rivals else {})
     rows: list[Row] = []
     for epsilon, reports in settings:
         metric = discover_metric(epsilon)
         table = {method: Row(method, epsilon, reports) for method in methods}
         for _ in range(runs):
             order = [strings[i] for i in rng.permutation(len(strings))]
-            for method in methods:
-                run = _ours if method == OURS else partial(_rival, method)
+            for method, run in methods.items():
                 table[method].runs.append(run(metric, order, shares, reports, rng))
                 progress(1)
         rows += table.values()
@@ -170,18 +168,12 @@ def _ours(
     return _run(ranks, false, seconds, covered)
 
 
-def _rival(
-    method: str,
-    metric: Metric,
-    strings: Sequence[str],
-    shares: Floats,
-    reports: int,
-    rng: np.random.Generator,
+def _pem(
+    metric: Metric, strings: Sequence[str], shares: Floats, reports: int, rng: np.random.Generator
 ) -> Run:
-    find, num_groups = RIVALS[method]
     noise = BitNoise.of(metric.params.mechanism)
     started = time.process_time()
-    texts = find(strings, drawer(shares, reports, num_groups, noise, rng))
+    texts = pem(strings, drawer(shares, reports, GROUPS, noise, rng))
     seconds = time.process_time() - started
     places = {_cut(string): rank for rank, string in reversed(list(enumerate(strings)))}
     ranks = [places[_cut(text)] for text in texts if _cut(text) in places]
@@ -189,7 +181,7 @@ def _rival(
 
 
 def _cut(string: str) -> str:
-    """As far as the rivals that read characters go."""
+    """As far as PEM reads."""
     return string.lower()[:LONGEST].rstrip(" ")
 
 

@@ -24,10 +24,10 @@ from decoder.density.modes import BITS, HOLD, SECOND_DIAL
 from decoder.numerics.threads import one_thread
 from privacy_audit.lives import NONE, Lives
 from rappor_core.metrics.metric import Metric
-from simulations.location.allocations import COHORTS, square_metric
 from simulations.location.draws import draw_memo, draw_window
 from simulations.location.moves import city, repeated
 from simulations.location.series import cell_distance
+from simulations.location.square_metrics import COHORTS, square_metric
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

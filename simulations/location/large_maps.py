@@ -25,9 +25,9 @@ from decoder.density.maps import DensityOptions, estimate_density
 from decoder.density.slots import slot_readings
 from decoder.numerics.threads import one_thread
 from rappor_core.metrics.metric import Metric
-from simulations.location.allocations import square_metric
 from simulations.location.moves import OTHER, draw_homes, repeated
 from simulations.location.series import cell_distance, draw_windows, true_shares, whole_map
+from simulations.location.square_metrics import square_metric
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

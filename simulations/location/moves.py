@@ -25,9 +25,9 @@ from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
-from simulations.location.allocations import square_metric
 from simulations.location.draws import capped
 from simulations.location.series import cell_distance, draw_windows, true_shares
+from simulations.location.square_metrics import square_metric
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

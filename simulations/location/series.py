@@ -1,15 +1,8 @@
-"""Maps of a simulated series of months: each window alone, all as one map, or pooled as a
-series.
-
-The share of `other` moves from .2 to .95. Then the delay: 5 % of the devices are in a cell that was
-empty, from some window on, and the series is mapped as it stands 1, 2, 3 and 5 windows after.
-"""
+"""Windows of places drawn as counts, their true maps, and the map of all windows together."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 
 import numpy as np
@@ -17,7 +10,6 @@ from numpy.typing import NDArray
 
 from decoder.density.cells import Places
 from decoder.density.gaussian_field import fit_field
-from decoder.density.map_series import WindowMap, map_windows
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
@@ -25,70 +17,7 @@ from simulations.location.draws import capped, draw_memo, draw_window
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-OTHERS = (0.2, 0.95)
-DELAYS = (1, 2, 3, 5)
-_NEW_CROWD = 0.05
 _FIRST_DAY = date(2024, 1, 31)
-
-
-@dataclass(frozen=True)
-class SeriesResult:
-    """The errors of one way to map a series: total variation distances over the cells, by
-    window.
-
-    alone, whole, pooled: means over the windows of the map of the window by itself, of the map of
-    all, of the pooled ones; worst: of each, (alone, whole, pooled).  over_alone, over_whole: the
-    most by which a pooled window is worse.  shown: what the map shows of a new crowd, of its size,
-    after 1, 2, 3 and 5 windows.  found: whether it is told from no change, for each of these.
-    seconds: to map all windows.
-    """
-
-    way: str
-    alone: float
-    whole: float
-    pooled: float
-    worst: tuple[float, float, float]
-    over_alone: float
-    over_whole: float
-    shown: tuple[float, ...]
-    found: tuple[bool, ...]
-    seconds: float
-
-
-def one_series(
-    name: str, metric: Metric, places: Places, values: Integers, rng: np.random.Generator
-) -> SeriesResult:
-    """Draw a series of windows and map it in all ways. values: (people, T), indices into the
-    places' finest level."""
-    size, number = len(places.finest), values.shape[1]
-    outside = rng.random(values.shape) < np.linspace(*OTHERS, number)
-    moved = np.where(outside, size - 1, values)
-    windows = draw_windows(metric, places, moved, rng)
-    true = true_shares(moved, size)
-    start = time.process_time()
-    pooled = [one.shares for one in map_windows(windows, places, None, None)]
-    seconds = time.process_time() - start
-    alone = [map_windows([window], places, None, None)[0].shares for window in windows]
-    whole = whole_map(windows, places)
-    kinds = (alone, [whole] * number, pooled)
-    off = [
-        np.array([cell_distance(p, t) for p, t in zip(kind, true, strict=True)]) for kind in kinds
-    ]
-    means, worst = [float(one.mean()) for one in off], [float(one.max()) for one in off]
-    shown, found = _delay(metric, places, values, rng)
-    return SeriesResult(
-        name,
-        means[0],
-        means[1],
-        means[2],
-        (worst[0], worst[1], worst[2]),
-        float((off[2] - off[0]).max()),
-        float((off[2] - off[1]).max()),
-        shown,
-        found,
-        seconds,
-    )
 
 
 def draw_windows(
@@ -128,23 +57,3 @@ def whole_map(windows: Sequence[Sequence[Aggregate]], places: Places) -> Floats:
         merged = merged.merge(window[0])
     readings = slot_readings([merged], places, None)
     return fit_field(readings, places.laplacian, reserved=1).shares
-
-
-def _delay(
-    metric: Metric, places: Places, values: Integers, rng: np.random.Generator
-) -> tuple[tuple[float, ...], tuple[bool, ...]]:
-    """What is shown of a new crowd from a window on, and whether it is told, as windows pass."""
-    size, number = len(places.finest), values.shape[1]
-    first = max(2, number - max(DELAYS))
-    cell = int(np.argmin(np.bincount(values.ravel(), minlength=size)[:-1]))
-    settled = np.where(rng.random(values.shape) < OTHERS[0], size - 1, values)
-    settled[rng.random(len(settled)) < _NEW_CROWD, first:] = cell
-    windows, true = draw_windows(metric, places, settled, rng), true_shares(settled, size)
-    shown, found = [], []
-    for delay in DELAYS:
-        last = min(first + delay, number)
-        maps: list[WindowMap] = map_windows(windows[:last], places, None, None)
-        shown.append(float(maps[-1].shares[cell] / true[last - 1, cell]))
-        changes = maps[-1].changes
-        found.append(changes is not None and bool(changes.detected[cell]))
-    return tuple(shown), tuple(found)

@@ -92,18 +92,3 @@ class WaveletReports:
         reports = rng.multinomial(devices, share / share.sum())
         symbols = rng.multinomial(reports, told / told.sum(axis=1, keepdims=True))
         return cls(levels, rounds, symbols.astype(np.float64), cells)
-
-    def inverse(self) -> Floats:
-        """The paper's estimate: unbiased shares of the cells, which may be negative. (cells,)."""
-        reports = self.symbols.sum(axis=1)
-        said = (self.symbols[:, 1] - self.symbols[:, 0]) / np.maximum(reports, 1)
-        said /= self.rounds.q_star - self.rounds.p_star
-        shares, first = np.ones(len(self.levels[0].nodes)), 0  # of the node of each cell
-        for level in self.levels:
-            rows = level.rows
-            own = said[first : first + len(rows)]
-            first += len(rows)
-            coefficients = (rows.T @ own / len(rows))[level.nodes]
-            halved = (shares + level.signs * coefficients) / 2
-            shares = np.where(level.signs != 0, halved, shares)
-        return shares

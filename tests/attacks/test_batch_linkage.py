@@ -27,8 +27,9 @@ from client_sdk.storage.file_lock import FileLock
 from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
-from privacy_audit.batch_linkage import chance_of, linkage
+from privacy_audit.batch_linkage import linkage
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.groups import linked_by_groups
 from rappor_core.params import RapporParams
 
 DAY = 86_400.0
@@ -100,7 +101,7 @@ def test_batches_of_two_days_no_longer_link_a_device(tmp_path: Path) -> None:
     days = two_days(tmp_path, Delivery(mean_delay=DAY))
     assert all(len(body) == 1 for day in days.values() for _, body in day)
     assert len(days[0]) == DEVICES * len(NAMES)
-    assert linked(days) <= 1.2 * chance_of(COHORTS, DEVICES)  # 4 cohorts among 20: .20
+    assert linked(days) <= 1.2 * linked_by_groups(COHORTS, DEVICES)  # 4 cohorts among 20: .20
 
 
 def test_four_metrics_in_a_batch_are_a_fingerprint(tmp_path: Path) -> None:

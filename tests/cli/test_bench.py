@@ -84,7 +84,7 @@ def test_every_benchmark_compiles(path: Path) -> None:
 
 def test_the_command_runs_the_scripts_that_take_what_it_gives_them() -> None:
     forms = bench.in_form()
-    assert set(forms) >= {"archive", "client", "collect", "decode", "density", "encode", "series"}
+    assert set(forms) >= {"archive", "client", "collect", "decode", "density", "encode", "location"}
     for name, path in forms.items():
         assert "run(__doc__, measure" in path.read_text(encoding="utf-8"), name
 
@@ -109,7 +109,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_any_benchmark(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(bench, "_run", lambda *_: pytest.fail("a benchmark was run"))
-    assert main(["bench", "series", "--markdown", str(tmp_path / place)]) == 1
+    assert main(["bench", "density", "--markdown", str(tmp_path / place)]) == 1
     assert "cannot be written" in capsys.readouterr().err
 
 
@@ -120,6 +120,6 @@ def test_a_page_that_is_there_is_kept_where_a_benchmark_fails(
     page.write_text("kept")
     monkeypatch.setattr(bench, "_write", lambda *_: None)
     monkeypatch.setattr(bench, "_run", lambda *_: ([], False))
-    assert main(["bench", "series", "--markdown", str(page)]) == 1
+    assert main(["bench", "density", "--markdown", str(page)]) == 1
     assert page.read_text() == "kept"
     assert not page.with_suffix(".json").exists()

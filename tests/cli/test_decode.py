@@ -106,41 +106,11 @@ def test_numbers_dates_and_reports_by_device(inputs, capsys):
             "overlap",
         ),
         (["decode", "--aggregate", "{}/5.json", "--numbers", "1:2", "--alpha", "2"], 2, "alpha"),
-        (
-            ["decode", "--aggregate", "{}/5.json", "--map", "{}/words.txt", "--cache", "{}/c"],
-            2,
-            "those of --map are given",
-        ),
     ],
 )
 def test_refusals_say_what_to_do(inputs, capsys, arguments, code, message):
     assert main([word.format(inputs) for word in arguments]) == code
     assert message in capsys.readouterr().err
-
-
-def test_a_cache_changes_nothing_but_the_work(inputs, capsys):
-    """The first run fills it, the next reads it, and damage is said on stderr alone."""
-    question = ("--numbers", "1:6000", "--json")
-    cached = (*question, "--cache", inputs / "new" / "cache")
-    assert decode(inputs, *question) == decode(inputs, *cached) == 0
-    plain, filled = capsys.readouterr().out.splitlines()
-    (kept,) = (inputs / "new" / "cache").iterdir()
-    assert decode(inputs, *cached) == 0
-    read = capsys.readouterr()
-    assert (filled, read.out.strip(), read.err) == (plain, plain, "")
-    kept.write_bytes(kept.read_bytes()[:-1])
-    assert decode(inputs, *cached) == 0
-    mended = capsys.readouterr()
-    assert mended.out.strip() == plain
-    assert "was damaged; it was made again" in mended.err
-
-
-def test_a_cache_that_cannot_be_written_is_one_line(inputs, capsys):
-    folder = inputs / "words.txt"
-    assert decode(inputs, "--numbers", "1:2", "--cache", folder) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("rappor decode: cache ")
-    assert "decode without a cache" in line
 
 
 BROKEN = {

@@ -15,7 +15,7 @@ from rappor_core.grid.box import Box
 from rappor_core.grid.drawing import cell_outline
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
-from simulations.location.fleet import LocationCounts
+from tests.places_support import LocationCounts
 
 FIJI = Box(-21, 176, -12, -178)
 

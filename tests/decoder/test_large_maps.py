@@ -13,9 +13,9 @@ from decoder.density.map_series import MOST_CELLS_POOLED, map_windows
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import _shared_freedom
 from rappor_core.reserved import OTHER
-from simulations.location.allocations import square_metric
 from simulations.location.moves import MODES
 from simulations.location.series import cell_distance, draw_windows, true_shares
+from simulations.location.square_metrics import square_metric
 from tests.decoder.series_support import declared, hills, people, windows_of
 
 SIDE = 68

@@ -14,12 +14,10 @@ import httpx
 import numpy as np
 import pytest
 from pyarrow import parquet
-from sqlalchemy import text
 
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_server.schema import migrate
 from simulations.association.draws import drawn_pairs
 from simulations.numbers.draws import aggregate_of
 from simulations.populations.prefix_draws import StringPopulation
@@ -208,28 +206,6 @@ def test_the_form_of_a_kind_lists_the_aggregates_that_it_decodes(kinds: Kinds) -
         offered = {name for name, sha in kinds.uploads.items() if f'value="{sha}"' in form}
         assert offered == ({"number"} if kind == "series" else {kind} & set(kinds.uploads)), kind
         assert (f'value="{strings}"' in form) == (kind in ("decode", "compare", "series"))
-
-
-def test_an_older_database_learns_the_kinds_of_its_aggregates(database_url: str) -> None:
-    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
-        shas = {upload(ana, startup(0, 0.3)): "number", upload(ana, STRINGS): None}
-        with served.service.database.change() as connection:
-            for statement in (
-                "DROP INDEX ix_results_input_digest",
-                "ALTER TABLE results RENAME COLUMN input_digest TO question",
-                "CREATE INDEX ix_results_question ON results (question)",
-            ):
-                connection.execute(text(statement))
-            for table in ("daily_series", "schedule_statuses", "release_metrics", "release_files",
-                          "releases"):  # fmt: skip
-                connection.execute(text(f"DROP TABLE {table}"))
-            connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
-            for column in ("kind", "num_cohorts", "own_values"):
-                connection.execute(text(f"ALTER TABLE aggregates DROP COLUMN {column}"))
-            connection.execute(text("UPDATE alembic_version SET version_num = '0005_identities'"))
-        migrate(served.service.database)
-        rows = ana.get("/v1/aggregates").json()["aggregates"]
-        assert {row["sha256"]: row["kind"] for row in rows} == shas
 
 
 def test_the_page_of_a_metric_offers_the_job_that_decodes_it(kinds: Kinds) -> None:

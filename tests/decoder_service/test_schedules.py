@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from decoder_service.jobs.specs import Choices
+from decoder_service.schedules.choices import ScheduleChoices
 from decoder_service.schedules.periods import Every, period_end, period_start
 from decoder_service.schedules.rules import spec_of_schedule
 from decoder_service.shell.models import alarm_events, alarms, jobs, schedule_windows
@@ -123,12 +124,13 @@ def test_what_a_person_does_while_windows_are_queued_holds_from_then_on(
     """After the first window of four is asked for, and before it is stored."""
     schedule, mine = create(service), service.service.schedules
     row = mine.get(service.people["ana"], schedule)
-    candidates, options = spec_of_schedule(row).candidates, Choices(alpha=0.01)
+    changed = ScheduleChoices(
+        name=row.name, candidates=spec_of_schedule(row).candidates, options=Choices(alpha=0.01),
+        first_day=MONDAY,
+    )  # fmt: skip
     acts: dict[str, Callable[[], object]] = {
         "pause": lambda: mine.enable(service.people["ana"], schedule, False),
-        "edit": lambda: mine.edit(
-            service.people["ana"], schedule, row.name, candidates, options, first_day=MONDAY
-        ),
+        "edit": lambda: mine.edit(service.people["ana"], schedule, changed),
         "delete": lambda: mine.delete(service.people["ana"], schedule),
     }
     other = make_service(settings_of(service.service.settings.database, **collector.settings))

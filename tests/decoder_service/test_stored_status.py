@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from decoder_service.schedules.choices import NewSchedule
 from decoder_service.schedules.status import ScheduleState, ScheduleStatus
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.service import DecoderService, make_service
@@ -197,11 +198,9 @@ def test_many_processes_store_at_once(database: ServiceDatabase, tmp_path: Path)
     people = with_people(url, services[0])
     set_metrics(people, None)
     schedules, ana = services[0].schedules, people.people["ana"]
-    from decoder_service.jobs.specs import CandidateSpec, Choices
-    from decoder_service.schedules.periods import Every
-
-    given = CandidateSpec(numbers=(0, 9))
-    rows = [schedules.create(ana, f"s{n}", "m", Every.DAY, given, Choices()) for n in range(5)]
+    given = {"metric": "m", "every": "day", "candidates": {"numbers": [0, 9]}}
+    asked = [NewSchedule.model_validate({"name": f"s{n}"} | given) for n in range(5)]
+    rows = [schedules.create(ana, one) for one in asked]
     starting, failed = threading.Barrier(4), []
 
     def tick(service: DecoderService) -> None:

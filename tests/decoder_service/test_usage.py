@@ -14,7 +14,6 @@ from decoder_service.shell.models import result_files, results
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.web import size_text
-from rappor_server.schema import migrate
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import (
     Running,
@@ -138,30 +137,6 @@ def test_a_result_that_does_not_fit_ends_its_job_in_words(tmp_path: Path) -> Non
         assert "with this result yours would hold 1,0" in found["reason"]
         assert "DELETE /v1/results/ID" in found["reason"]
         assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [first]
-
-
-def test_an_older_database_counts_what_it_has(database_url: str, tmp_path: Path) -> None:
-    with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
-        done(served, ana, tmp_path)
-        held = ana.get("/v1/usage").json()["result_bytes"]["held"]
-        with served.service.database.change() as connection:
-            for statement in (
-                "DROP INDEX ix_results_input_digest",
-                "ALTER TABLE results RENAME COLUMN input_digest TO question",
-                "CREATE INDEX ix_results_question ON results (question)",
-            ):
-                connection.execute(text(statement))
-            for table in ("daily_series", "schedule_statuses", "release_metrics", "release_files",
-                          "releases"):  # fmt: skip
-                connection.execute(text(f"DROP TABLE {table}"))
-            connection.execute(text("ALTER TABLE lists DROP COLUMN kind"))
-            connection.execute(text("DROP TABLE identities"))
-            connection.execute(text("ALTER TABLE results DROP COLUMN stored"))
-            for column in ("kind", "num_cohorts", "own_values"):
-                connection.execute(text(f"ALTER TABLE aggregates DROP COLUMN {column}"))
-            connection.execute(text("UPDATE alembic_version SET version_num = '0003_released_by'"))
-        migrate(served.service.database)
-        assert ana.get("/v1/usage").json()["result_bytes"]["held"] == held
 
 
 @pytest.mark.parametrize(

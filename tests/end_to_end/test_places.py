@@ -13,8 +13,8 @@ from collector.settings import load_settings
 from decoder.sources.collector_client import ask
 from rappor_cli.main import main
 from rappor_core.metrics.loading import load_metrics
-from simulations.location.fleet import Fix, LocationDevice
 from simulations.populations.fleet import deliver
+from tests.places_support import Fix, LocationDevice
 
 DECLARED = """
 [metrics.places]

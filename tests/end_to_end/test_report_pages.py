@@ -30,7 +30,7 @@ from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.association.draws import drawn_pairs
-from simulations.numbers.draws import Fleet, metric_of
+from simulations.numbers.draws import metric_of
 from simulations.numbers.populations import POPULATIONS
 from simulations.populations.draws import draw_aggregate
 from simulations.populations.prefix_draws import StringPopulation
@@ -44,6 +44,7 @@ from tests.end_to_end.browser import (
     sideways,
     violations,
 )
+from tests.number_support import Fleet
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,12 @@ from client_sdk.randomisation import rounds
 from privacy_audit.enumeration import (
     SETTINGS,
     TOLERANCE,
-    TooManyDrawsError,
     enumerate_epsilons,
     exact_chances,
     exact_symbol_chances,
     sampled_mechanisms,
 )
+from privacy_audit.exact_laws import TooManyDrawsError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 

@@ -143,7 +143,6 @@ def test_what_the_search_says_of_cost_is_the_cost(table, k) -> None:
         assert cost >= model.cost - 1e-6
     assert grid.counts.shape == (1, 1)
     if k <= recoded.num_rows:
-        assert model.with_clusters_of(k).smallest >= k
         assert merge_small_clusters(model, k).smallest >= k
 
 
@@ -299,7 +298,6 @@ def test_labels_of_intervals() -> None:
         (lambda: Recoded.encode({}, {"a": Values(("y",))}), "missing"),
         (lambda: co_cluster(iris_pairs(), starts=0), "start"),
         (lambda: co_cluster(iris_pairs()).simplify(1), "2 groups"),
-        (lambda: co_cluster(iris_pairs()).with_clusters_of(151), "150"),
         (lambda: merge_small_clusters(co_cluster(iris_pairs()), 0), "150"),
         (lambda: from_partition(iris_pairs(), Partition(np.zeros(2, int), np.zeros(15, int))),
          "groups of"),

@@ -30,7 +30,7 @@ def test_a_charge_is_on_the_disk_when_spend_returns(path: Path) -> None:
         assert isinstance(ledger, BudgetLedger)
         ledger.spend("one", Charge(0.4, 1e-7))
         assert read_ledger(path).entries == [("one", Charge(0.4, 1e-7))]
-        ledger.spend_on_parts("two", {"a": Charge(0.1), "b": Charge(0.2)})
+        ledger.spend("two", Charge(0.2))
         with pytest.raises(BudgetError, match="would pass"):
             ledger.spend("three", Charge(0.5))
     assert read_ledger(path).spent_epsilon == pytest.approx(0.6)

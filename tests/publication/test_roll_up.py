@@ -25,20 +25,12 @@ def test_cells_are_pooled_up_to_the_first_parent_that_is_told_apart() -> None:
     assert made.of_value[1] == -1  # 2: under 00, then 0, then the root: never 4 errors
 
 
-def test_the_covariance_decides_where_it_is_given() -> None:
+def test_the_largest_correlation_decides() -> None:
     values, estimate = ["00", "01"], np.array([2.0, 2.0])
     tree = cell_tree(values, 1)
-
-    def groups(**told: object) -> tuple[str, ...]:
-        return roll_up(values, estimate, np.ones(2), tree, ratio=2.5, **told).labels
-
-    assert groups() == ("0",)
-    assert groups(max_correlation=1.0) == ()
-    assert groups(covariance=np.eye(2)) == ("0",)
-    assert groups(covariance=np.array([[1, 0.9], [0.9, 1]])) == ()
-    made = roll_up(values, estimate, np.ones(2), tree, ratio=2.5,
-                   covariance=np.array([[1, -0.5], [-0.5, 1]]))  # fmt: skip
-    assert made.std_error.tolist() == [1.0]
+    assert roll_up(values, estimate, np.ones(2), tree, ratio=2.5).labels == ("0",)
+    apart = roll_up(values, estimate, np.ones(2), tree, ratio=2.5, max_correlation=1.0)
+    assert apart.labels == ()
     assert sum_error(np.ones(2), 0.0) == pytest.approx(np.sqrt(2))
     assert sum_error(np.ones(2), 1.0) == 2
 
@@ -101,7 +93,6 @@ def test_trees_of_hosts_strings_and_given_ones() -> None:
         ({"max_correlation": 1.5}, "correlation in"),
         ({"alpha": 0.0}, "alpha"),
         ({"ratio": -1.0}, "ratio"),
-        ({"covariance": np.eye(3)}, "covariance"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, object], told: str) -> None:

@@ -33,7 +33,6 @@ from disclosure_control.synthetic_rows import (
     estimate_histogram,
     load_row_domain,
     partitioner_named,
-    partitioner_names,
     perturb,
     project_to_total,
     without_negatives,
@@ -352,8 +351,7 @@ def test_a_partitioner_that_gives_no_partition_is_refused(blocks: np.ndarray) ->
 
 
 def test_registered_partitioners_can_be_had_by_name() -> None:
-    assert "kd-tree" in partitioner_names()
-    assert all(hasattr(partitioner_named(name), "partition") for name in partitioner_names())
+    assert hasattr(partitioner_named("kd-tree"), "partition")
 
 
 def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from decoder.model.noise import BitNoise
 from rappor_cli.main import main
 from simulations.experiments.discovery import (
     OURS,
+    PEM,
     compare,
     discover_metric,
     drawn_strings,
 )
 from simulations.experiments.discovery_draws import drawer
 from simulations.experiments.discovery_nulls import KINDS, NullPopulation, null_population
-from simulations.experiments.discovery_rivals import RIVALS, block_number, block_text, blocks_of
+from simulations.experiments.pem import block_number, block_text, blocks_of
 from simulations.populations.prefix_draws import StringPopulation, draw_buckets
 
 
@@ -32,15 +33,15 @@ def test_blocks_come_back() -> None:
 
 
 @pytest.mark.long
-def test_ours_finds_most_beside_the_rivals() -> None:
+def test_ours_finds_more_than_pem() -> None:
     """One population at epsilon 4 and 400,000 devices; the seed is fixed."""
     rng = np.random.default_rng(17)
     strings = drawn_strings(2_000, rng)
     rows = compare(strings, [(4.0, 400_000)], 1, rng)
     found = {row.method: row.runs[0] for row in rows}
-    assert set(found) == {OURS, *RIVALS}
-    ours = found.pop(OURS)
-    assert ours.found > max(run.found for run in found.values()) > 5
+    assert set(found) == {OURS, PEM}
+    ours = found[OURS]
+    assert ours.found > found[PEM].found > 5
     assert ours.first[0] == 10
     assert sum(ours.covered) >= 0.8 * len(ours.covered)
 
@@ -97,10 +98,6 @@ def test_populations_without_a_frequent_string() -> None:
         assert one.shares.sum() == pytest.approx(1)
         assert len(one.shares) == len(one.strings)
         assert one.shares.max() < 1e-3 or one.strings == (metric.fallback,)
-
-
-def test_a_rival_of_another_name_is_refused() -> None:
-    assert main(["simulate", "discovery", "--rival", "none"]) == 2
 
 
 def test_the_command_counts_wrong_names(capsys: pytest.CaptureFixture[str]) -> None:

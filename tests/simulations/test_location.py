@@ -1,14 +1,11 @@
-"""Riders and crowds: drawn counts against the device's own, attacks, and what is warned of."""
+"""Drawn counts of places, attacks, and what is warned of."""
 
-import gzip
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from client_sdk.testing import FixedRandomness
-from decoder.density.cells import places_of
+from decoder.density.modes import SECOND_DIAL
 from privacy_audit.location_attacks import attack
 from privacy_audit.trackability import (
     attack_file,
@@ -17,35 +14,84 @@ from privacy_audit.trackability import (
     track_findings,
     trackability_text,
 )
-from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.file import MetricsFile, parse_metrics
 from rappor_core.metrics.groups import place_groups
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.location.allocations import Way, ways
-from simulations.location.budgets import LocatedPeople, compare_budgets, median, with_attacks
 from simulations.location.draws import capped, draw_memo, draw_window
-from simulations.location.fleet import Fix, run_fleet
-from simulations.location.riders import real_riders
-from simulations.location.trips import daily_places, read_trips, resample
 
-START = datetime(2026, 1, 1, 9, tzinfo=UTC)
-PLACES = [(42.3, -72.6), (42.37, -72.52), (42.1, -72.6), (42.2, -72.55)]
+COHORTS = 64
+_DECLARATION = """
+[metrics.riders]
+kind = "location"
+description = "The usual place of a month"
+owner = "simulation@example.org"
+expires = 2099-12-31
+grid = "quadkey"
+box = [42.0, -72.8, 42.5, -72.4]
+levels = [{level}]
+period = "{period}"
+"""
 
 
-@pytest.fixture(scope="module")
-def people() -> dict[str, list[Fix]]:
-    rng = np.random.default_rng(0)
-    found = {}
-    for rider in range(150):
-        home, work = rng.choice(4, 2, p=[0.5, 0.3, 0.15, 0.05])
-        days = range(0, 60, 1 + rider % 9)
-        found[str(rider)] = [
-            Fix(START + timedelta(days=day, hours=hour), *PLACES[place])
-            for day in days
-            for hour, place in ((0, home), (8, work))
-        ]
-    return found
+@dataclass(frozen=True)
+class Way:
+    """A way to spend a lifetime budget (nats), as a declared metric."""
+
+    name: str
+    keys: str
+
+    def metrics(self, level: int, period: str) -> MetricsFile:
+        """The metrics file of this way."""
+        return parse_metrics(self.text(level, period))
+
+    def text(self, level: int, period: str) -> str:
+        """The text of that file."""
+        return _DECLARATION.format(level=level, period=period) + self.keys
+
+    def metric(self, level: int, period: str) -> Metric:
+        """The location metric that this way declares, for one level."""
+        (metric,) = self.metrics(level, period).declared
+        return metric
+
+
+def ways(budget: float, num_periods: int) -> list[Way]:
+    """All compared ways to spend a lifetime budget (nats) over some periods. A cap counts
+    `other`."""
+    return [
+        _filters("l-osue", 2, budget),
+        _filters("l-osue", 3, budget),
+        _filters("l-osue", 4, budget),
+        _filters("l-sue", 4, budget),
+        _symbols(2, budget),
+        _window(num_periods, budget),
+        Way("once", f'{_bits()}mode = "once"\nepsilon = {budget}\n'),
+    ]
+
+
+def _filters(mechanism: str, cap: int, budget: float) -> Way:
+    keys = f'mode = "memo"\nmechanism = "{mechanism}"\nmax_memoized_values = {cap}\n'
+    return Way(f"memo, {mechanism.upper()}, cap {cap}", _bits() + keys + _dials(budget / cap))
+
+
+def _symbols(number: int, budget: float) -> Way:
+    keys = f'mode = "memo"\nencoding = "symbol"\nnum_symbols = {number}\n'
+    keys += f"num_cohorts = {COHORTS}\n"
+    return Way(f"memo, LOLOHA, {number} symbols", keys + _dials(budget / number))
+
+
+def _window(num_periods: int, budget: float) -> Way:
+    keys = f'mode = "window"\nwindow = {max(num_periods, 2)}\nmax_reports = 1\n'
+    return Way("window", f"{_bits()}{keys}epsilon = {budget}\n")
+
+
+def _bits() -> str:
+    return f"num_bits = 32\nnum_cohorts = {COHORTS}\n"
+
+
+def _dials(epsilon: float) -> str:
+    return f"epsilon_infinity = {epsilon}\nepsilon_one = {SECOND_DIAL * epsilon}\n"
 
 
 SYMBOL = RapporParams(4, 1, 8, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol")
@@ -78,91 +124,6 @@ def test_drawn_counts_are_those_of_devices(params: RapporParams) -> None:
 def test_the_cap_admits_what_comes_first() -> None:
     values = np.array([[1, 2, 1, 3, 2], [0, 0, 0, 0, 1]])
     assert capped(values, 2, 0).tolist() == [[1, 0, 1, 0, 0], [0, 0, 0, 0, 1]]
-
-
-def test_riders_live_through_the_sdk(people: dict[str, list[Fix]]) -> None:
-    by_name = {way.name: way for way in ways(4.0, 12)}
-    for name in ("memo, L-OSUE, cap 3", "memo, LOLOHA, 2 symbols", "once"):
-        result = real_riders(people, by_name[name], 12)
-        assert result.spent_most <= result.lifetime + 1e-9 <= 4.0 + 1e-6
-        assert result.reports == (150 if name == "once" else 450)
-        assert 0 <= result.tv <= 1
-        assert 0 <= result.tv_cells <= 1
-        assert result.map.shares.sum() == pytest.approx(1)
-        assert result.memoised_most <= 3
-
-
-def test_riders_without_a_report_are_an_error() -> None:
-    nowhere = Way("window", "num_bits = 8\nnum_cohorts = 2\nmode = 'window'\nwindow = 1000\n"
-                  "max_reports = 1\nepsilon = 1\n")  # fmt: skip
-    with pytest.raises(ParameterError, match="any of 1 riders"):
-        real_riders({"1": [Fix(START, *PLACES[0])]}, nowhere, 10)
-
-
-def test_a_fleet_is_the_same_for_the_same_randomness(people: dict[str, list[Fix]]) -> None:
-    file = ways(4.0, 12)[0].metrics(12, "month")
-    until = START + timedelta(days=70)
-    runs = [run_fleet(file, "riders", people, until, FixedRandomness(4)) for _ in range(2)]
-    assert runs[0].aggregates == runs[1].aggregates
-    other = run_fleet(file, "riders", people, until, FixedRandomness(5))
-    assert other.aggregates != runs[0].aggregates
-
-
-@pytest.mark.long
-def test_crowds_spend_one_budget_in_every_way(people: dict[str, list[Fix]]) -> None:
-    rng = np.random.default_rng(1)
-    several = [compare_budgets(people, 4.0, 3_000, 4, 12, rng) for _ in range(2)]
-    results = with_attacks([median(pair) for pair in zip(*several, strict=True)], 4.0, 12, rng, 100)
-    found = {result.way: result for result in results}
-    assert len(found) == 7 + 1
-    assert all(result.lifetime <= 4.0 + 1e-6 for result in results)
-    split, symbols = found["splitting over time"], found["memo, LOLOHA, 2 symbols"]
-    assert split.attacks is None
-    assert len(symbols.attacks or []) == 3
-    assert symbols.errors.cells < split.errors.cells < found["a flat map"].errors.cells
-    for result in results:
-        low, high = result.spread or (2, -2)
-        assert low <= result.errors.cells <= high
-        assert result.errors.all <= result.errors.capping + result.errors.noise + 1e-12
-
-
-def test_errors_tell_capping_from_noise() -> None:
-    """Of four people one is past the cap; the map says what devices say, or the truth."""
-    location = ways(4.0, 12)[0].metrics(12, "day").declared[0].location
-    assert location is not None
-    places = places_of([location])
-    other = len(places.finest) - 1
-    crowd = LocatedPeople(np.array([[0], [0], [1], [2]]), places)
-    sent = np.array([[0], [0], [1], [other]])
-    told = crowd.errors(crowd.shares(sent, 0), sent, 0)
-    assert (told.all, told.capping, told.noise) == pytest.approx((0.25, 0.25, 0.0))
-    assert told.cells == pytest.approx(1 / 4)  # 2/3, 1/3 and 0 for 1/2, 1/4 and 1/4
-    assert told.capping_cells == told.cells
-    right = crowd.errors(crowd.shares(crowd.values, 0), sent, 0)
-    assert (right.cells, right.all, right.noise) == pytest.approx((0.0, 0.0, 0.25))
-
-
-def test_trips_are_read_in_time_order(tmp_path: Path) -> None:
-    header = "user_id,start_time,end_time,start_lat,start_lon,end_lat,end_lon\n"
-    rows = "7,2020-01-02 10:00:00,2020-01-02 11:00:00,1,2,3,4\n"
-    rows += "7,2020-01-01 10:00:00,2020-01-01 10:30:00,5,6,7,8\n"
-    path = tmp_path / "trips.csv.gz"
-    path.write_bytes(gzip.compress((header + rows).encode()))
-    (fixes,) = read_trips(path).values()
-    assert [fix.latitude for fix in fixes] == [5, 7, 1, 3]
-    path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
-    with pytest.raises(ParameterError, match="not a file of trips"):
-        read_trips(path)
-
-
-def test_days_go_around(people: dict[str, list[Fix]]) -> None:
-    location = ways(4.0, 12)[0].metrics(12, "day").declared[0].location
-    assert location is not None
-    days = daily_places(people, location.grid, 12)
-    index = {value: i for i, value in enumerate(sorted({v for row in days for v in row}))}
-    values = resample(days, index, 50, 200, np.random.default_rng(0))
-    assert values.shape == (50, 200)
-    assert set(np.unique(values)) <= set(index.values())
 
 
 @pytest.mark.statistical

@@ -46,28 +46,11 @@ def test_a_wavelet_report_keeps_its_promise(epsilon: float) -> None:
     memoised = TwoRoundMechanism.symbols(2, epsilon / 2, 0.45 * epsilon)
     kept = memoised.p1 / PROBABILITY_SCALE
     assert 2 * math.log(kept / (1 - kept)) <= epsilon
-    three = TwoRoundMechanism.symbols(3, epsilon / 3, 0.3 * epsilon)
-    assert 3 * math.log(three.p1 / three.q1) <= epsilon
 
 
-@pytest.mark.parametrize("cells", [7, 33])
-def test_the_inverse_transform_is_unbiased(cells: int) -> None:
-    """Means of 400 estimates, within 4.9 of their standard errors."""
-    rng = np.random.default_rng(2)
-    shares = rng.dirichlet(np.ones(cells))
-    rounds = TwoRoundMechanism.one_symbol(2, 1.0)
-    found = np.array(
-        [WaveletReports.draw(shares, rounds, 20_000, rng).inverse() for _ in range(400)]
-    )
-    assert found.sum(axis=1) == pytest.approx(np.ones(400))
-    errors = found.std(axis=0, ddof=1) / math.sqrt(400)
-    assert np.abs((found.mean(axis=0) - shares) / errors).max() < 4.9
-    assert np.abs((found.mean(axis=0) - 1 / cells) / errors).max() > 10  # and not of any shares
-
-
-@pytest.mark.parametrize("name", [name for name in RIVALS if name != "once: square wave, EMS"])
+@pytest.mark.parametrize("name", RIVALS)
 def test_estimates_come_to_the_truth_with_many_devices(name: str) -> None:
-    """10^11 devices: the distribution is found to 0.002. (EMS smooths for good: its bias stays.)"""
+    """10^11 devices: the distribution is found to 0.002."""
     population, rng = POPULATIONS[4], np.random.default_rng(3)
     metric = metric_of(population, 2.0)
     truth = shares_at_or_above(population, np.array(metric.details.asked))

@@ -17,9 +17,9 @@ from decoder.density.map_series import map_windows
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.reserved import RESERVED
-from simulations.location.allocations import square_metric
 from simulations.location.moves import MODES
 from simulations.location.series import draw_windows
+from simulations.location.square_metrics import square_metric
 
 SIDE, WEEKS, MOST_REJECTED = 31, 4, 9
 CELLS = SIDE * SIDE

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from publication.release.inference.atoms import bits
 from publication.release.inference.cone import Cone, SparseRows
 from publication.release.inference.facts import PublicTable
 
@@ -32,10 +31,6 @@ class Component:
     def atoms_of(self, table: int) -> list[int]:
         """Indices of the atoms of a table."""
         return [i for i, mask in enumerate(self.atoms) if mask >> table & 1]
-
-    def tables_of(self, atom: int) -> Iterator[int]:
-        """Indices of the tables that an atom is part of."""
-        return bits(self.atoms[atom])
 
     def leaf_groups(self) -> list[list[str]]:
         """Groups of values that are linked by a row of several values, or by a table that holds

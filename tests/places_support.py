@@ -1,16 +1,14 @@
-"""Simulate devices of people who move: raw fixes through the SDK, one device a person, to
-aggregates.
+"""Devices of people who move: raw fixes through the SDK, and their reports as counts.
 
 The whole device runs, but for files, threads and the network: fixes, dwell, periods, ledger,
-both rounds. Randomness is the system's, as on a device, unless given.
+both rounds.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.randomisation.key_derivation import new_secret
 from client_sdk.randomisation.randomness import Randomness, system_randomness
-from client_sdk.recording.ledger import spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.aggregate import Aggregate
@@ -79,20 +76,6 @@ class LocationCounts:
         )
 
 
-@dataclass(frozen=True)
-class FleetResult:
-    """The collector's counts, and what each device has spent (nats, in order of the devices).
-
-    repetition: rho = sum r^2 / sum r over the devices, which a collector cannot know.
-    """
-
-    aggregates: list[Aggregate]
-    spent: NDArray[np.float64]
-    memoised: NDArray[np.int64]
-    num_reports: int
-    repetition: float
-
-
 def looks(fixes: Iterable[Fix], until: datetime) -> Iterator[tuple[datetime, Fix | None]]:
     """Yield fixes in order, and times without a fix at which the device looks at its clock.
 
@@ -127,40 +110,3 @@ class LocationDevice:
             else:
                 self._places.fix(name, fix.latitude, fix.longitude, at)
         return self._state.take_reports()
-
-    def account(self) -> tuple[float, int]:
-        """Nats that the device's reports have cost, and number of its memoised answers."""
-        lines = self._state.lines()
-        entries = [(line, self._state.entries(line.name)) for line in lines]
-        return sum(spent(*pair) for pair in entries), sum(len(found) for _, found in entries)
-
-
-def run_fleet(
-    metrics: MetricsFile,
-    name: str,
-    people: Mapping[str, list[Fix]],
-    until: datetime,
-    randomness: Randomness = system_randomness,
-    advance: Callable[[int], None] = lambda _: None,
-) -> FleetResult:
-    """Let everybody's device live through their fixes. until: when the last periods are closed.
-
-    advance: called for each device that is done.
-    """
-    tallies = {metric.name: LocationCounts(metric) for metric in metrics.parts(name)}
-    costs, answers, sent = [], [], []
-    for fixes in people.values():
-        device = LocationDevice(metrics, randomness)
-        lived = device.live(name, fixes, until.astimezone(UTC))
-        reports = [report for report in lived if report.metric in tallies]  # of this metric
-        for report in reports:
-            tallies[report.metric].add(report)
-        cost, memoised = device.account()
-        costs.append(cost if math.isfinite(cost) else float("inf"))
-        answers.append(memoised)
-        sent.append(len(reports))
-        advance(1)
-    aggregates = [tally.aggregate() for tally in tallies.values() if tally.reports.any()]
-    each = np.array(sent, dtype=np.float64)
-    rho = float((each**2).sum() / max(each.sum(), 1.0))
-    return FleetResult(aggregates, np.array(costs), np.array(answers), sum(sent), max(rho, 1.0))

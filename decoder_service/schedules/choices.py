@@ -1,0 +1,37 @@
+"""What a person chooses of a schedule, as it comes in."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from decoder_service.jobs.specs import CandidateSpec, Choices, MetricName, StrictModel, WeightSpec
+from decoder_service.schedules.multiplicity import Family
+from decoder_service.schedules.periods import Every
+
+Name = Annotated[str, StringConstraints(max_length=200)]
+
+
+class ScheduleChoices(StrictModel):
+    """The properties of a schedule that may be changed later.
+
+    candidates, weights: with a list and no version, each new version decodes all windows again.
+    options: of each decoding; `alpha` is the level of the family.  family: over what it holds.
+    first_day: nothing before it is decoded.
+    """
+
+    name: Name
+    candidates: CandidateSpec = CandidateSpec()
+    weights: WeightSpec | None = None
+    options: Choices = Choices()
+    family: Family = Family.WINDOW
+    first_day: date | None = None
+
+
+class NewSchedule(ScheduleChoices):
+    """The request for a schedule: a metric, decoded in every sealed window."""
+
+    metric: MetricName
+    every: Every
