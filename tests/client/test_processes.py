@@ -92,9 +92,7 @@ def test_an_app_that_just_ends_does_not_wait_for_a_hanging_server(
     for line in process.stdout:
         if line == "leaving\n":
             break
-    begin = time.perf_counter()
-    assert process.wait(10) == 0
-    assert time.perf_counter() - begin < 2.0  # the interpreter's own end, on a machine at work
+    assert process.wait(8) == 0  # the exchange under way would last for 10 s
     process.stdin.close()
     process.stdout.close()
     collector.answer = None
