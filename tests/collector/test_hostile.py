@@ -159,15 +159,18 @@ def test_bodies_that_wait_to_be_read_are_bounded_together(
     serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inflated, they wait for a thread; what was held while they arrived was a thousandth."""
-    let_go = threading.Event()
-    monkeypatch.setattr(
-        "collector.domain.submission.decode_groups", lambda *_, **__: let_go.wait(10) and None
-    )
+    reading, let_go = threading.Event(), threading.Event()
+
+    def read(*_: object, **__: object) -> None:
+        reading.set()
+        let_go.wait(30)
+
+    monkeypatch.setattr("collector.domain.submission.decode_groups", read)
     bomb = gzip.compress(b" " * (600 << 10))
     with serving([METRIC], max_buffered_bytes=1 << 20) as server:
         first = threading.Thread(target=server.post_body, args=(bomb,), kwargs=GZIP)
         first.start()
-        time.sleep(0.5)
+        assert reading.wait(20)
         assert_problem(server.post_body(bomb, **GZIP), 503)
         let_go.set()
         first.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from decoder_service.people.permissions import Person, Role
 from tests.decoder_service.support import Running, running
 from tests.decoder_service.test_public_dictionary import GOOD
 from tests.decoder_service.test_schedule_status import SCHEDULE, post
+from tests.waiting import until
 
 WAIT = 0.2
 
@@ -70,8 +70,7 @@ def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) 
     assert (hanging.asked, hanging.answered) == (1, None)
     assert threading.active_count() - before < 60  # workers of the web, and one that asks
     hanging.free.set()
-    time.sleep(WAIT)
-    assert [len(one) for one in metrics.versions_of("homepage")] == [1, 0, 0]
+    until(lambda: [len(one) for one in metrics.versions_of("homepage")] == [1, 0, 0])
 
 
 def test_what_was_said_before_is_shown_with_how_long_it_has_not_answered(
