@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
-# Test processes: more than cores, since many tests wait.
-WORKERS ?= 6
+# Test processes: one a core. Each loads every module, for 18 s of processor.
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 # The versions that CI installs; CONSTRAINTS= (empty) takes the newest of every dependency.
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
@@ -52,14 +52,20 @@ lint: $(VENV)/.dev
 test test-long coverage: export PYTHONDONTWRITEBYTECODE :=
 # Idle workers take tests from busy ones, a run of one file at a time, so that modules keep their fixtures.
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
+AGAIN := $(MAKE) --no-print-directory
 JS_LOG := build/test-js.log
+LINT_LOG := build/lint.log
 TEST_JS := if command -v npm >/dev/null; then cd client_js && npm run test:built; fi
 
-# The tests of the TypeScript client, which wait for browsers, run beside those of Python.
-test: lint js-built
-	@mkdir -p build; { $(TEST_JS); } > $(JS_LOG) 2>&1 & js=$$!; \
+# Types and rules, which take one core, are checked beside all; the tests of the TypeScript client, which
+# wait for browsers, beside those of Python.
+test: $(VENV)/.dev
+	@mkdir -p build; $(AGAIN) lint > $(LINT_LOG) 2>&1 & lint=$$!; \
+	$(AGAIN) js-built; built=$$?; \
+	{ $(TEST_JS); } > $(JS_LOG) 2>&1 & js=$$!; \
 	$(PYTEST) -m "not long" $(PYTEST_ARGS); python=$$?; \
-	wait $$js; js=$$?; cat $(JS_LOG); exit $$((python | js))
+	wait $$js; js=$$?; wait $$lint; lint=$$?; \
+	cat $(JS_LOG) $(LINT_LOG); exit $$((built | python | js | lint))
 
 test-long: $(VENV)/.dev js-built
 	$(PYTEST) -m long $(PYTEST_ARGS)

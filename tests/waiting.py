@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 EVERY = 0.01
+ACCOUNT = Path("/proc/thread-self/schedstat")  # nanoseconds at work, and ready to work
 
 
 def until(
@@ -27,3 +29,21 @@ def until(
     while not is_so():
         assert time.monotonic() < deadline, f"not within {seconds} s {shown()}"
         time.sleep(every)
+
+
+def waited(call: Callable[[], object]) -> float:
+    """Seconds for which this thread waits in a call: for a lock, an answer, a timer or the disk.
+
+    Neither its own work counts nor its turn behind other processes, where the kernel tells them
+    (Linux), so that a busy machine does not fail a test of how long something waits.
+    """
+    start, active = time.monotonic(), _active()
+    call()
+    return time.monotonic() - start - (_active() - active)
+
+
+def _active() -> float:
+    if not ACCOUNT.exists():
+        return 0.0
+    at_work, ready, _ = ACCOUNT.read_text(encoding="ascii").split()
+    return (int(at_work) + int(ready)) / 1e9

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -210,12 +210,16 @@ def _deadline(seconds: float) -> Iterator[Callable[[str, dict[str, Any]], None]]
     Yields the `trace` of httpx, which is told of the connection, then of TLS on it.
     """
     opened: list[socket.socket] = []
+    over = Event()
 
     def trace(event: str, info: dict[str, Any]) -> None:
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             opened.append(info["return_value"].get_extra_info("socket"))
+            if over.is_set():  # while it was connecting
+                shut()
 
     def shut() -> None:
+        over.set()
         for one in opened[-1:]:
             with suppress(OSError):
                 socket.socket.shutdown(one, socket.SHUT_RDWR)

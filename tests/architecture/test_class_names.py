@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.architecture.test_imports import PACKAGES, ROOT
+from tests.architecture.trees import nodes_of
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -18,7 +19,9 @@ def shared_names(root: Path) -> dict[str, set[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
     for package in PACKAGES:
         for path in (root / package).rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            module = nodes_of(path)[0]
+            assert isinstance(module, ast.Module)
+            for node in module.body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found[node.name].add(package)
     return {name: packages for name, packages in found.items() if len(packages) > 1}
@@ -38,9 +41,7 @@ def test_a_name_in_two_packages_is_seen(tmp_path: Path) -> None:
 def unknown_errors(root: Path) -> set[str]:
     """Errors that a docstring names, which neither its package nor one that it imports has."""
     nodes = {
-        path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        for package in PACKAGES
-        for path in (root / package).rglob("*.py")
+        path: nodes_of(path) for package in PACKAGES for path in (root / package).rglob("*.py")
     }
     names: defaultdict[str, set[str]] = defaultdict(set)
     below: defaultdict[str, set[str]] = defaultdict(set)

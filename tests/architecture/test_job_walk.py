@@ -37,9 +37,11 @@ def test_a_job_passes_the_modules_of_its_walk(tmp_path: Path) -> None:
     into: list[set[str]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
+        if event != "call" or not into:
+            return
         name = str(frame.f_globals.get("__name__", ""))
         made = "<" in frame.f_code.co_filename + frame.f_code.co_name  # by a dataclass, by import
-        if into and event == "call" and name.startswith("decoder_service.") and not made:
+        if name.startswith("decoder_service.") and not made:
             into[0].add(name)
 
     before = threading.getprofile()

@@ -57,6 +57,7 @@ from rappor_core.errors import ParameterError
 from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 from tests.architecture.test_new_kind import metric
+from tests.architecture.trees import nodes_of
 from tests.collector.support import TODAY, served_after_a_day
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, live_collector
@@ -418,7 +419,7 @@ def naming(package: str, names: set[str]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in (ROOT / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if any(isinstance(one, ast.Constant) and one.value in names for one in _compared(node))
     ]
 

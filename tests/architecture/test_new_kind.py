@@ -33,6 +33,7 @@ from rappor_core.params import RapporParams
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
+from tests.architecture.trees import nodes_of
 from tests.collector.support import TODAY, served_after_a_day
 
 DEVICES = 4_000
@@ -236,7 +237,7 @@ def test_no_part_asks_for_an_encoding_or_a_kind_by_its_name(package: str) -> Non
     found = [
         f"{path.relative_to(root)}:{node.lineno}"
         for path in (root / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Compare) and _asks_by_name(node)
     ]
     assert not found

@@ -30,6 +30,7 @@ from rappor_core.metrics.location_modes import PlaceMode, mode_named, register_m
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.sequence_risk import sequence_risk
+from tests.architecture.trees import nodes_of
 from tests.collector.support import TODAY, served_after_a_day
 
 PLACE_MODE = re.compile(r"\b(location|place)\.mode\b")
@@ -165,6 +166,6 @@ def test_no_part_asks_for_a_mode_of_places_by_its_name(package: str) -> None:
     assert not [
         f"{path.relative_to(root)}:{node.lineno}"
         for path in (root / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Compare | ast.Subscript) and PLACE_MODE.search(ast.unparse(node))
     ]

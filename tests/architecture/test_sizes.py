@@ -7,6 +7,7 @@ from statistics import median
 import pytest
 
 from tests.architecture.test_imports import PACKAGES, ROOT
+from tests.architecture.trees import nodes_of
 
 LONGEST_FUNCTION = 80  # lines
 MEDIAN_FUNCTION = 12
@@ -21,7 +22,7 @@ def function_lengths(path: Path) -> dict[str, int]:
     """Lines of each function, by name and first line."""
     return {
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
     }
 
@@ -36,5 +37,6 @@ def test_functions_are_short(package: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_each_module_says_what_it_is_for(package: str) -> None:
     for path in modules(package):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        assert ast.get_docstring(tree), f"{path.relative_to(ROOT)} has no docstring"
+        module = nodes_of(path)[0]
+        assert isinstance(module, ast.Module)
+        assert ast.get_docstring(module), f"{path.relative_to(ROOT)} has no docstring"

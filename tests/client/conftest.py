@@ -49,8 +49,6 @@ prob_q = 0.65
 max_reports_per_period = 10
 """
 
-ABOUT_LOCKS = ("test_locks", "test_overflow", "test_overflow_places")
-
 
 @pytest.fixture(scope="session")
 def metrics_text() -> str:
@@ -66,13 +64,6 @@ def metrics() -> MetricsFile:
 def collector(metrics: MetricsFile) -> Iterator[MemoryCollector]:
     with MemoryCollector(metrics.metrics) as running:
         yield running
-
-
-@pytest.fixture(autouse=True)
-def unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not about locks must pass on a machine that is busy, too."""
-    if request.module.__name__.rpartition(".")[2] not in ABOUT_LOCKS:
-        monkeypatch.setattr("client_sdk.storage.state_file.PATIENCE", 2.0)
 
 
 class Clock:

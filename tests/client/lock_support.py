@@ -10,7 +10,7 @@ from client_sdk import Client, Delivery
 from tests.waiting import until
 
 QUIET = Delivery(mean_delay=86_400.0)
-NOISE = 0.25  # seconds that a busy machine may add to one call
+NOISE = 0.25  # seconds that other threads of a busy machine may add to one wait
 
 
 @contextmanager
@@ -22,6 +22,12 @@ def held(folder: Path) -> Iterator[sqlite3.Connection]:
         yield database
     finally:
         database.close()
+
+
+def until_rested(client: Client) -> None:
+    """Wait for the end of the pause that follows a wait in vain."""
+    state = client._life.session.state  # type: ignore[union-attr]
+    until(lambda: not state._resting(reads=False))
 
 
 def until_nothing_is_held(client: Client) -> dict[str, Any]:

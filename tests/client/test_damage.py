@@ -24,7 +24,7 @@ from rappor_core.metrics.file import MetricsFile, parse_metrics
 from tests.client.process_support import output_of
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
-FLIPS = 300
+FLIPS = 100
 ENDLESS = b'{"version": 1, "generation": 1e999, "check": ""}'
 
 
@@ -173,8 +173,9 @@ def test_an_error_that_is_no_text_leaves_no_connection_open(
 
 
 @pytest.mark.long
-def test_ten_thousand_flips(sample: Sample, memory: Path) -> None:
-    print(dict(flip_many(sample, memory, 10_000, seed=13)))
+def test_three_thousand_flips(sample: Sample, memory: Path) -> None:
+    """If none of so many raises, fewer than 1 in 1,000 do, or it is chance of 1 in 20."""
+    print(dict(flip_many(sample, memory, 3_000, seed=13)))
 
 
 @pytest.mark.parametrize(

@@ -178,13 +178,10 @@ VERSIONS = {
 
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("what", list(VERSIONS))
-@pytest.mark.parametrize("seed", range(2))
-def test_new_versions_of_the_app_do_not_start_anew(
-    mode: str, what: str, seed: int, tmp_path: Path
-) -> None:
+def test_new_versions_of_the_app_do_not_start_anew(mode: str, what: str, tmp_path: Path) -> None:
     """The app goes from one version to the other and back, every five days."""
     first, second = declared(mode), declared(mode, **VERSIONS[what])  # type: ignore[arg-type]
-    with phone_of(tmp_path, first, seed) as phone:
+    with phone_of(tmp_path, first) as phone:
         for _ in range(4):
             for file in (first, second):
                 phone.update(file)

@@ -6,20 +6,18 @@ import sqlite3
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client_sdk import Client, Delivery
+from client_sdk import Client
 from client_sdk.__main__ import main
 from client_sdk.storage.directory import StateDirectory
-from client_sdk.storage.state_file import FIRST_REST, PATIENCE
-from tests.waiting import until
-
-QUIET = Delivery(mean_delay=86_400.0)
-NOISE = 0.25  # seconds that a busy machine may add to one call
+from client_sdk.storage.state_file import PATIENCE
+from tests.client.lock_support import NOISE, QUIET, until_rested
+from tests.waiting import until, waited
 
 
 @pytest.fixture
@@ -50,15 +48,9 @@ def holder(request: pytest.FixtureRequest, used: Client, tmp_path: Path) -> Iter
     database.close()
 
 
-def timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def test_record_waits_for_50_ms_and_then_no_more(used: Client, holder: Any) -> None:
     """For a writer in another process; a circuit breaker spares the next calls the wait."""
-    seconds = [timed(lambda: used.record("homepage", "a")) for _ in range(200)]
+    seconds = [waited(lambda: used.record("homepage", "a")) for _ in range(200)]
     assert max(seconds) < PATIENCE + NOISE
     assert statistics.median(seconds) < 0.01
     counters = used.inspect()["counters"]
@@ -72,15 +64,17 @@ def test_sixteen_threads_do_not_queue_up(used: Client, tmp_path: Path) -> None:
 
     def work() -> None:
         for _ in range(5):
-            seconds.append(timed(lambda: used.record("homepage", "a")))
+            seconds.append(waited(lambda: used.record("homepage", "a")))
 
     threads = [threading.Thread(target=work) for _ in range(16)]
-    whole = timed(lambda: [thread.start() for thread in threads] + [t.join() for t in threads])
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     database.execute("ROLLBACK")
     database.close()
     assert max(seconds) < PATIENCE + NOISE
-    assert whole < 1.0
-    time.sleep(FIRST_REST * 4)
+    until_rested(used)
     assert used.record("homepage", "a")
     assert used.inspect()["counters"] == {"held:homepage": 80}
     until(lambda: used.inspect()["queued"] == {"homepage": 82})
@@ -90,7 +84,7 @@ def test_inspect_answers(used: Client, holder: Any, tmp_path: Path, capsys: Any)
     """A writer hinders no reader; where the whole file is held, it says so."""
     used.record("homepage", "a")
     accounts: list[dict[str, Any]] = []
-    assert timed(lambda: accounts.append(used.inspect())) < 4 * PATIENCE + NOISE
+    assert waited(lambda: accounts.append(used.inspect())) < 4 * PATIENCE + NOISE
     if used.status.condition != "closed":
         assert accounts[0]["queued"] == {"homepage": 1}
         assert accounts[0]["counters"]["held:homepage"] == 1
@@ -119,17 +113,16 @@ def test_inspect_answers_while_a_thread_waits_for_a_writer(used: Client) -> None
 
 def test_closing_does_not_wait(used: Client, holder: Any) -> None:
     used.record("homepage", "a")
-    assert timed(used.close) < 0.3 + NOISE
+    assert waited(used.close) < 0.3 + NOISE
 
 
 def test_opening_does_not_wait(open_client: Any, used: Client, holder: Any) -> None:
     clients: list[Client] = []
-    assert timed(lambda: clients.append(open_client(delivery=QUIET))) < 0.3 + NOISE
+    assert waited(lambda: clients.append(open_client(delivery=QUIET))) < 0.3 + NOISE
     assert clients[0].status.condition in ("active", "state_busy")
     holder.execute("ROLLBACK")
     holder.close()
-    time.sleep(1.1)  # until it looks again
-    assert clients[0].record("homepage", "a")
+    until(lambda: clients[0].record("homepage", "a"))  # once it looks again
 
 
 def secret_in_files(folder: Path, secret: bytes) -> bool:
@@ -142,7 +135,7 @@ def test_a_withdrawal_is_tried_again_until_it_is_done(
     secret = used._life.session.state.identity().secret
     database = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
     database.execute("BEGIN IMMEDIATE")
-    assert timed(lambda: used.set_consent(False)) < 0.3 + NOISE
+    assert waited(lambda: used.set_consent(False)) < 0.3 + NOISE
     assert used.status.condition == "no_consent"
     assert "could not be wiped yet" in used.status.sentence
     assert secret_in_files(tmp_path / "state", secret)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.overflow import MOST_HELD
 from client_sdk.storage.state_file import PATIENCE
-from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
+from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held, until_rested
+from tests.waiting import waited
 
 
 @pytest.fixture
@@ -37,14 +39,16 @@ def test_nothing_is_lost_beside_a_process_on_a_slow_disk(used: Client, tmp_path:
                 time.sleep(0.15)
             time.sleep(0.15)
 
+    def record(value: str) -> None:
+        nonlocal queued
+        queued += used.record("homepage", value)
+
     thread = threading.Thread(target=other)
     thread.start()
     queued, longest = 1, 0.0
     try:
-        for number in range(100):
-            started = time.perf_counter()
-            queued += used.record("homepage", "ab"[number % 2])
-            longest = max(longest, time.perf_counter() - started)
+        for value in "ab" * 50:
+            longest = max(longest, waited(partial(record, value)))
             time.sleep(0.02)
     finally:
         ended.set()
@@ -80,11 +84,12 @@ def test_no_large_or_changing_value_is_held(used: Client, tmp_path: Path) -> Non
 
 def test_a_withdrawal_forgets_what_is_held(used: Client, tmp_path: Path, open_client: Any) -> None:
     with held(tmp_path / "state"):
-        used.record("homepage", "b")
+        session = used._life.session
+        assert not used.record("homepage", "b")
         used.set_consent(False)
     assert used.inspect()["held"] == 0
     used.set_consent(True)
-    time.sleep(0.6)
+    session._write_held()  # as its thread does now and then
     assert used.inspect()["queued"] == {}
 
 
@@ -93,14 +98,12 @@ def test_closing_writes_what_is_held_or_counts_it(
 ) -> None:
     with held(tmp_path / "state"):
         used.record("homepage", "b")
-        started = time.perf_counter()
-        used.close()
-        assert time.perf_counter() - started < 0.4 + NOISE
+        assert waited(used.close) < 0.4 + NOISE
     assert used.inspect()["counters"]["not_recorded:busy"] == 1
     again = open_client(delivery=QUIET)
     with held(tmp_path / "state"):
         assert not again.record("homepage", "b")
-    time.sleep(0.15)  # a rest, of which the next call begins none
+    until_rested(again)  # the next call begins no rest
     again.close()
     assert open_client(delivery=QUIET).inspect()["queued"] == {"homepage": 2}
 
@@ -145,9 +148,7 @@ def test_the_bounds_of_the_queue_are_looked_at_without_the_apps_lock(used: Clien
     assert taken.wait(20)
     try:
         outbox = ReportQueue(session.worker._state, QUIET, system_randomness)
-        started = time.perf_counter()
-        outbox.trim()
-        assert time.perf_counter() - started < NOISE
+        assert waited(outbox.trim) < NOISE
     finally:
         ended.set()
         thread.join()

@@ -21,7 +21,6 @@ from ohttp.key_config import encode_keys
 from tests.relay_support import OpeningRelay, new_keys
 
 PROGRAM = Path(__file__).with_name("device_process.py")
-KILL_POINTS = 30  # in the suite; 200 with -m long, see test_two_hundred_kill_points
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.05, timeout=10)
 
 
@@ -92,9 +91,7 @@ def test_an_app_that_just_ends_does_not_wait_for_a_hanging_server(
     for line in process.stdout:
         if line == "leaving\n":
             break
-    begin = time.perf_counter()
-    assert process.wait(10) == 0
-    assert time.perf_counter() - begin < 2.0  # the interpreter's own end, on a machine at work
+    assert process.wait(8) == 0  # the exchange under way would last for 10 s
     process.stdin.close()
     process.stdout.close()
     collector.answer = None
@@ -134,8 +131,12 @@ def kill_at_random(
     assert dropped == []
 
 
-def test_random_kill_points(start: Any, open_client: Any, collector: MemoryCollector) -> None:
-    kill_at_random(KILL_POINTS, start, open_client, collector, seed=1)
+@pytest.mark.parametrize("points", [15, pytest.param(100, marks=pytest.mark.long)])
+def test_random_kill_points(
+    points: int, start: Any, open_client: Any, collector: MemoryCollector
+) -> None:
+    """A fault that 1 of 20 kills meets stays unseen in 1 of 170 runs of a hundred."""
+    kill_at_random(points, start, open_client, collector, seed=1)
 
 
 @pytest.mark.parametrize("points", [10, pytest.param(100, marks=pytest.mark.long)])
@@ -151,11 +152,6 @@ def test_random_kill_points_behind_a_relay(
         kill_at_random(points, start, open_client, collector, 3, relay.url, str(keys))
         assert relay.lose_answers < 5
     assert collector.duplicates > 0
-
-
-@pytest.mark.long
-def test_two_hundred_kill_points(start: Any, open_client: Any, collector: MemoryCollector) -> None:
-    kill_at_random(200, start, open_client, collector, seed=2)
 
 
 @pytest.mark.parametrize("what", ["flush", "close"])

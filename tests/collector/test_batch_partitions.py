@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -26,8 +26,10 @@ from collector.store.group_commit import _Postgresql
 from rappor_core.calendar import day_of
 from rappor_server.schema import migrate
 from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric, submission
+from tests.waiting import waited
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
+PATIENT = 10.0  # seconds; who waits for the reader waits for ever
 METRIC = make_metric(min_reports=1)
 WEEK = partitions.PARTITION_DAYS
 
@@ -164,9 +166,8 @@ def test_a_new_partition_waits_for_who_counts_in_the_old_one(
         counting.wait(20)
         timer = threading.Timer(0.5, go_on.set)
         timer.start()
-        started = time.monotonic()
         assert not is_duplicate(other, later)
-        assert time.monotonic() - started > 0.4
+        assert go_on.is_set()  # it has waited
         assert is_duplicate(other, body)
         timer.join()
     assert first == [False]
@@ -276,11 +277,9 @@ def test_a_long_reader_stops_nobody_and_the_drop_is_done_later(bench: Bench, url
     bench.clock.pass_days(3 * WEEK)
     with psycopg.connect(url.replace("+psycopg", "")) as reader:
         reader.execute("SELECT count(*) FROM batches")
-        started = time.monotonic()
-        bench.collector.close_due(daily=True)
+        assert waited(lambda: bench.collector.close_due(daily=True)) < PATIENT
         assert numbers(bench) == [0, 1, 2]
-        assert not is_duplicate(bench, batch_of(bench))
-        assert time.monotonic() - started < 3
+        assert waited(lambda: is_duplicate(bench, batch_of(bench))) < PATIENT
     bench.collector.close_due(daily=True)
     assert numbers(bench) == [2]
     assert not is_duplicate(bench, batch_of(bench))
@@ -297,11 +296,10 @@ def test_who_counts_waits_for_a_drop_for_a_moment_only(bench: Bench, url: str) -
             lambda: [partitions.drop_expired(bench.database.add, day_of(TODAY)) for _ in range(5)]
         ) as done:
             while not done:
-                started = time.monotonic()
-                bench.writer.write([batch_of(bench)])
-                longest = max(longest, time.monotonic() - started)
+                body = batch_of(bench)
+                longest = max(longest, waited(partial(bench.writer.write, [body])))
     assert done == [[False] * 5]
-    assert longest < 2
+    assert longest < PATIENT
 
 
 def test_what_was_counted_before_a_restart_is_known_after_it(bench: Bench, other: Bench) -> None:

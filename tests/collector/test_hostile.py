@@ -159,15 +159,18 @@ def test_bodies_that_wait_to_be_read_are_bounded_together(
     serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inflated, they wait for a thread; what was held while they arrived was a thousandth."""
-    let_go = threading.Event()
-    monkeypatch.setattr(
-        "collector.domain.submission.decode_groups", lambda *_, **__: let_go.wait(10) and None
-    )
+    reading, let_go = threading.Event(), threading.Event()
+
+    def read(*_: object, **__: object) -> None:
+        reading.set()
+        let_go.wait(30)
+
+    monkeypatch.setattr("collector.domain.submission.decode_groups", read)
     bomb = gzip.compress(b" " * (600 << 10))
     with serving([METRIC], max_buffered_bytes=1 << 20) as server:
         first = threading.Thread(target=server.post_body, args=(bomb,), kwargs=GZIP)
         first.start()
-        time.sleep(0.5)
+        assert reading.wait(20)
         assert_problem(server.post_body(bomb, **GZIP), 503)
         let_go.set()
         first.join()
@@ -273,22 +276,32 @@ def _connect(server: Server) -> socket.socket:
     return socket.create_connection((url.host, url.port), timeout=15)
 
 
-def test_slow_senders_hold_nobody_up_and_are_cut_off(
-    serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """300 connections with half a head or half a body; others are served meanwhile."""
-    monkeypatch.setattr("rappor_server.http_protocol.HEAD_SECONDS", 4.0)
+def _slow_senders(server: Server, each: int) -> tuple[list[socket.socket], list[socket.socket]]:
+    """Connections with half a head, and with half a body."""
     head = b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with serving([METRIC], body_seconds=4.0) as server:
-        half_heads = [_connect(server) for _ in range(150)]
-        half_bodies = [_connect(server) for _ in range(150)]
-        for one in half_heads:
-            one.sendall(head)
-        for one in half_bodies:
-            one.sendall(head + b"Content-Length: 1000\r\n\r\n{")
-        started = time.monotonic()
+    half_heads = [_connect(server) for _ in range(each)]
+    half_bodies = [_connect(server) for _ in range(each)]
+    for one in half_heads:
+        one.sendall(head)
+    for one in half_bodies:
+        one.sendall(head + b"Content-Length: 1000\r\n\r\n{")
+    return half_heads, half_bodies
+
+
+def test_slow_senders_hold_nobody_up(serving: ServerMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 connections, none of which ends before the others are served."""
+    monkeypatch.setattr("rappor_server.http_protocol.HEAD_SECONDS", 120.0)
+    with serving([METRIC], body_seconds=120.0) as server:
+        half_heads, half_bodies = _slow_senders(server, 150)
         assert server.post(server.sender.reports(METRIC, 5)).status_code == 200
-        assert time.monotonic() - started < 3.0
+        for one in half_heads + half_bodies:
+            one.close()
+
+
+def test_slow_senders_are_cut_off(serving: ServerMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rappor_server.http_protocol.HEAD_SECONDS", 1.0)
+    with serving([METRIC], body_seconds=1.0) as server:
+        half_heads, half_bodies = _slow_senders(server, 10)
         assert all(one.recv(100) == b"" for one in half_heads)
         assert all(one.recv(100).startswith(b"HTTP/1.1 408") for one in half_bodies)
         for one in half_heads + half_bodies:

@@ -51,6 +51,9 @@ BLOOM = 'num_bits = 16\nnum_cohorts = 16\nmechanism = "l-osue"\nmax_memoized_val
 SYMBOL = 'encoding = "symbol"\nnum_symbols = 4\nnum_cohorts = 32\n'
 ONE_HOT = 'encoding = "one_hot"\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
 ENCODINGS = {"bloom": BLOOM, "symbol": SYMBOL, "one_hot": ONE_HOT}
+LONG_FOR_SYMBOLS = [  # the intervals of two symbols are sampled
+    pytest.param(name, marks=pytest.mark.long if name == "symbol" else ()) for name in ENCODINGS
+]
 BOTH = 'mode = "memo"\nepsilon_infinity = 3.0\nepsilon_one = 2.0\n'
 DAY = date(2026, 11, 2)
 
@@ -129,10 +132,7 @@ def test_a_map_of_some_cells_is_part_of_the_whole(night: Density, tmp_path: Path
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "encoding",
-    [
-        pytest.param(name, marks=pytest.mark.long if name == "symbol" else ())
-        for name in ENCODINGS  # two symbols: the intervals are sampled
-    ],
+    LONG_FOR_SYMBOLS,
 )
 def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
     """False alarms below 1 in 10,000: 30 maps of 65 cells, band of 4 standard deviations at .95."""
@@ -148,7 +148,7 @@ def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("encoding", list(ENCODINGS))
+@pytest.mark.parametrize("encoding", LONG_FOR_SYMBOLS)
 def test_memoised_reports_vary_as_the_formula_says(encoding: str) -> None:
     """Thirty days of one crowd. False alarms below 1 in 1,000; a naive variance must fail.
 
@@ -220,7 +220,7 @@ def two_windows(movers: float, shift: bool, seed: int) -> tuple[Density, Density
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("movers", [0.0, 0.5])
+@pytest.mark.parametrize("movers", [0.0, pytest.param(0.5, marks=pytest.mark.long)])
 def test_a_difference_varies_as_much_as_movers_make_it(movers: float) -> None:
     """False alarms below 1 in 1,000 (12 crowds of 64 cells); independent windows must fail."""
     squares, naive = [], []

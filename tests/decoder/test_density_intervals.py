@@ -134,6 +134,7 @@ def test_heavy_cells_of_the_first_template_are_in_their_intervals() -> None:
     assert np.mean(narrow) < LEAST_HEAVY
 
 
+@pytest.mark.long
 def test_a_row_of_a_crowded_map_tells_one_story() -> None:
     one, _ = next(drawn(CROWDED["symbol"], 10 * REPORTS))
     seen = one.visible

@@ -90,6 +90,7 @@ def test_each_table_holds_the_truth(decoding: FlowDecoding, truth: Floats) -> No
     assert abs(decoding.moved.estimate[0] - apart) < 4.5 * decoding.moved.std_error[0]
 
 
+@pytest.mark.long
 def test_bands_come_from_their_question_alone(counts: Aggregate, decoding: FlowDecoding) -> None:
     other = decode_flows(forged(counts, "home", 3, 5_000))
     np.testing.assert_array_equal(other.bands.estimate, decoding.bands.estimate)
