@@ -99,6 +99,7 @@ class Flows(DecoderKind):
     table = "flows.csv"
     template = "result_flow.html.j2"
     has_series = True
+    published = (MARK, table)
 
     def run(self, job: DecodeJob, counts: Aggregate, progress: Progress) -> KindAnswer:
         """Decode a window; write the files if the job names a folder.

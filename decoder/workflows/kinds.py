@@ -85,6 +85,7 @@ class DecoderKind:
     table: the CSV file of its main table, which in `KindAnswer.content` is the first list of rows.
     template: in `decoder/output/templates`, what the page of a result holds; `view` fills it.
     has_series: whether it decodes several windows as a series.
+    published: files of a result that a release can be made of.
     """
 
     name: str
@@ -93,6 +94,7 @@ class DecoderKind:
     table: str
     template: str
     has_series = False
+    published: tuple[str, ...] = ()
 
     def run(self, job: DecodeJob, counts: Aggregate, progress: Progress) -> KindAnswer:
         """Decode a window.

@@ -30,6 +30,7 @@ class JobOfMetric(JobKind):
         self.title, self.purpose = decoder.title, decoder.purpose
         self.template = decoder.template
         self.tables = ("results.json", decoder.table)
+        self.published = decoder.published
 
     def run(self, inputs: JobInputs, progress: Progress) -> dict[str, Any]:
         """Decode with the decoder of the kind; return what a list of results keeps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from simulations.flows.city import city_matrix, city_metric, draw_flows
 from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.release_support import MONDAY, POLICY, proposal, propose, settle
 from tests.decoder_service.support import running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 
@@ -18,7 +19,7 @@ METRIC = city_metric(4.0, 50_000, rows=3, columns=3)
 
 
 def week(number: int) -> bytes:
-    first = date(2026, 11, 2) + timedelta(days=7 * number)
+    first = MONDAY + timedelta(days=7 * number)
     matrix = city_matrix(METRIC.details, np.random.default_rng(1))
     rng = np.random.default_rng(number)
     drawn = draw_flows(METRIC, matrix, 50_000, rng, (first, first + timedelta(days=6)))
@@ -53,5 +54,16 @@ def test_flows_are_a_job_of_the_service_with_a_page(tmp_path: Path) -> None:
             assert "told from zero" in browser.get("/results").text
             assert "own cell" in browser.get(f"/results/{series}").text
             assert "flow" in browser.get("/jobs/new?kind=flow").text
+        refused = ana.post("/v1/releases", json=proposal("flows", flow))
+        assert "does not publish the stratum 'between'" in refused.json()["detail"]
+        rules = f'{POLICY}strata = ["between"]\n'
+        release = propose(served, "ana", proposal("flows", flow, policy=rules))["id"]
+        assert settle(served, "root", release).status_code == 200
+        released = ana.get(f"/v1/releases/{release}/files/release.csv").text.splitlines()
+        told = {f"{row['origin']}>{row['destination']}"
+                for name in ("flows", "zones") for row in data[name] if row["told"]}  # fmt: skip
+        seen = [row.split(",") for row in released[1:] if not row.endswith(",u")]
+        assert {row[6].removeprefix("'") for row in seen} <= told
+        assert len(seen) > 3
         summary = ana.get(f"/v1/results/{flow}").json()["summary"]
         assert len(json.dumps(summary)) < 10_000
