@@ -105,6 +105,7 @@ simulate: $(VENV)/.all
 	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
 	$(SIMULATE) flows --devices 20000 --devices 100000 --runs 1 --side 3
+	$(SIMULATE) flow-coverage --devices 20000 --world "as is" --world shuffled --draws 1 --side 2
 	@if [ -n "$(TRIPS)" ]; then $(SIMULATE) location --trips $(TRIPS) --people 5000 --days 10 --crowds 1 --riders 200; \
 	else echo "location: not run: it needs trips (make simulate TRIPS=trips.csv)"; fi
 
