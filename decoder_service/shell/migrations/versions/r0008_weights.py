@@ -18,16 +18,16 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop it, and with it the lists of weights, which would be taken for values."""
+    """Drop it, and with it the lists that hold others, which would be taken for values."""
     connection = op.get_bind()
     lists, versions, contents = (
         sa.table("lists", sa.column("id"), sa.column("kind")),
         sa.table("list_versions", sa.column("list_id"), sa.column("sha256")),
         sa.table("list_contents", sa.column("sha256")),
     )
-    gone = sa.select(lists.c.id).where(lists.c.kind == "weights")
+    gone = sa.select(lists.c.id).where(lists.c.kind != "candidates")
     connection.execute(sa.delete(versions).where(versions.c.list_id.in_(gone)))
-    connection.execute(sa.delete(lists).where(lists.c.kind == "weights"))
+    connection.execute(sa.delete(lists).where(lists.c.kind != "candidates"))
     kept = sa.select(versions.c.sha256)
     connection.execute(sa.delete(contents).where(contents.c.sha256.not_in(kept)))
     with op.batch_alter_table("lists") as altered:
