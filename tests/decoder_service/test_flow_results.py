@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from html import unescape
 from pathlib import Path
 
 import httpx
@@ -14,6 +13,7 @@ import pytest
 from decoder.errors import CountsError
 from decoder_service.lists.contents import content_of
 from decoder_service.lists.rows import ListKind
+from decoder_service.results.rules import counts_name
 from decoder_service.shell.errors import QuotaError
 from rappor_core.metrics.flow import Flow
 from simulations.flows.city import city_matrix, city_metric, draw_flows
@@ -101,8 +101,9 @@ def test_flows_are_a_job_of_the_service_with_a_page(tmp_path: Path) -> None:
             assert not INLINE.search(page)
             assert f"<b>{data['num_told']}</b>" in page
             assert page.count('class="plot flowmap') == 2
-            words = f"rappor flows commute --aggregate {shas[0]}.json --alpha 0.05 --level 0.95"
-            assert f"{words} --prior flows-{census}-1.csv --min-km 2 --top 7" in unescape(page)
+            assert f"rappor flows commute --aggregate {counts_name(shas[0])} --alpha" in page
+            assert f" --prior flows-{census}-1.csv --min-km 2 --top 7 -o result" in page
+            assert f'<a href="/lists/{census}">version 1</a>' in page
             found = browser.get(f"/results/{flow}?q=no such cell").text
             assert "No cell holds" in found
             assert "told from zero" in browser.get("/results").text
