@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
+from decoder_service.jobs.kinds import job_kinds
 from decoder_service.lists.rows import ListKind, ListRow
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.guard import takes_file
@@ -72,6 +73,7 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
         versions=versions,
         own=own,
         kind=row.kind,
+        takes_known=next((one.name for one in job_kinds() if "known" in one.members), ""),
     )
 
 

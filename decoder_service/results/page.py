@@ -84,7 +84,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         may_take_back=may_take_back(person, row),
         has_list=_may_open_list(request, person, manifest),
         weights=weights,
-        known=_list_version(request, person, manifest, "known"),
+        known_flows=_list_version(request, person, manifest, "known"),
         late_weights=weights is not None and _is_late(weights, row),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],
