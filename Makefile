@@ -110,6 +110,7 @@ simulate: $(VENV)/.all
 	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
 	$(SIMULATE) flows --devices 20000 --devices 100000 --runs 1 --side 3
+	$(SIMULATE) flow-coverage --devices 20000 --world "as is" --world shuffled --draws 1 --side 2
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'

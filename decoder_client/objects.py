@@ -39,7 +39,8 @@ class CandidateList:
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
         row = (self.name, self.version, self.entries, self.owner)
-        title = "Weights" if self.kind == "weights" else "Candidate list"
+        titles = {"weights": "Weights", "flows": "Known flows"}
+        title = titles.get(self.kind, "Candidate list")
         return html_table(title, ("name", "version", "values", "owner"), [row])
 
 

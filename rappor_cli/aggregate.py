@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from collector.domain.operations import COMMAND_LINE
 from decoder.files import claim_file
 from decoder.sources.collector_client import fetch_aggregate
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
-from rappor_cli.store import need_one, opened
+from rappor_cli.store import need_one, stored_counts
 from rappor_core.whole_files import write_whole
 
 
@@ -30,10 +29,7 @@ def aggregate(
     if collector is not None:
         found = fetch_aggregate(collector, metric, params_id=params_id, first=days[0], last=days[1])
     else:
-        with opened(str(database)) as service:
-            found = service.read_aggregate(
-                COMMAND_LINE, metric, params_id=params_id, first=days[0], last=days[1]
-            )
+        found = stored_counts(str(database), metric, days[0], days[1], params_id)
     if output is None:
         print(found.to_json())
         return

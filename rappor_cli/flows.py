@@ -12,11 +12,13 @@ from decoder.output.base_layer import read_base
 from decoder.output.flows_content import TOP, FlowDisplay
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.flows import FlowsJob, run_flows
+from decoder.workflows.kinds import FetchedCounts
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
+from rappor_cli.store import stored_counts
 from rappor_cli.text import print_note
 
 
@@ -27,6 +29,7 @@ def flows(
         typer.Option("--aggregate", help="Aggregate files of the metric.", exists=True),
     ] = None,
     collector: shared.Collector = None,
+    database: shared.Database = None,
     first: shared.FirstDay = None,
     last: shared.LastDay = None,
     prior: Annotated[
@@ -59,7 +62,7 @@ def flows(
     rappor flows commute --aggregate FILE --prior census.csv --min-km 1 --top 50 -o out
     """
     job = FlowsJob(
-        _source(metric, aggregate, collector, first, last),
+        _source(metric, aggregate, collector, database, first, last),
         metric,
         DecodeOptions(alpha=alpha, level=level, repeats=repeats),
         prior,
@@ -75,14 +78,18 @@ def _source(
     metric: str,
     aggregate: list[Path] | None,
     collector: str | None,
+    database: str | None,
     first: str | None,
     last: str | None,
 ) -> AggregateSource:
-    """Files, or the days of a collector; without days all that it serves."""
-    if bool(aggregate) == bool(collector):
-        raise typer.BadParameter("give --aggregate FILE or --collector URL, one of both")
+    """Files, or the days of a collector or its database; without days all that it serves."""
+    if bool(aggregate) + bool(collector) + bool(database) != 1:
+        raise typer.BadParameter("give one of --aggregate FILE, --collector URL, --database URL")
+    days = read_day(first), read_day(last)
     if aggregate:
-        if first or last:
-            raise typer.BadParameter("--from and --to go with --collector; a file is its own days")
+        if any(days):
+            raise typer.BadParameter("--from and --to ask a collector; a file is its own days")
         return AggregateFiles(tuple(aggregate))
-    return CollectorWindow(str(collector), metric, read_day(first), read_day(last))
+    if database:
+        return FetchedCounts((stored_counts(database, metric, *days),))
+    return CollectorWindow(str(collector), metric, *days)

@@ -58,7 +58,7 @@ def build(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Folders of rappor decode -o or rappor density -o. FOLDER@region=north says which "
+            help="Folders of rappor decode, density or flows -o. FOLDER@region=north says which "
             "stratum its reports are of."
         ),
     ],

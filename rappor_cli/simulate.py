@@ -21,7 +21,7 @@ from rappor_cli.location import location_attacks, location_coverage
 from rappor_cli.plan_check import plan_check
 from rappor_cli.simulate_discovery import discovery
 from rappor_cli.simulate_fleet import fleet
-from rappor_cli.simulate_flows import flows
+from rappor_cli.simulate_flows import flow_coverage, flows
 from rappor_cli.simulate_maps import location_large, location_maps, location_moves
 from rappor_cli.simulate_numbers import numbers
 from rappor_cli.simulate_published import (
@@ -53,6 +53,7 @@ app.command("location-coverage")(location_coverage)
 app.command("plan")(plan_check)
 app.command("numbers")(numbers)
 app.command("flows")(flows)
+app.command("flow-coverage")(flow_coverage)
 app.command("discovery")(discovery)
 app.command("fleet")(fleet)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from collector.domain.operations import Collector
+    from rappor_core.aggregate import Aggregate
 
 
 @contextmanager
@@ -38,6 +40,21 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
         yield Collector(store)
     finally:
         store.close()
+
+
+def stored_counts(
+    database: str, metric: str, first: date | None, last: date | None, params_id: str | None = None
+) -> Aggregate:
+    """The aggregate of the closed days of a metric, all of them without days.
+
+    Raises RapporError of the collector.
+    """
+    from collector.domain.operations import COMMAND_LINE
+
+    with opened(database) as service:
+        return service.read_aggregate(
+            COMMAND_LINE, metric, params_id=params_id, first=first, last=last
+        )
 
 
 def need_one(collector: str | None, database: str | None) -> None:

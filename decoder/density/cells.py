@@ -127,7 +127,8 @@ def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
     metric = _defined(json.dumps(aggregate.definition, sort_keys=True))
     if metric.location is None:
         raise DecodeError(
-            f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind 'location'"
+            f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind "
+            "'location': use rappor decode"
         )
     return metric, metric.location
 

@@ -225,6 +225,7 @@ def summarised(
     sides = space.num_sides
     of_origin = indicator(space.origin, sides)
     of_destination = indicator(space.destination, sides)
+    net = moments.of((of_destination - of_origin)[: space.num_cells])
     own, moved = _own_and_moved(space, answers, quantile)
     errors = flows.std_error[space.between_cells]
     small = float(np.median(errors))
@@ -239,11 +240,11 @@ def summarised(
         "zone_share": space.sums(ZONES) @ flow_share,
         "origins": _table(moments.of(of_origin), quantile),
         "destinations": _table(moments.of(of_destination), quantile),
-        "net": _table(moments.of((of_destination - of_origin)[: space.num_cells]), quantile),
+        "net": _shares(*net.cavity(), quantile, least=-1.0),
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
         "own_cell": own,
         "moved": moved,
-        "smallest_found": (strict + float(stats.norm.ppf(FOUND_OFTEN))) * small,
+        "smallest_found": min(1.0, (strict + float(stats.norm.ppf(FOUND_OFTEN))) * small),
     }
 
 
@@ -258,19 +259,26 @@ def forged_shift(counts: Mapping[str, SymbolCounts], fraction: float) -> float:
         fraction: of all reports that are forged, in [0, 1].
 
     Returns:
-        A share of people; infinite without reports of that question.
+        A share of people, 1 at most, and without reports of that question.
     """
     pair = counts[PAIR]
     total = sum(one.num_reports for one in counts.values())
     if not pair.num_reports:
-        return float("inf")
+        return 1.0
     forged = min(1.0, fraction * total / pair.num_reports)
-    return forged * (1 - pair.hit) / (pair.kept - pair.hit)
+    return min(1.0, forged * (1 - pair.hit) / (pair.kept - pair.hit))
 
 
 def _table(moments: Moments, quantile: float) -> ShareTable:
-    estimate, error = moments.cavity()
-    return ShareTable(estimate, error, estimate - quantile * error, estimate + quantile * error)
+    return _shares(*moments.cavity(), quantile)
+
+
+def _shares(estimate: Floats, error: Floats, quantile: float, least: float = 0.0) -> ShareTable:
+    """Shares with intervals, from `least` to 1 where the answers tell nothing."""
+    told = np.isfinite(error)
+    half = quantile * np.where(told, error, 0.0)
+    low, high = (np.where(told, estimate + side * half, end) for side, end in ((-1, least), (1, 1)))
+    return ShareTable(estimate, error, low, high)
 
 
 def _told(flows: ShareTable, quantile: float, between: Flags) -> Flags:
@@ -309,7 +317,7 @@ def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
     """Sums over groups (rows, classes) of 0 and 1 of the answers to one question, of it alone."""
     estimate = classes @ answers.shares
     error = np.array([np.sqrt(answers.variance[row > 0].sum()) for row in classes])
-    return ShareTable(estimate, error, estimate - quantile * error, estimate + quantile * error)
+    return _shares(estimate, error, quantile)
 
 
 def _own_and_moved(
@@ -321,22 +329,19 @@ def _own_and_moved(
     for name, classes in ((HOME, 2 * cells + 1), (WORK, 2 * cells + 1), (DISTANCE, [0])):
         weights = np.zeros((1, space.num_classes(name)))
         weights[0, classes] = 1
-        if answers[name].num_reports:
-            each.append(_answered(answers[name], weights, quantile))
-    if not each:
-        nothing = np.array([np.nan])
-        none = ShareTable(nothing, nothing + np.inf, nothing - np.inf, nothing + np.inf)
-        return none, none
+        each.append(_answered(answers[name], weights, quantile))
+    own = each[-1]
     precisions = np.array([one.std_error**-2 for one in each])
-    estimate = (precisions * [one.estimate for one in each]).sum(axis=0) / precisions.sum(axis=0)
-    error = precisions.sum(axis=0) ** -0.5
-    own = ShareTable(estimate, error, estimate - quantile * error, estimate + quantile * error)
+    if precisions.any():
+        total = precisions.sum(axis=0)
+        estimate = (precisions * [one.estimate for one in each]).sum(axis=0) / total
+        own = _shares(estimate, total**-0.5, quantile)
     apart = np.zeros((1, space.num_bands))
     apart[0, -1] = 1
     others = _answered(answers[DISTANCE], apart, quantile)
     moved = 1 - own.estimate - others.estimate
     both = np.sqrt(own.std_error**2 + others.std_error**2)
-    return own, ShareTable(moved, both, moved - quantile * both, moved + quantile * both)
+    return own, _shares(moved, both, quantile)
 
 
 def question_checks(
@@ -392,7 +397,7 @@ def _warnings(found: Mapping[str, Any], checks: tuple[QuestionCheck, ...]) -> It
             )
     if not found["told"].any():
         yield (
-            f"no flow is told from zero; one of {100 * found['smallest_found']:.2g} % of people "
+            f"no flow is told from zero; one of {100 * found['smallest_found']:.3g} % of people "
             "would be 8 times in 10: read zones, bands and cells, or use more reports"
         )
     elif found["flow_share"][found["told"]].sum() < MOST_OF_PEOPLE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,15 @@ from decoder.typing import Flags, Indices
 from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONES, Flow
 
 RESERVED = 2  # sides after the cells: `other`, then `no_data`
+
+
+@lru_cache(maxsize=4)
+def cell_metres(flow: Flow) -> Any:
+    """(K, K) whole metres between the centres of cells, not writeable."""
+    cells = range(len(flow.cells))
+    found = np.array([[flow.metres(one, other) for other in cells] for one in cells])
+    found.flags.writeable = False
+    return found
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,9 @@ class FlowSpace:
     @classmethod
     def of(cls, flow: Flow) -> FlowSpace:
         """The space of a metric of flows."""
-        cells = range(len(flow.cells))
-        bands = [[flow.band(origin, destination) for destination in cells] for origin in cells]
-        return cls(np.array(flow.zone_of), np.array(bands), flow.num_classes("distance"))
+        bands = np.array([[flow.band_of(one) for one in row] for row in cell_metres(flow).tolist()])
+        np.fill_diagonal(bands, 0)
+        return cls(np.array(flow.zone_of), bands, flow.num_classes(DISTANCE))
 
     @property
     def num_cells(self) -> int:

@@ -60,7 +60,7 @@ class FlowDecoding:
     own_cell: one row, the share whose two cells are one; moved: one row, two different cells; both
     from the questions that ask it.
     tau: size of the departures from gravity; departure_evidence: for them over none, nats.
-    smallest_found: a flow of this share is told from zero 8 times in 10.
+    smallest_found: a flow of this share is told from zero 8 times in 10; 1 where none would be.
     forged_shift: largest rise of a flow by forged answers to `pair` that are 1 % of all reports.
     """
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +38,10 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
     """
     counts = np.zeros((flow.num_sides, flow.num_sides))
     unknown: set[str] = set()
-    with naming(path, CountsError, _WAY_OUT), path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
-        if missing:
-            raise CountsError(f"no column {', '.join(missing)}; {_WAY_OUT}")
-        for row in rows:
-            sides = [_side(row[name], flow, unknown) for name in COLUMNS[:2]]
-            counts[sides[0], sides[1]] += _count(row, rows.line_num)
+    for pair, count in read_flow_counts(path).items():
+        origin, destination = (_side(name, flow, unknown) for name in pair)
+        counts[origin, destination] += count
+    with naming(path, CountsError, _WAY_OUT):
         if not counts[: len(flow.cells), : len(flow.cells)].any():
             raise CountsError(
                 f"no count of a pair of this metric's cells, such as {flow.cells[0]!r}: name cells "
@@ -57,8 +55,37 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
     return counts.ravel()
 
 
-def _side(name: str | None, flow: Flow, unknown: set[str]) -> int:
-    text = (name or "").strip()
+def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
+    """Read counts by the names of both sides; those of the same pair add up.
+
+    Raises CountsError for a file without these columns, without a count above 0, or with a count
+    that is no number of 0 or more.
+    """
+    found: dict[tuple[str, str], float] = {}
+    with naming(path, CountsError, _WAY_OUT), path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
+        if missing:
+            raise CountsError(f"no column {', '.join(missing)}; {_WAY_OUT}")
+        for row in rows:
+            origin, destination = ((row[name] or "").strip() for name in COLUMNS[:2])
+            pair = origin, destination
+            found[pair] = found.get(pair, 0.0) + _count(row, rows.line_num)
+        if not 0 < sum(found.values()) < math.inf:
+            raise CountsError("the counts add up to 0, or to more than a number holds")
+    return found
+
+
+def flow_counts_csv(counts: Mapping[tuple[str, str], float]) -> str:
+    """Counts as a CSV that `read_flow_counts` reads, by the names of both sides."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows((*pair, repr(count)) for pair, count in sorted(counts.items()))
+    return file.getvalue()
+
+
+def _side(text: str, flow: Flow, unknown: set[str]) -> int:
     if text not in flow.side_index:
         unknown.add(text)
         text = OTHER

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from decoder.flows.space import cell_metres
 from decoder.flows.tables import FlowDecoding, ShareTable
 from decoder.output.base_layer import BaseLayer, place_name
 from decoder.output.basemap import distance_km
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import Point
-from rappor_core.metrics.flow import Flow
+from rappor_core.metrics.flow import METRES, Flow
 from rappor_core.reserved import RESERVED
 
 Columns = dict[str, list[Any]]
@@ -72,13 +73,8 @@ class FlowPlaces:
     @cached_property
     def kilometres(self) -> Floats:
         """(K + 2, K + 2) between centres; NaN where a side is no cell."""
-        cells = range(len(self.flow.cells))
-        found = np.full((self.flow.num_sides, self.flow.num_sides), np.nan)
-        found[: len(cells), : len(cells)] = [
-            [self.flow.metres(origin, destination) / 1000 for destination in cells]
-            for origin in cells
-        ]
-        return found
+        apart = ((0, len(RESERVED)),) * 2
+        return np.pad(cell_metres(self.flow) / METRES, apart, constant_values=np.nan)
 
     def _named(self, centres: Sequence[Point], wide: float) -> tuple[str, ...]:
         named = [place_name(centre, self.base, wide) for centre in centres]

@@ -17,6 +17,7 @@ from decoder.files import claim_folder, make_folder
 from decoder.formats.google_rappor import read_map, write_metrics_json
 from decoder.options import DecodeOptions
 from decoder.output.decoding_files import MARK, OUTPUTS, write_outputs
+from decoder.output.flows_content import FlowDisplay
 from decoder.output.series_files import write_series
 from decoder.pipeline import decode
 from decoder.progress import (
@@ -60,6 +61,7 @@ class DecodeJob:
     """A decoding, or by `each` a series of them.
 
     output: the folder of its files.  of: rows and columns of a joint table, as declared if None.
+    known, display: of flows, a file of a known matrix, and which are shown.
     """
 
     source: AggregateSource
@@ -67,6 +69,8 @@ class DecodeJob:
     options: DecodeOptions = field(default_factory=DecodeOptions)
     output: Path | None = None
     of: tuple[str, str] | None = None
+    known: Path | None = None
+    display: FlowDisplay = field(default_factory=FlowDisplay)
 
 
 def run_decode(

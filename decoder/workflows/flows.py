@@ -31,6 +31,7 @@ from decoder.workflows.kinds import (
     SERIES_COLUMNS,
     AnswerTable,
     DecoderKind,
+    FetchedCounts,
     KindAnswer,
     KindSeries,
 )
@@ -99,6 +100,9 @@ class Flows(DecoderKind):
     table = "flows.csv"
     template = "result_flow.html.j2"
     has_series = True
+    published = (MARK, table)
+    members = frozenset({"known", "flows"})
+    command = "flows"
 
     def run(self, job: DecodeJob, counts: Aggregate, progress: Progress) -> KindAnswer:
         """Decode a window; write the files if the job names a folder.
@@ -107,8 +111,9 @@ class Flows(DecoderKind):
         folder.
         """
         _refuse_candidates(job)
-        found = decode_flows(counts, job.options, progress=progress)
-        return _answer(found, FlowDisplay(), job.output, progress=progress)
+        source, name = FetchedCounts((counts,)), counts.metric
+        own = FlowsJob(source, name, job.options, job.known, job.display, job.output)
+        return run_flows(own, progress)
 
     def run_series(
         self, job: DecodeJob, windows: tuple[Aggregate, ...], progress: Progress

@@ -85,6 +85,9 @@ class DecoderKind:
     table: the CSV file of its main table, which in `KindAnswer.content` is the first list of rows.
     template: in `decoder/output/templates`, what the page of a result holds; `view` fills it.
     has_series: whether it decodes several windows as a series.
+    published: files of a result that a release can be made of.
+    members: of the specification of a job of the service, besides `options`, that it takes.
+    command: of `rappor`, which makes the same files; one of its own takes the metric as argument.
     """
 
     name: str
@@ -93,6 +96,9 @@ class DecoderKind:
     table: str
     template: str
     has_series = False
+    published: tuple[str, ...] = ()
+    members: frozenset[str] = frozenset()
+    command = "decode"
 
     def run(self, job: DecodeJob, counts: Aggregate, progress: Progress) -> KindAnswer:
         """Decode a window.

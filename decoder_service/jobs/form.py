@@ -25,6 +25,9 @@ LABELS = {
     "level": "Level of the intervals",
     "repeats": "Repetition",
     "crowd": "Smallest crowd",
+    "known": "Known flows",
+    "min_km": "Least distance",
+    "top": "Flows besides those told",
     "name": "Name",
     "every": "One window a",
     "first_day": "From day",
@@ -162,4 +165,6 @@ _MEMBERS: dict[str, Callable[[Posted], Any]] = {
     "options": choices_of_form,
     "candidates": candidates_of_form,
     "weights": weights_of_form,
+    "known": lambda form: _version(form, "known"),
+    "flows": lambda form: _given(form, ("min_km", "top")),
 }  # of a specification, as the fields of the form give them

@@ -46,7 +46,7 @@ class JobInputs:
 
     groups: the aggregates of each source of the specification, the earlier window of a comparison
     first.  notes: what was left out of them.  candidates, weights: files, None without them.
-    folder: for the files of the result.
+    folder: for the files of the result.  known: a file of known flows, None without.
     """
 
     spec: JobSpec
@@ -56,6 +56,7 @@ class JobInputs:
     candidates: Path | None
     weights: Path | None
     folder: Path
+    known: Path | None = None
 
     @property
     def all(self) -> tuple[Aggregate, ...]:
@@ -79,7 +80,8 @@ class JobInputs:
         if self.weights is not None:
             options = replace(options, weights=read_weights(self.weights))
         source = source or FetchedCounts(self.groups[0])
-        return DecodeJob(source, choice, options, self.folder)
+        display = self.spec.flows.display()
+        return DecodeJob(source, choice, options, self.folder, known=self.known, display=display)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, KnownSpec, WeightSpec
 from decoder_service.lists.rows import ListKind, ListVersionRow, load_lists, load_versions
 from decoder_service.people.permissions import Person, visible_lists
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import lists
 
-_OTHER = {
-    ListKind.CANDIDATES: "it holds weights: name it under weights, and as candidates a list of "
-    "values",
-    ListKind.WEIGHTS: "it holds values without weights: name it under candidates",
+_HOLDS = {
+    ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
+    ListKind.WEIGHTS: "it holds weights: name it under weights, and as candidates a list of values",
+    ListKind.FLOWS: "it holds known flows: name it under known",
 }
 
 
@@ -23,17 +23,19 @@ _OTHER = {
 class ResolvedSpec:
     """A specification whose lists have the numbers of their versions.
 
-    candidates, weights: SHA-256 of their contents, None where no list is named.
+    candidates, weights, known: SHA-256 of their contents, None where no list is named.
     """
 
     spec: JobSpec
     candidates: str | None
     weights: str | None
+    known: str | None = None
 
     @property
     def digests(self) -> tuple[str | None, ...]:
         """Digests of the lists' versions, as they enter the digest of a specification."""
-        return (self.candidates,) if self.weights is None else (self.candidates, self.weights)
+        more = (one for one in (self.weights, self.known) if one is not None)
+        return (self.candidates, *more)
 
 
 def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> ResolvedSpec:
@@ -43,7 +45,7 @@ def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> Reso
     another kind.
     """
     changes: dict[str, CandidateSpec | WeightSpec] = {}
-    candidates = weights = None
+    candidates = weights = known = None
     if spec.candidates.list is not None:
         asked = spec.candidates.list, spec.candidates.version
         found = _version(connection, person, *asked, ListKind.CANDIDATES)
@@ -54,7 +56,12 @@ def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> Reso
         found = _version(connection, person, *asked, ListKind.WEIGHTS)
         changes["weights"] = WeightSpec(list=found.list_id, version=found.number)
         weights = found.sha256
-    return ResolvedSpec(spec.model_copy(update=changes), candidates, weights)
+    if spec.known is not None:
+        asked = spec.known.list, spec.known.version
+        found = _version(connection, person, *asked, ListKind.FLOWS)
+        changes["known"] = KnownSpec(list=found.list_id, version=found.number)
+        known = found.sha256
+    return ResolvedSpec(spec.model_copy(update=changes), candidates, weights, known)
 
 
 def _version(
@@ -65,7 +72,7 @@ def _version(
     if not known:
         raise NotFoundError(f"there is no list {list_id} that you may see; GET /v1/lists has yours")
     if known[0].kind != kind:
-        raise RequestError(f"{kind}: list {list_id}: {_OTHER[kind]}")
+        raise RequestError(f"{kind}: list {list_id}: {_HOLDS[ListKind(known[0].kind)]}")
     for version in load_versions(connection, list_id):
         if number in (None, version.number):
             return version

@@ -47,6 +47,8 @@ HEADINGS = {
     "weights": "Weights",
     "each": "Length of a window",
     "find": "Options",
+    "known": "Known flows",
+    "flows": "Which flows are shown",
 }
 DIGEST = re.compile(r"[0-9a-f]{64}")
 

@@ -21,6 +21,7 @@ from decoder.density.maps import DensityOptions, MapMethod
 from decoder.discovery.discovery import DiscoverOptions
 from decoder.inference.multiple_testing import Correction
 from decoder.options import DecodeOptions, Method
+from decoder.output.flows_content import TOP, FlowDisplay
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
 from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, known_job_kind
@@ -120,6 +121,10 @@ class WeightSpec(StrictModel):
     version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
 
+class KnownSpec(WeightSpec):
+    """A known matrix of flows, such as the last census: a list of flows, the latest by default."""
+
+
 class Choices(StrictModel):
     """Options of a decoding; see `decoder.options.DecodeOptions`."""
 
@@ -169,12 +174,23 @@ class DiscoverChoices(StrictModel):
         return DiscoverOptions(**self.model_dump())
 
 
+class FlowChoices(StrictModel):
+    """Which flows are shown; see `decoder.output.flows_content.FlowDisplay`."""
+
+    min_km: Annotated[float, Field(ge=0, le=50_000, allow_inf_nan=False)] = 0.0
+    top: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = TOP
+
+    def display(self) -> FlowDisplay:
+        """As the decoder takes them."""
+        return FlowDisplay(self.min_km, self.top)
+
+
 class JobSpec(StrictModel):
     """A job. `before`: of a comparison, the window that `source` is compared with.
 
     candidates, weights: of decode, series and compare.  options: of all but a density and a
     discovery; of a kind with a decoder of its own those that apply.  map: of a density.  each: of a
-    series.  find: of a discovery.
+    series.  find: of a discovery.  known, flows: of flows.
     """
 
     kind: JobName
@@ -186,6 +202,8 @@ class JobSpec(StrictModel):
     map: MapChoices = MapChoices()
     each: Each = Each.DAY
     find: DiscoverChoices = DiscoverChoices()
+    known: KnownSpec | None = None
+    flows: FlowChoices = FlowChoices()
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:

@@ -1,4 +1,4 @@
-"""Lists of candidates and of weights, and uploads. Who sends a file is known before it is read."""
+"""Lists of candidates, weights and known flows, and uploads. Files are read after the key."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ _FILE: dict[str, Any] = {
 _TYPES = {
     ListKind.CANDIDATES: "text/plain; charset=utf-8",
     ListKind.WEIGHTS: "text/csv; charset=utf-8",
+    ListKind.FLOWS: "text/csv; charset=utf-8",
 }
 
 
@@ -64,7 +65,8 @@ async def create_list(
 ) -> dict[str, Any]:
     """Store a list: the body is a file with a value a line, or a csv.
 
-    Of kind weights it is a csv of `value,weight`; a line without a value is of all others.
+    Of kind weights it is a csv of `value,weight`; a line without a value is of all others. Of kind
+    flows it is a csv of `origin,destination,count`, a known matrix.
     """
     content = await request.body()
     row = await run_in_threadpool(
@@ -98,13 +100,14 @@ def get_content(
 ) -> Response:
     """The values of a version, one a line, the latest by default.
 
-    Of weights a CSV of `value,weight` without formulas of spreadsheets, or exact: as stored.
+    Of weights a CSV of `value,weight`, of known flows one of `origin,destination,count`, without
+    formulas of spreadsheets, or exact: as stored.
     """
     lists = service_of(request).lists
     row, _ = lists.get(person, list_id)
     number = lists.version(person, list_id, version).number
     content = lists.content(person, list_id, number)
-    if row.kind == ListKind.WEIGHTS and not exact:
+    if row.kind != ListKind.CANDIDATES and not exact:
         content = without_formulas(content)
     name = file_name(row.kind, list_id, number)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

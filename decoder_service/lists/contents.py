@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from decoder.candidates.lists import Candidates
-from decoder.errors import CandidatesError
+from decoder.errors import CandidatesError, CountsError
 from decoder.formats.analyst_tables import read_weights
+from decoder.formats.known_flows import flow_counts_csv, read_flow_counts
 from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import QuotaError, RequestError
 
@@ -24,6 +25,8 @@ def file_name(kind: str, list_id: str, number: int | None) -> str:
     """File name of a downloaded version, as the shown command line names it."""
     if kind == ListKind.WEIGHTS:
         return f"weights-{list_id}-{number}.csv"
+    if kind == ListKind.FLOWS:
+        return f"flows-{list_id}-{number}.csv"
     return f"list-{list_id}-{number}.txt"
 
 
@@ -32,18 +35,18 @@ def content_of(
 ) -> tuple[bytes, int]:
     """The content as it is stored, and how many distinct values it has.
 
-    Candidates are stored a value a line, in their order; weights as `Weights.to_csv`, so that
-    the same weights in another order are the same content.
+    Candidates are stored a value a line, in their order; weights as `Weights.to_csv`, known flows
+    as `flow_counts_csv`, so that the same ones in another order are the same content.
 
     Args:
         content: a file.
         kind: what it holds.
-        suffix: of a file of candidates: txt (a value a line) or csv; of weights always csv.
+        suffix: of a file of candidates: txt (a value a line) or csv; of others always csv.
         column: of a table of candidates.
         most: values at most.
 
     Raises:
-        RequestError, QuotaError, CandidatesError.
+        RequestError, QuotaError, CandidatesError, CountsError.
     """
     if suffix not in SUFFIXES:
         raise RequestError(f"format {suffix[:20]!a} is not one of {', '.join(SUFFIXES)}")
@@ -51,6 +54,8 @@ def content_of(
         raise RequestError("the list is gzip; send it unpacked")
     if kind == ListKind.WEIGHTS:
         return _weights(content, column, most)
+    if kind == ListKind.FLOWS:
+        return _flows(content, column, most)
     found = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
     _check_number(len(found), most)
     if any(b"\n" in value or b"\r" in value for value in found):
@@ -70,14 +75,22 @@ def _weights(content: bytes, column: str | None, most: int) -> tuple[bytes, int]
     return found.to_csv().encode(), len(found.of)
 
 
+def _flows(content: bytes, column: str | None, most: int) -> tuple[bytes, int]:
+    if column is not None:
+        raise RequestError("known flows have columns origin, destination and count; name none")
+    found = _read(content, "csv", read_flow_counts)
+    _check_number(len(found), most)
+    return flow_counts_csv(found).encode(), len(found)
+
+
 def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:
     with tempfile.TemporaryDirectory(prefix="rappor-list-") as folder:
         path = Path(folder) / f"list.{suffix}"
         path.write_bytes(content)
         try:
             return read(path)
-        except CandidatesError as error:
-            raise CandidatesError(str(error).replace(f"{path}: ", "the list: ")) from error
+        except (CandidatesError, CountsError) as error:
+            raise type(error)(str(error).replace(f"{path}: ", "the list: ")) from error
 
 
 def _check_number(values: int, most: int) -> None:

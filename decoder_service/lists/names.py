@@ -9,7 +9,7 @@ from decoder_service.lists.rows import ListRow
 from decoder_service.shell.errors import FieldError
 from decoder_service.shell.web import Posted
 
-FIELDS = ("list", "weights")
+FIELDS = {"list": "List", "weights": "Weights", "known": "Known flows"}  # with their labels
 _VERSION = ", version "
 
 
@@ -57,5 +57,6 @@ def _id(typed: str, ids: dict[str, str], field: str) -> str:
     name, found, version = typed.rpartition(_VERSION)
     if found and name in ids and version.isdecimal():
         return f"{ids[name]}:{version}"
-    label = {"list": "List", "weights": "Weights"}[field]
-    raise FieldError(f"{label}: there is no list {typed[:60]!a}; choose one that is offered", field)
+    raise FieldError(
+        f"{FIELDS[field]}: there is no list {typed[:60]!a}; choose one that is offered", field
+    )

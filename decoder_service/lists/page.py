@@ -1,4 +1,4 @@
-"""Lists of candidates and of weights: upload, versions, share, delete; and uploaded counts."""
+"""Lists of candidates, weights and known flows: upload, versions, share; and uploaded counts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
+from decoder_service.jobs.kinds import job_kinds
 from decoder_service.lists.rows import ListKind, ListRow
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.guard import takes_file
@@ -71,7 +72,8 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
         row=row,
         versions=versions,
         own=own,
-        of_weights=row.kind == ListKind.WEIGHTS,
+        kind=row.kind,
+        takes_known=next((one.name for one in job_kinds() if "known" in one.members), ""),
     )
 
 
@@ -102,8 +104,12 @@ def delete(request: Request, person: Reader, list_id: str, form: Form) -> Respon
 
 
 def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
-    """The lists that a form offers: `lists` of candidates, `weights`."""
-    names = {"lists": ListKind.CANDIDATES, "weights": ListKind.WEIGHTS}
+    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`."""
+    names = {
+        "lists": ListKind.CANDIDATES,
+        "weights": ListKind.WEIGHTS,
+        "known_flows": ListKind.FLOWS,
+    }
     return {name: [row for row in rows if row.kind == kind] for name, kind in names.items()}
 
 

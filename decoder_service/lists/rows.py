@@ -1,4 +1,4 @@
-"""Database rows of lists of candidates or weights: names, versions, and contents by digest."""
+"""Database rows of lists of candidates, weights or known flows: names, versions, contents."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ PRIVATE = "private"
 
 
 class ListKind(StrEnum):
-    """What a list holds. candidates: a value a line.  weights: CSV of `value,weight`."""
+    """What a list holds. candidates: a value a line.  weights: CSV of `value,weight`.  flows: CSV
+    of `origin,destination,count`, a known matrix."""
 
     CANDIDATES = "candidates"
     WEIGHTS = "weights"
+    FLOWS = "flows"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Lists of candidates and of weights: named, versioned, stored by content."""
+"""Lists of candidates, weights and known flows: named, versioned, stored by content."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Lists:
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
         """The values of a version, one a line, the latest by default; the read is audited.
 
-        Of weights `value,weight` a line.
+        Of weights `value,weight` a line, of known flows `origin,destination,count`.
 
         Raises RoleError, NotFoundError.
         """
@@ -98,9 +98,9 @@ class Lists:
         Args:
             person: its owner.
             name: new among the owner's lists.
-            content: a file of values, or of values with weights.
+            content: a file of values, of values with weights, or of known flows.
             source: where it comes from, in words.
-            suffix: of a file of candidates: txt (a value a line) or csv; of weights always csv.
+            suffix: of a file of candidates: txt (a value a line) or csv; of others always csv.
             column: of a table.
             shared: whether other analysts see it.
             kind: what it holds, for good.
@@ -109,7 +109,7 @@ class Lists:
             The list.
 
         Raises:
-            RoleError, RequestError, ConflictError, QuotaError, CandidatesError.
+            RoleError, RequestError, ConflictError, QuotaError, CandidatesError, CountsError.
         """
         require(person, Act.ANALYSE)
         _check_text("name", name, MAX_NAME)

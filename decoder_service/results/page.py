@@ -69,7 +69,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
     shown = kind.view(stored, query)
     later = results.superseded_by(person, result_id)
     manifest = shown_manifest(row, person)
-    weights = _weights(request, person, manifest)
+    weights = _list_version(request, person, manifest, "weights")
     return render(
         request,
         "result.html.j2",
@@ -84,6 +84,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         may_take_back=may_take_back(person, row),
         has_list=_may_open_list(request, person, manifest),
         weights=weights,
+        known_flows=_list_version(request, person, manifest, "known"),
         late_weights=weights is not None and _is_late(weights, row),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],
@@ -163,9 +164,11 @@ def _may_open_list(request: Request, person: Person, manifest: dict[str, Any]) -
     return True
 
 
-def _weights(request: Request, person: Person, manifest: dict[str, Any]) -> ListVersionRow | None:
-    """The weights of a result, if their list is there for this person."""
-    given = manifest.get("spec", {}).get("weights") or {}
+def _list_version(
+    request: Request, person: Person, manifest: dict[str, Any], member: str
+) -> ListVersionRow | None:
+    """The weights or known flows of a result, if their list is there for this person."""
+    given = manifest.get("spec", {}).get(member) or {}
     if not given:
         return None
     try:

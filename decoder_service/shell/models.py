@@ -88,7 +88,7 @@ lists = Table(
     Column("visibility", String(16), nullable=False),  # private, shared
     Column("source", String(1000), nullable=False),  # where it comes from, in words
     Column("created", Double, nullable=False),
-    Column("kind", String(16), nullable=False, server_default="candidates"),  # or weights
+    Column("kind", String(16), nullable=False, server_default="candidates"),  # `ListKind`
     UniqueConstraint("owner", "name"),
 )
 

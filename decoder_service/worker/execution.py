@@ -20,7 +20,7 @@ from decoder_service.worker.task import Keyed, Task, TaskFinished
 from rappor_core.aggregate import Aggregate
 
 _ALWAYS = frozenset({"kind", "options", "map", "each"})  # also of kinds that do not take them
-_BY_DIGEST = frozenset({"before", "candidates", "weights"})
+_BY_DIGEST = frozenset({"before", "candidates", "weights", "known"})
 Groups = tuple[tuple[Aggregate, ...], ...]
 Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
 
@@ -45,7 +45,14 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     notes: list[str] = []
     groups = read_counts(spec, task.counts, task.collector, notes.append)
     inputs = JobInputs(
-        spec, kind, groups, tuple(notes), task.candidates, task.weights, task.folder / "out"
+        spec,
+        kind,
+        groups,
+        tuple(notes),
+        task.candidates,
+        task.weights,
+        task.folder / "out",
+        task.known,
     )
     if not all(groups):
         raise DecodeError("the source holds no counts")
@@ -71,9 +78,10 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
 
 
 def _digests(task: Task) -> dict[str, str | None]:
-    """Those of a job's lists; without weights as it was before there were any."""
-    weights = {} if task.weights_sha256 is None else {"weights": task.weights_sha256}
-    return {"candidates": task.candidates_sha256, **weights}
+    """Those of a job's lists; without weights or known flows as it was before there were any."""
+    more = {"weights": task.weights_sha256, "known": task.known_sha256}
+    given = {name: sha for name, sha in more.items() if sha is not None}
+    return {"candidates": task.candidates_sha256, **given}
 
 
 def meaning(spec: JobSpec) -> dict[str, Any]:

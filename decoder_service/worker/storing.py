@@ -52,11 +52,12 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
         counts: list[tuple[Path, ...] | None] = [
             _write_counts(connection, shas, folder) for shas in inputs["aggregates"]
         ]
-        candidates, weights = inputs["candidates"], inputs.get("weights")
+        candidates, weights, known = (inputs.get(one) for one in ("candidates", "weights", "known"))
     else:
         counts = [_counts(connection, source, folder, settings) for source in spec.sources]
         candidates = _list_digest(connection, spec.candidates)
         weights = _list_digest(connection, spec.weights)
+        known = _list_digest(connection, spec.known)
     key = settings.collector_key
     return Task(
         spec=spec,
@@ -65,6 +66,8 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
         candidates_sha256=candidates,
         weights=_write_list(connection, weights, folder / "weights.csv"),
         weights_sha256=weights,
+        known=_write_list(connection, known, folder / "known.csv"),
+        known_sha256=known,
         folder=folder,
         version=decoder_version(),
         collector=settings.collector,

@@ -19,7 +19,7 @@ from publication.release.merging import pool_rare
 from publication.release.policy import ReleasePolicy, check_days, check_spelling
 from publication.release.rounding import round_down, round_nearest, round_up
 from publication.release.suppression import Suppressed, suppress_complements, withhold
-from publication.release.tables import CellTable, InRows, ReleasedTable
+from publication.release.tables import PARTITION, CellTable, InRows, ReleasedTable
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,11 @@ def _check_sources(
             raise PolicyError(
                 f"{table.name}: the policy does not publish the stratum {strange[0]!r}; it has "
                 f"{list(policy.strata)}"
+            )
+        if table.metric in policy.roll_up and PARTITION in dict(table.strata):
+            raise PolicyError(
+                f"{table.name}: flows are added up by zones already; leave roll_up.{table.metric} "
+                "out"
             )
         policy.with_outer(table.strata)
         check_days(policy, table.name, table.first_day, table.last_day, issued)
@@ -212,6 +217,8 @@ def _notes(made: Suppressed, known: Earlier) -> tuple[str, ...]:
         "Estimates come from reports that each device randomised before sending; shares are of the "
         "reports of a table. A merged row holds what of a group is not shown by itself."
     ]
+    if any(PARTITION in dict(table.strata) for table in made.tables):
+        notes.append("A row between zones is the sum of all rows between their cells.")
     again = sum(1 for table in made.tables if table.key in known.tables)
     if again:
         notes.append(f"{again} tables stand in an earlier release, too; see its manifest.")

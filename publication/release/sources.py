@@ -1,4 +1,4 @@
-"""Read tables from the files of `rappor decode -o` and `rappor density -o`."""
+"""Read tables from the files of `rappor decode -o`, `rappor density -o` and `rappor flows -o`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from disclosure_control.errors import ReleaseError
 from disclosure_control.typing import Floats
-from publication.release.tables import CellTable, stratum_key
+from publication.release.tables import PARTITION, CellTable, stratum_key
 from rappor_core.errors import RapporError, file_problem, shown
+from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.reserved import RESERVED
 from rappor_core.strict_json import parse_strict_json
 
@@ -24,14 +25,16 @@ _BAD = (KeyError, TypeError, ValueError, IndexError, csv.Error)
 
 
 def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[CellTable]:
-    """The tables of a folder that `rappor decode` or `rappor density` has written.
+    """The tables of a folder that `rappor decode`, `rappor density` or `rappor flows` has written.
 
     Args:
-        folder: with results.json, manifest.json and candidates.csv, or with density.csv.
+        folder: with results.json, manifest.json and candidates.csv; with density.csv; or with
+            results.json and flows.csv.
         strata: what the reports were filtered by before decoding, as {"region": "north"}.
 
     Returns:
-        One table of a decoding; one a slot and window of a density.
+        One table of a decoding; one a slot and window of a density; of flows one between zones and
+        one between cells.
 
     Raises:
         ReleaseError: neither is there, or a file cannot be used.
@@ -39,6 +42,8 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
     try:
         if (folder / "density.csv").is_file():
             return list(_density_tables(folder, strata or {}))
+        if (folder / "flows.csv").is_file():
+            return list(_flow_tables(folder, strata or {}))
         if (folder / "results.json").is_file():
             return [_decoding_table(folder, strata or {})]
     except (OSError, UnicodeDecodeError) as error:
@@ -48,8 +53,8 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
     except _BAD as error:
         raise ReleaseError(f"{folder}: a file of it cannot be used: {shown(error)}") from None
     raise ReleaseError(
-        f"{folder} holds neither results.json of rappor decode -o nor density.csv of "
-        "rappor density -o"
+        f"{folder} holds neither results.json of rappor decode -o, density.csv of rappor density "
+        "-o, nor flows.csv of rappor flows -o"
     )
 
 
@@ -122,6 +127,48 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
         )
 
 
+def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
+    """Pairs of zones, then pairs of cells: two tables of the same people, each pair of zones the
+    sum of the pairs of their cells."""
+    found = parse_strict_json((folder / "results.json").read_bytes())
+    if found["flow"]["lag"]:
+        raise ReleaseError("a metric of moves tells how many moved and how far, and has no matrix")
+    if found["first_day"] is None or found["last_day"] is None:
+        raise ReleaseError("the flows do not say their days; make them of aggregates that do")
+    if PARTITION in strata:
+        raise ReleaseError(f"the stratum {PARTITION!r} of flows is zones or cells; name another")
+    zone_of = {row["cell"]: row["zone"] for row in found["cells"]}
+    flows = list(_rows(folder / "flows.csv"))
+    told = [row | {"told": row["told"] == "true"} for row in flows]
+    members: dict[str, list[str]] = {}
+    for row in flows:
+        zones = PAIR_SEPARATOR.join(zone_of[row[side]] for side in _SIDES)
+        members.setdefault(zones, []).append(_pair(row))
+    held = {zones: tuple(pairs) for zones, pairs in members.items()}
+    for name, rows, several in (("zones", found["zones"], held), ("cells", told, {})):
+        numbers: dict[str, Any] = {
+            column: np.array([float(row[column]) for row in rows]) for column in _NUMBERS
+        }
+        yield CellTable(
+            metric=found["metric"],
+            strata=stratum_key({PARTITION: name, **strata}),
+            first_day=date.fromisoformat(found["first_day"]),
+            last_day=date.fromisoformat(found["last_day"]),
+            num_reports=int(found["num_reports"]),
+            cells=[_pair(row) for row in rows],
+            detected=np.array([row["told"] for row in rows], dtype=bool),
+            complete=True,
+            level=float(found["level"]),
+            members=several,
+            **numbers,
+        )
+
+
+def _pair(row: Mapping[str, Any]) -> str:
+    return PAIR_SEPARATOR.join(str(row[side]) for side in _SIDES)
+
+
+_SIDES = ("origin", "destination")
 _NUMBERS = ("estimate", "std_error", "low", "high")
 
 

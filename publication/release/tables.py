@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TableKey: TypeAlias = tuple[str, Strata, date, date]
 
+PARTITION = "between"  # a stratum that divides values, not people: flows between zones or cells
+
 
 class InRows(NamedTuple):
     """A publication as synthetic rows: of a metric, from a first to a last day."""

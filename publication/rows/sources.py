@@ -13,6 +13,7 @@ import numpy as np
 from disclosure_control.errors import ReleaseError
 from disclosure_control.synthetic_rows.estimates import DecodedCells, SlotMap, slot_estimates
 from publication.release import CellTable, read_source
+from publication.release.tables import PARTITION
 from rappor_core.errors import RapporError, file_problem
 from rappor_core.failures import failure_reason
 from rappor_core.strict_json import parse_strict_json
@@ -33,6 +34,8 @@ def read_estimates(folder: Path) -> DecodedCells:
         return _of_joint(folder)
     tables = read_source(folder)
     last = [one for one in tables if one.last_day == max(table.last_day for table in tables)]
+    if any(PARTITION in dict(one.strata) for one in last):
+        raise ReleaseError(f"{folder}: flows are published as tables, by rappor release build")
     for one in last:
         if not one.complete:
             raise ReleaseError(

@@ -230,7 +230,11 @@ class Flow(Frozen):
             return bands + 2
         if origin == destination:
             return 0
-        return 1 + bisect_left(self._band_metres, self.metres(origin, destination))
+        return self.band_of(self.metres(origin, destination))
+
+    def band_of(self, metres: int) -> int:
+        """The distance band of two cells whose centres are so far apart, from 1."""
+        return 1 + bisect_left(self._band_metres, metres)
 
     def zone_side(self, side: int) -> int:
         """The zone of a side: 0 to Z - 1; Z for `other`, Z + 1 for `no_data`."""

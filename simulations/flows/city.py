@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from decoder.flows.space import FlowSpace
+from decoder.flows.space import FlowSpace, cell_metres
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file_flow import flow_metric
-from rappor_core.metrics.flow import Flow, flow_symbols, question_of
+from rappor_core.metrics.flow import METRES, Flow, flow_symbols, question_of
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 
@@ -65,15 +65,14 @@ def city_matrix(flow: Flow, rng: np.random.Generator, departure: float = DEPARTU
     a lognormal factor, `departure` its standard deviation in the logarithm; two fifths work in
     their cell besides.
     """
-    cells = range(len(flow.cells))
-    kilometres = np.array([[flow.metres(a, b) / 1000 for b in cells] for a in cells])
-    people = np.exp(rng.normal(0, 0.8, len(cells)))
-    jobs = np.exp(rng.normal(0, 1.2, len(cells)))
+    kilometres = cell_metres(flow) / METRES
+    people = np.exp(rng.normal(0, 0.8, len(flow.cells)))
+    jobs = np.exp(rng.normal(0, 1.2, len(flow.cells)))
     odd = rng.normal(0, departure, kilometres.shape)
     inside = people[:, None] * jobs * np.exp(odd - kilometres / REACH_KM)
     inside += np.diag(0.7 * inside.sum(axis=1))
     inside /= inside.sum()
-    size = len(cells)
+    size = len(flow.cells)
     whole = np.zeros((size + 2, size + 2))
     whole[:size, :size] = (1 - WITHOUT_DATA - LEAVING - ENTERING) * inside
     whole[size, :size] = ENTERING * inside.sum(axis=0)

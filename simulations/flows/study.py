@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from decoder.flows.tables import FlowDecoding
-from decoder.typing import Floats
+from decoder.typing import Flags, Floats
 from simulations.flows.city import city_matrix, city_metric
 from simulations.flows.rivals import RIVALS, FlowDraw, five_questions
 
@@ -78,7 +78,7 @@ def compare_ways(
             each.setdefault(OURS, []).append(_ours(draw, ours, epsilon, spent))
             advance(1)
             for name, way in RIVALS.items():
-                error = _off(way(draw), draw.matrix)
+                error = off(way(draw), draw.matrix)
                 each.setdefault(name, []).append(FlowSetting(name, epsilon, number, error))
                 advance(1)
         found += [_mean(settings) for settings in each.values()]
@@ -89,15 +89,21 @@ def _ours(draw: FlowDraw, found: FlowDecoding, epsilon: float, seconds: float) -
     largest = np.argsort(-draw.matrix)[:LARGEST]
     table, told = found.flows.at(largest), found.told
     held = (table.low <= draw.matrix[largest]) & (draw.matrix[largest] <= table.high)
-    wrong = draw.matrix[told] < 0.25 * found.flows.estimate[told]
     return FlowSetting(
-        OURS, epsilon, draw.devices, _off(found.flow_share, draw.matrix), float(told.sum()),
-        float(wrong.sum()), float(held.mean()), float(found.zones.std_error.mean()),
-        found.smallest_found, seconds,
+        OURS, epsilon, draw.devices, off(found.flow_share, draw.matrix), float(told.sum()),
+        float(is_wrong(found, draw.matrix).sum()), float(held.mean()),
+        float(found.zones.std_error.mean()), found.smallest_found, seconds,
     )  # fmt: skip
 
 
-def _off(guess: Floats, truth: Floats) -> float:
+def is_wrong(found: FlowDecoding, truth: Floats) -> Flags:
+    """(told,) flows told from zero whose true share (P,) is below a quarter of the estimate."""
+    told = found.told
+    return np.asarray(truth[told] < 0.25 * found.flows.estimate[told])
+
+
+def off(guess: Floats, truth: Floats) -> float:
+    """Total variation, 0 equal and 1 apart."""
     return float(0.5 * np.abs(guess - truth).sum())
 
 

@@ -283,3 +283,21 @@ def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
     assert table(tmp_path / "flows.csv") == []
     assert "changed their cell" in (tmp_path / "flows.html").read_text()
     assert "changed their cell" in KIND.in_list(KIND.summary(answer.content))
+
+
+@pytest.mark.parametrize("asked", [("home",), ("pair",), ("zones", "distance")])
+def test_questions_without_reports_leave_a_page(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    """What no answer tells is from 0 to 1; one report asks one question."""
+    metric = city_metric(2.0, 1_000, rows=2, columns=2)
+    matrix = city_matrix(metric.details, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    drawn = draw_flows(metric, matrix, 20, rng, asked=frozenset(asked))
+    answer = run_flows(FlowsJob(FetchedCounts((drawn,)), output=tmp_path))
+    page = (tmp_path / "flows.html").read_text(encoding="utf-8")
+    assert "None" not in page
+    assert "no report answers the question" in page
+    assert answer.content["num_told"] == 0
+    assert answer.content["smallest_found"] <= 1
+    assert answer.content["forged_shift"] <= 1
+    ends = [(row["low"], row["high"]) for row in answer.content["bands"]]
+    assert (set(ends) == {(0.0, 1.0)}) == ("distance" not in asked)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
+from decoder.errors import CountsError
+from decoder_service.lists.contents import content_of
+from decoder_service.lists.rows import ListKind
+from decoder_service.results.rules import counts_name
+from decoder_service.shell.errors import QuotaError
+from rappor_core.metrics.flow import Flow
 from simulations.flows.city import city_matrix, city_metric, draw_flows
 from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.release_support import MONDAY, POLICY, proposal, propose, settle
 from tests.decoder_service.support import running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 
@@ -18,11 +27,49 @@ METRIC = city_metric(4.0, 50_000, rows=3, columns=3)
 
 
 def week(number: int) -> bytes:
-    first = date(2026, 11, 2) + timedelta(days=7 * number)
+    first = MONDAY + timedelta(days=7 * number)
     matrix = city_matrix(METRIC.details, np.random.default_rng(1))
     rng = np.random.default_rng(number)
     drawn = draw_flows(METRIC, matrix, 50_000, rng, (first, first + timedelta(days=6)))
     return drawn.to_json().encode()
+
+
+def census_of(flow: Flow) -> str:
+    rows = [f"{one},{other},{1 + (one == other)}" for one in flow.cells for other in flow.cells]
+    return "\n".join(["origin,destination,count", *rows])
+
+
+def store(client: httpx.Client, name: str, text: str) -> str:
+    query = {"name": name, "kind": "flows"}
+    answer = client.post("/v1/lists", params=query, content=text.encode())
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def stored_form(lines: list[str], most: int = 100) -> tuple[bytes, int]:
+    text = "\n".join(["origin,destination,count", *lines])
+    return content_of(text.encode(), ListKind.FLOWS, "csv", None, most)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["a,b,-1"], "line 2: count '-1'"),
+        (["a,b,0"], "add up to 0"),
+        (["a,b,1e308", "a,c,1e308"], "more than a number holds"),
+    ],
+)
+def test_a_list_of_bad_known_flows_is_refused(lines: list[str], said: str) -> None:
+    with pytest.raises(CountsError, match=said):
+        stored_form(lines)
+
+
+def test_the_same_known_flows_are_the_same_content() -> None:
+    made = stored_form(["a,b,1", "c,d,2.5", "a,b,3"])
+    assert made == stored_form(["c,d,2.5", " a,b,4"])
+    assert made == (b"origin,destination,count\na,b,4.0\nc,d,2.5\n", 2)
+    with pytest.raises(QuotaError, match="2 values; a list holds up to 1"):
+        stored_form(["a,b,1", "c,d,2.5"], 1)
 
 
 @pytest.mark.slow
@@ -32,13 +79,21 @@ def test_flows_are_a_job_of_the_service_with_a_page(tmp_path: Path) -> None:
         served.client("ana") as ana,
     ):
         shas = [upload(ana, week(number)) for number in (0, 1)]
-        one = submit(ana, {"kind": "flow", "source": {"aggregates": shas[:1]}})
+        census = store(ana, "census", census_of(METRIC.details))
+        chosen = {"known": {"list": census}, "flows": {"min_km": 2, "top": 7}}
+        one = submit(ana, {"kind": "flow", "source": {"aggregates": shas[:1]}, **chosen})
         both = submit(ana, {"kind": "series", "source": {"aggregates": shas}, "each": "week"})
         assert do_jobs(served.service, tmp_path) == 2
         ended = [ana.get(f"/v1/jobs/{job}").json() for job in (one, both)]
         assert {job["state"] for job in ended} == {"done"}, ended
         flow, series = (job["result_id"] for job in ended)
         data = ana.get(f"/v1/results/{flow}/data?format=json").json()
+        assert data["min_km"] == 2
+        assert all(row["km"] >= 2 for row in data["flows"])
+        assert sum(not row["told"] for row in data["flows"]) == 7
+        manifest = ana.get(f"/v1/results/{flow}").json()["manifest"]
+        assert manifest["spec"]["known"] == {"list": census, "version": 1}
+        assert len(manifest["inputs"]["known"]) == 64
         rows = ana.get(f"/v1/results/{flow}/data?format=csv").text.splitlines()
         assert len(rows) == 1 + METRIC.details.num_sides**2
         assert ana.get(f"/v1/results/{series}/data?format=json").json()["changes"]
@@ -47,11 +102,28 @@ def test_flows_are_a_job_of_the_service_with_a_page(tmp_path: Path) -> None:
             assert not INLINE.search(page)
             assert f"<b>{data['num_told']}</b>" in page
             assert page.count('class="plot flowmap') == 2
-            assert "rappor decode --aggregate" in page
+            assert f"rappor flows commute --aggregate {counts_name(shas[0])} --alpha" in page
+            assert f" --prior flows-{census}-1.csv --min-km 2 --top 7 -o result" in page
+            assert f'<a href="/lists/{census}">version 1</a>' in page
             found = browser.get(f"/results/{flow}?q=no such cell").text
             assert "No cell holds" in found
             assert "told from zero" in browser.get("/results").text
             assert "own cell" in browser.get(f"/results/{series}").text
-            assert "flow" in browser.get("/jobs/new?kind=flow").text
+            form = browser.get(f"/jobs/new?kind=flow&known={census}").text
+            assert 'name="known" list="known-names" autocomplete="off" value="census"' in form
+            assert '<option value="census">' in form
+            assert f"kind=flow&amp;known={census}" in browser.get(f"/lists/{census}").text
+        refused = ana.post("/v1/releases", json=proposal("flows", flow))
+        assert "does not publish the stratum 'between'" in refused.json()["detail"]
+        rules = f'{POLICY}strata = ["between"]\n'
+        release = propose(served, "ana", proposal("flows", flow, policy=rules))["id"]
+        assert settle(served, "root", release).status_code == 200
+        released = ana.get(f"/v1/releases/{release}/files/release.csv").text.splitlines()
+        every = [*data["zones"], *csv.DictReader(rows)]  # data has those that are far enough
+        told = {f"{row['origin']}>{row['destination']}"
+                for row in every if row["told"] in (True, "true")}  # fmt: skip
+        seen = [row.split(",") for row in released[1:] if not row.endswith(",u")]
+        assert {row[6].removeprefix("'") for row in seen} <= told
+        assert len(seen) > 3
         summary = ana.get(f"/v1/results/{flow}").json()["summary"]
         assert len(json.dumps(summary)) < 10_000

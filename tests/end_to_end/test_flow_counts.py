@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
+from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.flow import QUESTIONS, Flow, flow_symbols, question_of
@@ -41,6 +43,14 @@ def test_flow_reports_are_counted_by_cohort_and_symbol(tmp_path: Path) -> None:
     aggregate = served_after_a_day(tmp_path, metric, reports)
     assert Aggregate.from_json(aggregate.to_json()) == aggregate
     assert aggregate.num_reports == DEVICES
+    stored, out = f"sqlite:///{tmp_path}/collector.db", tmp_path / "flows"
+    assert main(["flows", "commute", "--database", stored, "-o", str(out)]) == 0
+    found = json.loads((out / "results.json").read_text())
+    assert found["num_reports"] == DEVICES
+    assert {(row["origin"], row["destination"]) for row in found["flows"] if row["told"]} == {
+        (flow.grid.place(*home, flow.grid.finest), flow.grid.place(*WORK, flow.grid.finest))
+        for home in HOMES
+    }
     assert [sum(row) for row in aggregate.bit_counts] == list(aggregate.reports_per_cohort)
 
     counts, asked = np.array(aggregate.bit_counts), np.array(aggregate.reports_per_cohort)

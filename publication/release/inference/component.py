@@ -20,13 +20,15 @@ class Component:
     """Tables of one metric that are linked by common atoms, directly or through others.
 
     atoms: for each atom, the tables that it is part of, as bits.  rows: for each table and row, the
-    values that it is the sum of.  empty: atoms that are taken to hold nobody.
+    values that it is the sum of.  empty: atoms that are taken to hold nobody.  alike: for a value,
+    those that no number tells apart from it and that it stands for (`one_of_alike`).
     """
 
     tables: list[PublicTable]
     atoms: list[int]
     rows: list[list[frozenset[str]]]
     empty: list[bool] = field(default_factory=list)
+    alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def atoms_of(self, table: int) -> list[int]:
         """Indices of the atoms of a table."""
@@ -56,6 +58,38 @@ class Component:
         for leaf in parent:
             groups.setdefault(find(leaf), []).append(leaf)
         return list(groups.values())
+
+
+def one_of_alike(
+    tables: Sequence[PublicTable], rows: Sequence[Sequence[frozenset[str]]]
+) -> tuple[list[list[frozenset[str]]], dict[str, tuple[str, ...]]]:
+    """Leave two of the values that no public number tells apart: one, and one for all others.
+
+    Values are alike that are in the same rows of several values, and that the same tables suppress.
+    What a reader knows of one is known of each; that the others are one unknown changes nothing, as
+    only their sum with it stands anywhere.
+
+    Args:
+        tables: of a component.
+        rows: the values that each row of each table is the sum of.
+
+    Returns:
+        The rows without the values that are left out, and by each value that stands for others all
+        that it stands for, itself included.
+    """
+    seen: dict[str, list[tuple[int, int]]] = {}
+    for index, (table, several) in enumerate(zip(tables, rows, strict=True)):
+        hidden = table.hidden.tolist()
+        for number, row in enumerate(several):
+            place = (index, -1 if len(row) == 1 and hidden[number] else number)
+            for leaf in row:
+                seen.setdefault(leaf, []).append(place)
+    classes: dict[tuple[tuple[int, int], ...], list[str]] = {}
+    for leaf, places in seen.items():
+        classes.setdefault(tuple(places), []).append(leaf)
+    alike = {min(one): tuple(sorted(one)) for one in classes.values() if len(one) > 2}
+    gone = {leaf for several in alike.values() for leaf in several[2:]}
+    return [[row - gone if row & gone else row for row in several] for several in rows], alike
 
 
 @dataclass

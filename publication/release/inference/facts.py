@@ -13,7 +13,7 @@ import numpy as np
 from disclosure_control.typing import Booleans, Floats, Integers
 from publication.release.inference.atoms import TableScope
 from publication.release.policy import ReleasePolicy, Tree
-from publication.release.tables import ReleasedTable, TableKey, table_name
+from publication.release.tables import PARTITION, ReleasedTable, TableKey, table_name
 
 ROOT = "*"  # the root of every tree of `publication.aggregation`
 
@@ -114,7 +114,7 @@ def _public(version: TableVersion) -> PublicTable:
     return PublicTable(
         key=table.key,
         scope=TableScope(
-            policy.with_outer(table.strata),
+            policy.with_outer(tuple(one for one in table.strata if one[0] != PARTITION)),
             table.first_day,
             table.last_day,
             {one: _outer(policy, one) for one in table.strata},

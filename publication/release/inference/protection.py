@@ -11,7 +11,13 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from publication.release.inference.atoms import Atoms, bits, find_atoms
-from publication.release.inference.component import REPORTS, Component, ConeModel, model_of
+from publication.release.inference.component import (
+    REPORTS,
+    Component,
+    ConeModel,
+    model_of,
+    one_of_alike,
+)
 from publication.release.inference.facts import (
     PublicTable,
     TableVersion,
@@ -114,7 +120,8 @@ def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[in
     several = [tables[index] for index in own]
     rows = leaves_of_rows(several) if len(several) > 1 else []
     residual = [atoms.residual[atom] for atom in members]
-    return Component(several, masks, rows, residual)
+    rows, alike = one_of_alike(several, rows) if rows else (rows, {})
+    return Component(several, masks, rows, residual, alike)
 
 
 def assume_nobody_left(component: Component) -> None:
@@ -159,7 +166,9 @@ class _Search:
             if not self._withholds_a_table():
                 break
         self.made.widened += self.widened
-        self.made.findings += [self._finding(*one) for one in self.hopeless.items()]
+        self.made.findings += [
+            one for found in self.hopeless.items() for one in self._findings(*found)
+        ]
 
     def _withholds_a_table(self) -> bool:
         """Suppress rows as needed; True where a table went, so that all is to be judged anew."""
@@ -302,12 +311,14 @@ class _Search:
         loose = [index for index in owners if tables[index].is_loose]
         return min(loose, key=lambda index: (tables[index].reports or (0.0,), index), default=None)
 
-    def _finding(self, target: Target, interval: ValueRange) -> InferredNumber:
+    def _findings(self, target: Target, interval: ValueRange) -> Iterator[InferredNumber]:
+        """What is known of a number, and as much of each that no number tells apart from it."""
         tables, table = self.component.tables, target.table
         if table is None:
             first = self.component.atoms[target.atoms[0]]
             around = [index for index in bits(first) if tables[index].reports is not None]
             table = min(around, key=lambda index: len(self.component.atoms_of(index)))
-        return InferredNumber(
-            tables[table].name, target.cell, *interval, target.width, target.table is not None
-        )
+        for cell in self.component.alike.get(target.cell, (target.cell,)):
+            yield InferredNumber(
+                tables[table].name, cell, *interval, target.width, target.table is not None
+            )

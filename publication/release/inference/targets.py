@@ -71,8 +71,8 @@ def withheld_reports(component: Component) -> Iterator[Target]:
 
 
 def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -> Iterator[Target]:
-    """The shares of a table that it does not show: suppressed rows, and values that only other
-    tables name.
+    """The shares of a table that it does not show: suppressed rows, and values that only tables of
+    other people name.
 
     naming: for each value, the tables that show it by itself, as bits.
     """
@@ -81,14 +81,15 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
         return
     atoms = tuple(component.atoms_of(table))
     for row in np.flatnonzero(one.hidden).tolist():
-        if not (one.complete and one.kinds[row] == "total"):
+        if rows[row] and not (one.complete and one.kinds[row] == "total"):
             yield hidden_row(component, table, row)
     beside = 0
     for atom in atoms:
         beside |= component.atoms[atom]
+    same = sum(1 << i for i in range(len(component.tables)) if component.atoms_of(i) == list(atoms))
     own = {next(iter(row)) for row in rows if len(row) == 1}
     for leaf, mask in naming.items():
-        if mask & beside and leaf not in own:
+        if mask & beside and not mask & same and leaf not in own:
             yield Target("share", atoms, frozenset([leaf]), table, -1, leaf, one.width, 0.0)
 
 

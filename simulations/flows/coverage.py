@@ -1,0 +1,118 @@
+"""Do the intervals of flows hold the truth? Fresh draws of one matrix, counted by quantity."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from decoder.flows.decoding import decode_flows
+from decoder.flows.space import FlowSpace
+from decoder.flows.tables import FlowDecoding, ShareTable
+from decoder.typing import Flags, Floats
+from rappor_core.metrics.metric import Metric
+from simulations.flows.city import draw_flows
+from simulations.flows.study import LARGEST, is_wrong, off
+
+QUANTITIES = (f"{LARGEST} largest", "told flows", "zones", "told zones", "night cells", "bands",
+              "own cell and moved", "shares of an origin")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FlowCoverage:
+    """How often intervals of 95 % hold, over draws of one matrix.
+
+    held: by quantity, of `QUANTITIES`: part of all intervals that hold, standard error over the
+    draws, part in the worst draw, and mean number of intervals a draw; None where there are none.
+    error: total variation to the matrix.  told, wrong: flows told from zero, and those whose true
+    share is below a quarter of the estimate, in all draws.  tau: mean size of the departures.
+    seconds: of a processor, a draw.
+    """
+
+    draws: int
+    held: dict[str, tuple[float, float, float, float] | None]
+    error: float
+    told: int
+    wrong: int
+    tau: float
+    seconds: float
+
+
+def flow_coverage(
+    metric: Metric,
+    matrix: Floats,
+    devices: int,
+    draws: int,
+    rng: np.random.Generator,
+    advance: Callable[[int], None],
+) -> FlowCoverage:
+    """Draw and decode, and count which intervals hold.
+
+    Args:
+        metric: of kind `flow`.
+        matrix: (P,) shares of pairs, of sum 1.
+        devices: that answer once.
+        draws: number of them.
+        rng: source of the draws.
+        advance: called with 1 after each.
+
+    Returns:
+        The counts over all draws.
+    """
+    held: dict[str, list[Flags]] = {name: [] for name in QUANTITIES}
+    found: list[FlowDecoding] = []
+    started = time.process_time()
+    for _ in range(draws):
+        one = decode_flows(draw_flows(metric, matrix, devices, rng))
+        for name, flags in _held(one, matrix):
+            held[name].append(flags)
+        found.append(one)
+        advance(1)
+    return FlowCoverage(
+        draws,
+        {name: _summary(flags) for name, flags in held.items()},
+        float(np.mean([off(one.flow_share, matrix) for one in found])),
+        sum(one.num_told for one in found),
+        sum(int(is_wrong(one, matrix).sum()) for one in found),
+        float(np.mean([one.tau for one in found])),
+        (time.process_time() - started) / draws,
+    )
+
+
+def _held(found: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
+    """By quantity, which intervals of a decoding hold."""
+    space = FlowSpace.of(found.flow)
+    matrix = truth.reshape(space.num_sides, -1)
+    cells = np.arange(space.num_cells)
+    largest = np.argsort(-truth, kind="stable")[:LARGEST]
+    flows, zones = _within(found.flows, truth), _within(found.zones, space.sums("zones") @ truth)
+    of_origin = (matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1e-300)).ravel()
+    own = truth[space.same == 1][: space.num_cells].sum()
+    moved = truth[space.between_cells].sum() - own
+    yield QUANTITIES[0], flows[largest]
+    yield "told flows", flows[found.told]
+    yield "zones", zones
+    yield "told zones", zones[found.zones_told]
+    yield "night cells", _within(found.origins, matrix.sum(axis=1))[cells]
+    yield "bands", _within(found.bands, space.sums("distance") @ truth)
+    yield "own cell and moved", np.append(_within(found.own_cell, own), _within(found.moved, moved))
+    yield "shares of an origin", _within(found.of_origin, of_origin)[largest]
+
+
+def _within(table: ShareTable, truth: Any) -> Flags:
+    return np.asarray((table.low <= truth) & (truth <= table.high))
+
+
+def _summary(each: list[Flags]) -> tuple[float, float, float, float] | None:
+    """Part that holds, its standard error with the draws as clusters, worst draw, size."""
+    sizes = np.array([len(one) for one in each], dtype=float)
+    if not sizes.sum():
+        return None
+    hits = np.array([float(one.sum()) for one in each])
+    part = hits.sum() / sizes.sum()
+    error = np.sqrt(np.sum((hits - part * sizes) ** 2)) / sizes.sum()
+    worst = float(np.min(hits[sizes > 0] / sizes[sizes > 0]))
+    return float(part), float(error), worst, float(sizes.mean())
