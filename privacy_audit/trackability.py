@@ -34,7 +34,7 @@ def reports_in(metric: Metric, periods: int) -> int:
     """Number of reports of one slot that a device sends in some periods, 1 or more."""
     asked = asked_of_fixes(metric)
     if asked is None or asked.mode == "memo":
-        return periods
+        return min(periods, metric.max_reports or periods)
     sent = 1 if asked.mode == "once" else math.ceil(periods / asked.window)
     return min(sent, metric.max_reports or sent)
 
@@ -64,7 +64,7 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
     crowd: devices of a cohort; more than `CROWD` are not simulated.
     """
     asked = asked_of_fixes(metric)
-    if asked is not None and asked.mode == "once":
+    if metric.max_reports == 1 or (asked is not None and asked.mode == "once"):
         return "Each device reports once for life: there is no second report to link it to."
     size = max(2, min(crowd, CROWD))
     found = attacks_on(metric, PERIODS, size, np.random.default_rng(0))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from metric_design.detection import detection, interference
+from metric_design.detection import by_itself, detection, interference
 from simulations.experiments.figure_style import (
     FAINT,
     HATCHES,
@@ -133,7 +133,7 @@ def _draw_detection(panel: Axes, result: Homepages) -> None:
     for rule, line in zip((RULES[0], RULES[2]), (LINES[0], LINES[2]), strict=True):
         plan = setting(result.devices, 1, rule)
         left = interference(setting(result.devices, 1, RULES[0]), shares[shares > 0])
-        curve = detection(plan, users / result.devices, left)
+        curve = detection(plan, users / result.devices, by_itself(plan, left))
         panel.plot(users, curve, label=f"{rule}, theory", **{**line, "marker": ""})
         edges = np.geomspace(3_000, 1_000_000, BINS + 1)
         bins = np.digitize(result.users, edges)
@@ -148,8 +148,8 @@ def _draw_detection(panel: Axes, result: Homepages) -> None:
                 )  # fmt: skip
     monthly = setting(result.devices, 30, RULES[0])
     panel.plot(
-        users, detection(monthly, users / result.devices), label="Bonferroni, 30 reports a device",
-        **{**LINES[4], "marker": ""},
+        users, detection(monthly, users / result.devices, by_itself(monthly)),
+        label="Bonferroni, 30 reports a device", **{**LINES[4], "marker": ""},
     )  # fmt: skip
     panel.axvline(PAPER_SMALLEST, color="black", linewidth=0.9)
     panel.annotate("smallest of the paper ", (PAPER_SMALLEST, 1.03), ha="right", fontsize=9)
