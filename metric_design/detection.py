@@ -23,6 +23,7 @@ from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
 
 from decoder.errors import DecodeError
+from decoder.model.exact_null import FEW_COHORTS
 from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.typing import Floats
@@ -220,12 +221,15 @@ def _levels(setting: PlanSetting, held: Floats, left: float, alone: float) -> Fl
     spread = np.sqrt(1 / level + held * (1 - held) / setting.devices)
     lists = draw_lists(held * math.sqrt(level), spread * math.sqrt(level), setting.candidates)
     p = np.where(lists.lot < alone, _p_values(setting, lists.scores), 1.0)
-    rule = setting.candidates, setting.alpha, setting.correction == "fdr"
-    first = Theory(left, alone, list_levels(p, lists, *rule))
+    params, rule = setting.params, (setting.candidates, setting.alpha)
+    storey = setting.correction == "fdr" and (
+        params.scheme.own_bits or params.num_cohorts > FEW_COHORTS
+    )
+    first = Theory(left, alone, list_levels(p, lists, *rule, storey=storey))
     chances = detection(setting, held, first)
     middle = int(np.abs(chances - alone / 2).argmin())
     p[middle] = 0.0
-    return list_levels(p, lists, *rule)
+    return list_levels(p, lists, *rule, storey=storey)
 
 
 def _p_values(setting: PlanSetting, scores: Floats) -> Floats:

@@ -51,7 +51,7 @@ def draw_lists(means: Floats, deviations: Floats, candidates: int) -> DrawnLists
 
 
 def list_levels(
-    p: Floats, lists: DrawnLists, candidates: int, alpha: float, storey: bool
+    p: Floats, lists: DrawnLists, candidates: int, alpha: float, *, storey: bool
 ) -> Floats:
     """The p-value at or below which each list's rule accepts, or would accept one value, (lists,).
 

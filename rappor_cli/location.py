@@ -48,7 +48,9 @@ def location(
         list[int], typer.Option(min=2, help="Days that the crowds report; may be repeated.")
     ] = [30, 180],  # noqa: B006
     budget: Annotated[float, typer.Option(min=0.1, help="Lifetime budget, nats.")] = 4.0,
-    level: Annotated[int, typer.Option(min=8, max=18, help="Quadkey level of the cells.")] = 13,
+    level: Annotated[
+        int, typer.Option("--cell-level", min=8, max=18, help="Quadkey level of the cells.")
+    ] = 13,
     riders: Annotated[
         int | None, typer.Option(min=1, help="Only so many of the real riders.")
     ] = None,

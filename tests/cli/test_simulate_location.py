@@ -40,7 +40,18 @@ def test_every_way_is_judged(
     monkeypatch.setattr(location, "with_attacks", partial(with_attacks, crowd=20))
     monkeypatch.setenv("COLUMNS", "80")
     maps = tmp_path / "maps"
-    options = ["--people", "100", "--days", "2", "--crowds", "1", "--level", "10", "--seed", "1"]
+    options = [
+        "--people",
+        "100",
+        "--days",
+        "2",
+        "--crowds",
+        "1",
+        "--cell-level",
+        "10",
+        "--seed",
+        "1",
+    ]
     command = ["simulate", "location", "--trips", str(trips), "--output", str(maps), *options]
     assert main(command) == 0
     shown = " ".join(capsys.readouterr().out.split())
