@@ -43,11 +43,12 @@ def compare(
     design: Design,
     life: float,
     population: Population,
+    known: Design | None = None,
     progress: Progress = silent,
 ) -> list[Alternative]:
     """The plan first, then the other mode, basic RAPPOR, symbols, and Chrome's presets.
 
-    life: epsilon of a device's life, in nats.
+    life: epsilon of a device's life, in nats.  known: the design of the other mode, if it is.
     """
     rows = [_designed("recommended", design, life, life)]
     other = "memo" if design.noise.mode == "once" else "once"
@@ -55,7 +56,7 @@ def compare(
         request, mode=other, epsilon_report=None, epsilon_year=None, epsilon_life=life, share=None
     )
     progress("comparing", 1, 4)
-    found = best_design(asked, population)
+    found = known or best_design(asked, population)
     if found is not None:
         rows.append(_designed(_MODES[other], found, life, life))
     progress("comparing", 2, 4)

@@ -23,7 +23,7 @@ from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
 
 from decoder.errors import DecodeError
-from decoder.model.exact_null import FEW_COHORTS
+from decoder.estimation.leave_one_out import FEW_COHORTS
 from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.typing import Floats
@@ -38,8 +38,10 @@ from metric_design.interference import fixed_point_sum
 from metric_design.list_levels import draw_lists, list_levels
 from metric_design.request import PLANNED_CORRECTIONS, PlannedCorrection, PlanRequest
 from rappor_core.params import RapporParams
+from rappor_core.text import counted
 
 LEAST_SHARE = 1e-12
+FEWEST = 2  # cohorts up to which predictions are rough
 COUNTED = 2_000  # values of a population that are looked at one by one
 
 
@@ -155,7 +157,14 @@ def rough_sentence(setting: PlanSetting) -> str | None:
     params = setting.params
     bits = params.num_cohorts * params.num_bits
     crowded = setting.candidates > bits and _all_take_part(setting)
-    if params.scheme.own_bits or not crowded:
+    if params.scheme.own_bits:
+        return None
+    if params.num_cohorts <= FEWEST and not crowded:
+        return (
+            f"These predictions are rough: in {counted(params.num_cohorts, 'cohort')} simulations "
+            "found from two thirds of the values predicted to twice as many."
+        )
+    if not crowded:
         return None
     return (
         f"These predictions are rough: there are more candidates ({setting.candidates:,}) than "

@@ -24,7 +24,7 @@ from rappor_core.params import RapporParams
 
 WORTH_SAYING = 0.01  # chance that a value is mistaken
 NEAR = 1e-3  # of the level: a smallest p-value below it changes nothing
-ROUGH = "The number expected is rough: simulations found between half and twice as many."
+ROUGH = "The number expected is rough: simulations found between half and three times as many."
 _LEAST, _MOST, _POINTS = 0.1, 1e4, 48  # standard errors
 
 

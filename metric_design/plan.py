@@ -204,6 +204,7 @@ def make_plan(
     spent = 0.0 if existing is None else existing.lifetime_epsilon
     memo = design.noise.mode == "memo"
     merged = merged_periods(setting.devices, metric.params.num_cohorts) if memo else 1
+    known = None if other is None or solved != "share" else other.design
     seen = int((chances >= request.power).sum())
     return Plan(
         request=request,
@@ -229,7 +230,9 @@ def make_plan(
         epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period])
         if memo
         else metric.lifetime_epsilon,
-        alternatives=tuple(compare(request, design, metric.lifetime_epsilon, population, progress)),
+        alternatives=tuple(
+            compare(request, design, metric.lifetime_epsilon, population, known, progress)
+        ),
         claims=claims,
         no_claim=no_claim,
         budget=budget,

@@ -46,7 +46,11 @@ def answer_sentence(chosen: Solution, metric: Metric, seen: int) -> str:
     often = f"each {_often(request.power)}"
     limit = f"of {percent(design.share or 1.0)} or more"
     if seen:
-        what = f"the {seen:,} values {limit}, {often}" if seen > 1 else f"the one value {limit}"
+        what = (
+            f"the {seen:,} values {limit}, {often}"
+            if seen > 1
+            else f"the one value {limit}, {_often(request.power)}"
+        )
     else:
         what = f"none of the values expected, but would see one {limit}, {_often(request.power)}"
     if chosen.solved == "share":
