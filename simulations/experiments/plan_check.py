@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from decoder import Candidates, DecodeOptions, decode
 from metric_design.detection import (
     PlanSetting,
+    by_itself,
     expected_found,
-    interference,
+    theory,
     visible_share,
 )
 from rappor_core.params import RapporParams
@@ -162,11 +163,11 @@ def population(case: Case) -> Floats:
     listed = 3 if few else min(30, case.setting.candidates // 4)
     weights = 1 / np.arange(1, listed + 1)
     background = (0.3 if few else 0.5) * weights / weights.sum()
-    left, shares = 0.0, np.asarray(background)
+    given, shares = by_itself(case.setting), np.asarray(background)
     for _ in range(3):  # the placed values are part of what interferes
-        share = visible_share(case.setting, case.power, left) or 1.0
+        share = visible_share(case.setting, case.power, given) or 1.0
         shares = np.concatenate([np.full(PLACED, min(share, 0.45 / PLACED)), background])
-        left = interference(case.setting, shares, unlisted(case, shares))
+        given = theory(case.setting, shares, unlisted(case, shares))
     return np.asarray(shares)
 
 
@@ -251,7 +252,7 @@ def window(case: Case, shares: Floats, rng: np.random.Generator) -> Floats:
         reports_each=setting.reports_each,
     )  # fmt: skip
     options = DecodeOptions(
-        correction="bonferroni", repeats=float(setting.reports_each), alpha=setting.alpha
+        correction=setting.correction, repeats=float(setting.reports_each), alpha=setting.alpha
     )
     table = decode(aggregate, Candidates.from_strings(listed), options).candidates
     return np.asarray(table.detected[:number], dtype=float)
