@@ -15,7 +15,7 @@ cohorts prevent whatever the share is in `few_cohorts`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -342,6 +342,9 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
 def visible_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
 
+    By levels up to `alpha`: where next to all values of a list are found, rules of false discovery
+    rates accept p-values near 1, so that what nobody holds would be "seen".
+
     Args:
         setting: what is decoded.
         power: in (0, 1).
@@ -349,6 +352,8 @@ def visible_share(setting: PlanSetting, power: float, given: Theory) -> float | 
     """
     if not 0 < power < 1:
         raise DecodeError(f"power = {power:g} is not between 0 and 1")
+
+    given = replace(given, levels=np.minimum(given.levels, setting.alpha))
 
     def found(share: float) -> bool:
         return float(detection(setting, np.array([share]), given)[0]) >= power

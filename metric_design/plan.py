@@ -205,7 +205,7 @@ def make_plan(
     memo = design.noise.mode == "memo"
     merged = merged_periods(setting.devices, metric.params.num_cohorts) if memo else 1
     known = None if other is None or solved != "share" else other.design
-    seen = int((chances >= request.power).sum())
+    seen = int((shares >= (design.share or 1.0) * (1 - 1e-9)).sum())
     return Plan(
         request=request,
         answer=answer_sentence(chosen, metric, seen),

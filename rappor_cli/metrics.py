@@ -69,7 +69,7 @@ def check(
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
     if population is not None:
-        findings.extend(tracking(metrics, population))
+        findings.extend(_tracking(metrics, population))
         findings.extend(_maps(metrics, population, today, periods, places))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
@@ -95,7 +95,7 @@ def _by_platform(metrics: MetricsFile) -> str:
     return f" (app {app:.3f}; web {web:.3f}, over all lives of a browser's storage)"
 
 
-def tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
+def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
     """Attack what devices will send, where the numerical libraries for it are installed."""
     try:
         gather = import_module("privacy_audit.linkage_over_time")

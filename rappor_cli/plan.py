@@ -21,9 +21,8 @@ from metric_design.plan_html import Sampled, render_plan
 from metric_design.population import Population, given_population, read_shares, zipf_population
 from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
-from privacy_audit.trackability import trackability_text
+from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli import options as shared
-from rappor_cli.metrics import tracking
 from rappor_cli.plan_text import print_plan
 from rappor_cli.progress import stage_bars
 from rappor_core.metrics.file import MetricsFile
@@ -301,7 +300,7 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
     whole = MetricsFile(known | {made.metric.name: made.metric}, budget)
     people = int(made.design.setting.devices)
     found = list(check_metrics(whole, today=datetime.now(UTC).date(), population=people))
-    found += tracking(whole, people)
+    found += list(track_findings(whole, people, np.random.default_rng(0)))
     told = [
         f"{one.level}: {one.metric or 'the whole file'}: {one.message}"
         for one in found

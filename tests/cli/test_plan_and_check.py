@@ -1,8 +1,8 @@
 """What `rappor plan` writes is what `rappor metrics check` does not warn of.
 
 One report for life is warned of by no part of the check. Of a report in each period the review says
-nothing; the attacks may find devices by when their values change, whatever the parameters, and then
-the plan says so, too.
+nothing; the attacks of the check on whole lives may find devices by when their values change,
+whatever the parameters.
 """
 
 from __future__ import annotations
