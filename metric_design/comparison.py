@@ -10,7 +10,7 @@ from decoder.progress import Progress, silent
 from metric_design.design import Design, best_design
 from metric_design.detection import PlanSetting, theory, visible_share
 from metric_design.noise import USUAL_RATIO
-from metric_design.population import Population
+from metric_design.population import ExpectedShares
 from metric_design.request import PlanRequest
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
@@ -42,7 +42,7 @@ def compare(
     request: PlanRequest,
     design: Design,
     life: float,
-    population: Population,
+    population: ExpectedShares,
     known: Design | None = None,
     progress: Progress = silent,
 ) -> list[Alternative]:
@@ -93,7 +93,7 @@ def _row(
     setting: PlanSetting,
     request: PlanRequest,
     life: float,
-    population: Population,
+    population: ExpectedShares,
     note: str,
     cost: float | None = None,
 ) -> Alternative:
@@ -120,7 +120,7 @@ def _basic(
     setting: PlanSetting,
     epsilons: tuple[float, float],
     life: float,
-    population: Population,
+    population: ExpectedShares,
 ) -> list[Alternative]:
     """One bit a value, with RAPPOR's symmetric rounds and with those of L-OSUE."""
     number = setting.candidates
@@ -145,7 +145,7 @@ def _symbols(
     setting: PlanSetting,
     epsilons: tuple[float, float],
     life: float,
-    population: Population,
+    population: ExpectedShares,
 ) -> list[Alternative]:
     """LOLOHA: the best number of symbols; a device holds at most one response for each."""
     best: Alternative | None = None

@@ -29,7 +29,7 @@ from metric_design.detection import (
 )
 from metric_design.metric_table import Labels, merged_periods, metric_table
 from metric_design.noise import LARGEST, Noise, noises
-from metric_design.population import Population
+from metric_design.population import ExpectedShares
 from metric_design.request import DEFAULTS, LIMITS, PlanRequest, Unknown
 from metric_design.review import check_metrics
 from rappor_core.encodings.interface import encoding_named
@@ -71,7 +71,7 @@ class Design:
         return self.setting.params
 
 
-def completed(request: PlanRequest, population: Population) -> tuple[PlanRequest, Unknown]:
+def completed(request: PlanRequest, population: ExpectedShares) -> tuple[PlanRequest, Unknown]:
     """The request with what is usual where nobody said, and which number is to be solved for."""
     unknown = request.unknown()
     for name, value in DEFAULTS.items():
@@ -94,7 +94,7 @@ def completed(request: PlanRequest, population: Population) -> tuple[PlanRequest
 
 
 def solve(
-    request: PlanRequest, population: Population, progress: Progress = silent
+    request: PlanRequest, population: ExpectedShares, progress: Progress = silent
 ) -> tuple[PlanRequest, Design, Unknown]:
     """Solve for the missing number of a plan, and choose the best design with it.
 
@@ -138,7 +138,7 @@ def _why_none(request: PlanRequest, design: Design | None) -> str:
 
 
 def _solved(
-    request: PlanRequest, unknown: Unknown, population: Population, progress: Progress
+    request: PlanRequest, unknown: Unknown, population: ExpectedShares, progress: Progress
 ) -> PlanRequest:
     """The least number (the most candidates) with which the share asked for is seen."""
     least, most = LIMITS["epsilon_life" if unknown == "epsilon" else unknown]
@@ -182,7 +182,7 @@ def _with(request: PlanRequest, name: str, value: float) -> PlanRequest:
     return replace(request, **changed)
 
 
-def best_design(request: PlanRequest, population: Population) -> Design | None:
+def best_design(request: PlanRequest, population: ExpectedShares) -> Design | None:
     """The design with the most information on a share of which `rappor metrics check` warns not;
     None where there is none.
 
@@ -281,7 +281,7 @@ def _shapes(request: PlanRequest, candidates: int) -> Iterator[tuple[str, str, i
 
 
 def _why_impossible(
-    request: PlanRequest, unknown: Unknown, population: Population, good: float
+    request: PlanRequest, unknown: Unknown, population: ExpectedShares, good: float
 ) -> str:
     """What bounds the missing number."""
     design = best_design(_with(request, unknown, good), population)

@@ -93,7 +93,10 @@ def _memoised(request: PlanRequest, hashes: int, name: str) -> Noise | None:
         one = _down(min(request.epsilon_report or math.inf, USUAL_RATIO * infinity))
         if request.epsilon_report is not None and request.epsilon_report < infinity:
             one = _down(min(request.epsilon_report, 0.9 * infinity))
-        lines = (f"epsilon_infinity = {infinity:.10g}", f"epsilon_one = {one:.10g}")
+        lines: tuple[str, ...] = (
+            f"epsilon_infinity = {infinity:.10g}",
+            f"epsilon_one = {one:.10g}",
+        )
         if name != "rappor":
             lines = (f'mechanism = "{name}"', *lines)
         try:

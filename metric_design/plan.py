@@ -24,12 +24,12 @@ from metric_design.detection import (
 from metric_design.few_cohorts import few_cohorts_sentence
 from metric_design.metric_table import Labels, merged_periods, metric_table
 from metric_design.plan_sentences import (
-    Solution,
+    SolvedPlan,
     answer_sentence,
     because_sentence,
     supposed_sentence,
 )
-from metric_design.population import Population
+from metric_design.population import ExpectedShares
 from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
@@ -165,7 +165,7 @@ class Plan:
 
 def make_plan(
     request: PlanRequest,
-    population: Population,
+    population: ExpectedShares,
     labels: Labels,
     trust: Trust,
     existing: MetricsFile | None = None,
@@ -242,15 +242,15 @@ def make_plan(
 
 
 def _solved(
-    request: PlanRequest, population: Population, progress: Progress
-) -> tuple[Solution, Solution | None]:
+    request: PlanRequest, population: ExpectedShares, progress: Progress
+) -> tuple[SolvedPlan, SolvedPlan | None]:
     """Solve in each mode that is allowed; the cheaper solution first, then the other if there is
     one."""
     modes: tuple[Mode, ...] = ("once", "memo") if request.mode == "auto" else (request.mode,)
     found, refused = [], list[PlanError]()
     for mode in modes:
         try:
-            found.append(Solution(*solve(replace(request, mode=mode), population, progress)))
+            found.append(SolvedPlan(*solve(replace(request, mode=mode), population, progress)))
         except PlanError as error:
             refused.append(error)
     if not found:
@@ -259,7 +259,9 @@ def _solved(
     return found[0], found[1] if len(found) > 1 else None
 
 
-def _pooled(chosen: Solution, merged: int, shares: Floats) -> tuple[tuple[int, float | None], ...]:
+def _pooled(
+    chosen: SolvedPlan, merged: int, shares: Floats
+) -> tuple[tuple[int, float | None], ...]:
     """What one block shows, and what several of them together."""
     setting, power = chosen.design.setting, chosen.request.power
     told = []
@@ -269,7 +271,7 @@ def _pooled(chosen: Solution, merged: int, shares: Floats) -> tuple[tuple[int, f
     return tuple(told)
 
 
-def _weak(request: PlanRequest, metric: Metric, population: Population) -> str | None:
+def _weak(request: PlanRequest, metric: Metric, population: ExpectedShares) -> str | None:
     """Say that an epsilon protects hardly at all, and what a usual one would show."""
     if metric.lifetime_epsilon <= WEAK:
         return None

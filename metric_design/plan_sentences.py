@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from decoder.results.warnings import percent
 from metric_design.design import Design
-from metric_design.population import Population
+from metric_design.population import ExpectedShares
 from metric_design.request import PlanRequest, Unknown
 from rappor_core.metrics.metric import Metric
 from rappor_core.text import counted
 
 
-class Solution(NamedTuple):
+class SolvedPlan(NamedTuple):
     """A request with every number, its design, and which number was solved for."""
 
     request: PlanRequest
@@ -32,7 +32,7 @@ class Solution(NamedTuple):
         return -value if self.solved == "candidates" else value, self.design.share or 1.0
 
 
-def answer_sentence(chosen: Solution, metric: Metric, seen: int) -> str:
+def answer_sentence(chosen: SolvedPlan, metric: Metric, seen: int) -> str:
     """Answer the question of a plan in one sentence.
 
     Args:
@@ -66,7 +66,7 @@ def answer_sentence(chosen: Solution, metric: Metric, seen: int) -> str:
     return f"To see {what}, {needs}."
 
 
-def because_sentence(chosen: Solution, other: Solution | None, metric: Metric) -> str:
+def because_sentence(chosen: SolvedPlan, other: SolvedPlan | None, metric: Metric) -> str:
     """Say how often devices report, and why: what the other mode would take."""
     period = chosen.request.period
     ways = {
@@ -94,7 +94,7 @@ def because_sentence(chosen: Solution, other: Solution | None, metric: Metric) -
     return f"{said}; it is the cheapest: {series} {takes} (--mode {mode})."
 
 
-def supposed_sentence(request: PlanRequest, population: Population) -> str:
+def supposed_sentence(request: PlanRequest, population: ExpectedShares) -> str:
     """Name the assumptions of a prediction."""
     promise = {
         "fdr": f"at most {percent(request.alpha)} of the list false",

@@ -18,7 +18,7 @@ MOST_VALUES = 100_000  # of a population; those after hold so little that none i
 
 
 @dataclass(frozen=True)
-class Population:
+class ExpectedShares:
     """The shares of values that are expected.
 
     shares: largest first, of so many candidates.  words: which these are.
@@ -32,17 +32,17 @@ class Population:
         return self.shares(candidates)
 
 
-def zipf_population(exponent: float) -> Population:
+def zipf_population(exponent: float) -> ExpectedShares:
     """Shares of Zipf's law over the candidates."""
-    return Population(
+    return ExpectedShares(
         lambda candidates: zipf_shares(exponent, candidates),
         f"Zipf's law of exponent {exponent:g}",
     )
 
 
-def given_population(shares: Floats, words: str = "the shares given") -> Population:
+def given_population(shares: Floats, words: str = "the shares given") -> ExpectedShares:
     """A population with these shares, whatever the length of the candidate list."""
-    return Population(lambda candidates: np.asarray(shares[:candidates]), words)
+    return ExpectedShares(lambda candidates: np.asarray(shares[:candidates]), words)
 
 
 def zipf_shares(exponent: float, num_values: int) -> Floats:

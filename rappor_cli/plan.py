@@ -18,7 +18,7 @@ from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
 from metric_design.plan import Labels, Plan, Trust, make_plan
 from metric_design.plan_html import Sampled, render_plan
-from metric_design.population import Population, given_population, read_shares, zipf_population
+from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
 from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
 from privacy_audit.trackability import track_findings, trackability_text
@@ -143,7 +143,7 @@ ZipfOption = Annotated[
 ]
 SharesOption = Annotated[
     Path | None,
-    typer.Option(help="Population expected: results.csv or .json of last month, or a list."),
+    typer.Option(help="ExpectedShares expected: results.csv or .json of last month, or a list."),
 ]
 MetricsOption = Annotated[
     Path | None, typer.Option(help="metrics.toml that the device has already.")
@@ -239,7 +239,7 @@ def plan(
         print_plan(made, shown, findings, output)
 
 
-def _population(zipf: float | None, shares: Path | None) -> Population:
+def _population(zipf: float | None, shares: Path | None) -> ExpectedShares:
     if shares is None:
         return zipf_population(USUAL_ZIPF if zipf is None else zipf)
     if zipf is not None:
