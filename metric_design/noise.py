@@ -65,9 +65,10 @@ def _of_one_report(request: PlanRequest, hashes: int) -> Iterator[Noise]:
         q = PROBABILITY_SCALE // 2 if name.endswith("optimised") else PROBABILITY_SCALE - p
         if p >= q:
             continue
-        p, q = p / PROBABILITY_SCALE, q / PROBABILITY_SCALE
-        lines = ("prob_f = 0.0", f"prob_p = {p:.6f}", f"prob_q = {q:.6f}", "max_reports = 1")
-        yield Noise("once", name, TwoRoundMechanism.rappor(0, p, q), lines)
+        chances = p / PROBABILITY_SCALE, q / PROBABILITY_SCALE
+        keys = "prob_f = 0.0", f"prob_p = {chances[0]:.6f}", f"prob_q = {chances[1]:.6f}"
+        mechanism = TwoRoundMechanism.rappor(0, *chances)
+        yield Noise("once", name, mechanism, (*keys, "max_reports = 1"))
 
 
 def _memoised(request: PlanRequest, hashes: int, name: str) -> Noise | None:
