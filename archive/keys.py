@@ -48,7 +48,7 @@ class ArchiveKey:
 
     def _derive(self, info: bytes) -> bytes:
         if self.master is None:
-            raise ArchiveKeyError("this archive is encrypted; name its key with --key FILE")
+            raise ArchiveKeyError("this archive is encrypted; name its key with --archive-key FILE")
         return hmac.new(self.master, info + b"\x01", sha256).digest()
 
 

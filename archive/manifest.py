@@ -192,4 +192,4 @@ def _content(entry: ArchivedPart) -> bytes:
 
 
 def _key_words(name: str) -> str:
-    return f"key {name}" if name else "no key (--key FILE names one)"
+    return f"key {name}" if name else "no key (--archive-key FILE names one)"

@@ -1,57 +1,69 @@
-"""Choose a design (kind, k, h, m, f, p, q) for given numbers, and solve for the missing number."""
+"""Choose a design (mode, mechanism, kind, k, h, m) for given numbers, and solve for the missing
+number."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from functools import cache
 from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
 
 from decoder.errors import PlanError
 from decoder.progress import Progress, silent
+from decoder.typing import Floats
 from metric_design.detection import (
+    COUNTED,
     PlanSetting,
+    Theory,
     can_be_found,
-    clear,
+    few_enough,
     information,
-    interference,
+    theory,
     visible_share,
     why_nothing,
 )
-from metric_design.population import Population
-from metric_design.request import DEFAULTS, LIMITS, PERIODS_A_YEAR, PlanRequest, Unknown
+from metric_design.metric_table import Labels, merged_periods, metric_table
+from metric_design.noise import LARGEST, Noise, noises
+from metric_design.population import ExpectedShares
+from metric_design.request import DEFAULTS, LIMITS, PlanRequest, Unknown
+from metric_design.review import check_metrics
 from rappor_core.encodings.interface import encoding_named
-from rappor_core.errors import ParameterError
-from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.groups import CROWD, cohorts_affordable
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import MAX_BITS, RapporParams
 
 MOST_COHORTS = 64
 MOST_HASHES = 4
-USUAL_RATIO = 0.5  # of epsilon_one to epsilon_infinity, where nobody says
-_LARGEST_INFINITY = 19.0  # of one pair of bits, that probabilities over 2**16 can hold
-_STEPS = 36  # of a bisection
-_COUNTED = 2_000  # values of a population that are looked at for interference
-_SIGNIFICANT = 4  # digits of an epsilon of a design, rounded down
+ALIKE = 0.97  # of the most information: designs that show as much; the smallest is taken
+_STEPS = 36  # of a search
+_CLOSE = 3e-3  # of the logarithm of the number that is solved for
+_START = {"devices": 1e5, "epsilon": 4, "candidates": 1_000, "periods": 7, "bytes": 16}
+_STRIDE = math.log(8)
+_FAR = 2.0  # logarithm of a share over that asked for, beyond which it does not matter
+_OLD = date(2000, 1, 1)
+_LABELS = Labels("planned", "-", "-", _OLD + timedelta(days=1))
 
 
 @dataclass(frozen=True)
 class Design:
     """The parameters of a planned metric, and the smallest share that they can show.
 
-    kind: of the metric.  setting: what is decoded at once.  infinity, one: epsilons of a value
-    and of a report from which the mechanism was made, in nats.  unlisted: tau.
-    share: the smallest found with the power asked for; None if none is.
-    clear: probability that no other candidate looks like a given value.
+    kind: of the metric.  setting: what is decoded at once.  noise: mode and mechanism.
+    theory: what the other values do to each.  share: the smallest found with the power asked for;
+    None if none is.
     """
 
     kind: str
     setting: PlanSetting
-    infinity: float
-    one: float
-    unlisted: float
+    noise: Noise
+    theory: Theory
     share: float | None
-    clear: float = 1.0
 
     @property
     def params(self) -> RapporParams:
@@ -59,8 +71,30 @@ class Design:
         return self.setting.params
 
 
+def completed(request: PlanRequest, population: ExpectedShares) -> tuple[PlanRequest, Unknown]:
+    """The request with what is usual where nobody said, and which number is to be solved for."""
+    unknown = request.unknown()
+    for name, value in DEFAULTS.items():
+        if name != unknown and getattr(request, name) is None:
+            chosen = 2 if name == "candidates" and request.single_bit else value
+            request = _with(request, name, chosen)
+    if request.top is None:
+        return request, unknown
+    if request.share is not None:
+        raise PlanError(
+            f"top = {request.top:g} and share = {request.share:g}: each says what should be seen; "
+            "give one"
+        )
+    if request.candidates is None:
+        raise PlanError(f"top = {request.top:g} needs the number of candidates")
+    held = population(int(request.candidates))
+    if request.top > len(held) or held[int(request.top) - 1] <= 0:
+        raise PlanError(f"top = {request.top:g}: only {int((held > 0).sum())} values are held")
+    return replace(request, top=None, share=float(held[int(request.top) - 1])), unknown
+
+
 def solve(
-    request: PlanRequest, population: Population, progress: Progress = silent
+    request: PlanRequest, population: ExpectedShares, progress: Progress = silent
 ) -> tuple[PlanRequest, Design, Unknown]:
     """Solve for the missing number of a plan, and choose the best design with it.
 
@@ -75,56 +109,71 @@ def solve(
     Raises:
         PlanError: where no value of the missing number will do, with what bounds it.
     """
-    unknown = request.unknown()
-    for name, value in DEFAULTS.items():
-        if name != unknown and getattr(request, name) is None:
-            chosen = 2 if name == "candidates" and request.single_bit else value
-            request = _with(request, name, chosen)
+    request, unknown = completed(request, population)
     if unknown == "share":
         design = best_design(request, population)
         if design is None or design.share is None:
-            raise PlanError(why_nothing(request, None if design is None else design.setting))
+            raise PlanError(_why_none(request, design))
         if request.share is not None and design.share > request.share:
             raise PlanError(
-                f"share = {request.share:g} is below the smallest that these numbers show with "
+                f"share = {request.share:.4g} is below the smallest that these numbers show with "
                 f"power {request.power:g}, {design.share:.3g}: leave out one number (devices, "
                 "epsilon, candidates, periods or bytes) and it is solved for"
             )
         return replace(request, share=request.share or design.share), design, unknown
-    found = _bisected(request, unknown, population, progress)
+    found = _solved(request, unknown, population, progress)
     done = best_design(found, population)
     assert done is not None  # noqa: S101 (the bisection has seen it)
     return found, done, unknown
 
 
-def _bisected(
-    request: PlanRequest, unknown: Unknown, population: Population, progress: Progress
+def _why_none(request: PlanRequest, design: Design | None) -> str:
+    """Why no share is found: what the review refuses, or the numbers."""
+    if design is None:
+        for kind, setting, noise in _designs(request):
+            objection = _objection(metric_table(_LABELS, request, kind, setting, noise), request)
+            if objection is not None:
+                return f"no design passes `rappor metrics check`: {objection}"
+    return why_nothing(request, None if design is None else design.setting)
+
+
+def _solved(
+    request: PlanRequest, unknown: Unknown, population: ExpectedShares, progress: Progress
 ) -> PlanRequest:
     """The least number (the most candidates) with which the share asked for is seen."""
     least, most = LIMITS["epsilon_life" if unknown == "epsilon" else unknown]
     if unknown == "epsilon":
-        least, most = 1e-3, min(most, 2 * _LARGEST_INFINITY * request.held)
+        least, most = 1e-3, min(most, 2 * LARGEST * request.held)
 
-    def enough(value: float) -> bool:
-        design = best_design(_with(request, unknown, value), population)
-        return design is not None and design.share is not None and design.share <= request.share  # type: ignore[operator]
+    good, bad = (least, most) if unknown == "candidates" else (most, least)
+    enough: list[float] = []
 
-    fewer = unknown == "candidates"
-    good, bad = (least, most) if fewer else (most, least)
-    if enough(bad):
-        return _with(request, unknown, bad)
-    if not enough(good):
-        raise PlanError(_why_impossible(request, unknown, population, good))
-    for step in range(_STEPS):
-        progress("solving", step, _STEPS)
-        middle = math.sqrt(good * bad)
+    @cache
+    def gap(log_value: float) -> float:
+        """Logarithm of the smallest share over that asked for, within bounds."""
+        progress("solving", len(enough), _STEPS)
+        value = math.exp(log_value)
         if unknown != "epsilon":
-            middle = math.floor(middle) if fewer else math.ceil(middle)
-        if middle in (good, bad) or abs(good / bad - 1) < 1e-4:
-            break
-        good, bad = (middle, bad) if enough(middle) else (good, middle)
+            value = float(round(value))
+        design = best_design(_with(request, unknown, value), population)
+        share = None if design is None else design.share
+        found = _FAR if share is None else math.log(share / request.share)  # type: ignore[operator]
+        if found <= 0:
+            enough.append(value)
+        return min(max(found, -_FAR), _FAR)
+
+    here = last = math.log(_START[unknown])
+    end = math.log(bad if gap(here) <= 0 else good)
+    passed = bool(enough)
+    while (gap(here) <= 0) == passed:
+        if here == end and passed:
+            return _with(request, unknown, bad)
+        if here == end:
+            raise PlanError(_why_impossible(request, unknown, population, good))
+        last, here = here, here + math.copysign(min(_STRIDE, abs(end - here)), end - here)
+    brentq(gap, last, here, xtol=_CLOSE, maxiter=_STEPS, disp=False)
     progress("solving", _STEPS, _STEPS)
-    return _with(request, unknown, good)
+    return _with(request, unknown, max(enough) if unknown == "candidates" else min(enough))
 
 
 def _with(request: PlanRequest, name: str, value: float) -> PlanRequest:
@@ -133,42 +182,78 @@ def _with(request: PlanRequest, name: str, value: float) -> PlanRequest:
     return replace(request, **changed)
 
 
-def best_design(request: PlanRequest, population: Population) -> Design | None:
-    """The design with the most information on a share; None where no mechanism keeps any."""
-    made = list(_designs(request))
-    if not made:
+def best_design(request: PlanRequest, population: ExpectedShares) -> Design | None:
+    """The design with the most information on a share of which `rappor metrics check` warns not;
+    None where there is none.
+
+    Of designs that tell nearly as much, the smallest report.
+    """
+    shares = population(int(request.candidates or 1))
+    told = [
+        (_told(setting, shares), kind, setting, noise) for kind, setting, noise in _designs(request)
+    ]
+    told.sort(key=lambda entry: (not few_enough(entry[2]), -entry[0]))
+    passing: list[tuple[float, str, PlanSetting, Noise]] = []
+    for entry in told:
+        if passing and entry[0] < ALIKE * passing[0][0]:
+            break
+        table = metric_table(_LABELS, request, *entry[1:])
+        if can_be_found(entry[2]) and _objection(table, request) is None:
+            passing.append(entry)
+    passing = passing or told[:1]
+    if not passing or _objection(metric_table(_LABELS, request, *passing[0][1:]), request):
         return None
-    made = [entry for entry in made if can_be_found(entry[0])] or made
-    levels = [information(entry[0]) for entry in made]
-    best = max(levels)
-    near = [entry for entry, level in zip(made, levels, strict=True) if level >= 0.97 * best]
-    setting, infinity, one, kind = min(near, key=_size)
-    shares = population(setting.candidates)
-    tail = float((shares[_COUNTED:] ** 2).sum())
-    left = interference(setting, shares[:_COUNTED], tail)
-    alone = clear(setting, shares[:_COUNTED], left)
-    share = visible_share(setting, request.power, left, alone)
-    return Design(kind, setting, infinity, one, left, share, alone)
+    _, kind, setting, noise = min(passing, key=lambda entry: _size(entry[2]))
+    given = theory(setting, shares)
+    return Design(kind, setting, noise, given, visible_share(setting, request.power, given))
 
 
-def _size(entry: tuple[PlanSetting, float, float, str]) -> tuple[int, int]:
-    setting = entry[0]
-    return setting.params.num_bits, setting.params.num_hashes
+def _objection(table: str, request: PlanRequest) -> str | None:
+    """What `rappor metrics check` warns of; None for nothing."""
+    metrics = parse_metrics(table)
+    file = MetricsFile(metrics.metrics, metrics.lifetime_epsilon)
+    found = check_metrics(file, today=_OLD, population=int(request.devices or 1))
+    return next((one.message for one in found if one.level != "note"), None)
 
 
-def _designs(request: PlanRequest) -> Iterator[tuple[PlanSetting, float, float, str]]:
+def _told(setting: PlanSetting, shares: Floats) -> float:
+    """Information on a share beside values of which each is removed to about its own error."""
+    squares = shares[:COUNTED] ** 2
+    left = rest = float((shares[COUNTED:] ** 2).sum())
+    told = information(setting, left)
+    for _ in range(4):
+        left = rest + float(np.minimum(squares, 1 / told).sum())
+        told = information(setting, left)
+    return told
+
+
+def _size(setting: PlanSetting) -> tuple[int, int, int]:
+    params = setting.params
+    return params.num_bits, params.num_hashes, -params.num_cohorts
+
+
+def _designs(request: PlanRequest) -> Iterator[tuple[str, PlanSetting, Noise]]:
     devices, candidates = float(request.devices or 1), int(request.candidates or 1)
+    most = min(cohorts_affordable(CROWD, int(devices)), MOST_COHORTS)
     for kind, encoding, bits, hashes in _shapes(request, candidates):
-        made = mechanism_for(request, hashes, single_bit=request.single_bit)
-        if made is None:
-            continue
-        mechanism, infinity, one = made
-        cohorts = 1
-        if encoding_named(encoding).hashed:
-            cohorts = min(cohorts_affordable(CROWD, int(devices)), MOST_COHORTS)
-        params = RapporParams(bits, hashes, cohorts, mechanism, encoding)
-        each = int(request.periods or 1)
-        yield PlanSetting(params, devices, each, candidates, request.alpha), infinity, one, kind
+        hashed = encoding_named(encoding).hashed
+        for noise in noises(request, hashes):
+            for cohorts in _cohorts(most) if hashed else (1,):
+                each = 1
+                if noise.mode == "memo":
+                    each = max(int(request.periods or 1), merged_periods(devices, cohorts))
+                params = RapporParams(bits, hashes, cohorts, noise.mechanism, encoding)
+                setting = PlanSetting(
+                    params, devices, each, candidates, request.alpha, request.correction
+                )
+                yield kind, setting, noise
+
+
+def _cohorts(most: int) -> Iterator[int]:
+    """Numbers of cohorts to choose from: a power of two, and quarters of it."""
+    while most >= 1:
+        yield most
+        most //= 4
 
 
 def _shapes(request: PlanRequest, candidates: int) -> Iterator[tuple[str, str, int, int]]:
@@ -195,83 +280,8 @@ def _shapes(request: PlanRequest, candidates: int) -> Iterator[tuple[str, str, i
                     yield "string", "bloom", bits, hashes
 
 
-def mechanism_for(
-    request: PlanRequest, hashes: int, *, single_bit: bool
-) -> tuple[TwoRoundMechanism, float, float] | None:
-    """RAPPOR's rounds for the given epsilons; None where they would keep nothing.
-
-    Returns the mechanism, epsilon_infinity and epsilon_one as declared in `metrics.toml`.
-
-    Raises:
-        PlanError: where the epsilons contradict one another.
-    """
-    part = 2.0 if single_bit else 1 / hashes
-    most = _LARGEST_INFINITY * (0.5 if single_bit else hashes)
-    if request.epsilon_life is not None:
-        most = min(most, request.epsilon_life / request.held)
-        if request.epsilon_report is not None and request.epsilon_report >= most:
-            raise PlanError(
-                f"epsilon_report = {request.epsilon_report:g} is not below the {most:.4g} that "
-                f"epsilon_life = {request.epsilon_life:g} leaves each of {request.held} values: "
-                "lower it or leave it out, allow fewer values, or a larger epsilon_life"
-            )
-    elif request.epsilon_year is None:
-        most = min(most, (request.epsilon_report or math.inf) / USUAL_RATIO)
-
-    def made(infinity: float) -> tuple[TwoRoundMechanism, float, float] | None:
-        infinity = _down(infinity)
-        one = _down(min(request.epsilon_report or math.inf, USUAL_RATIO * infinity))
-        if request.epsilon_report is not None and request.epsilon_report < infinity:
-            one = _down(min(request.epsilon_report, 0.9 * infinity))
-        try:
-            return TwoRoundMechanism.symmetric(infinity * part, one * part), infinity, one
-        except ParameterError:
-            return None
-
-    if request.epsilon_year is None:
-        return made(most)
-    return _within_year(request, hashes, single_bit, most, made)
-
-
-def _within_year(
-    request: PlanRequest,
-    hashes: int,
-    single_bit: bool,
-    most: float,
-    made: Callable[[float], tuple[TwoRoundMechanism, float, float] | None],
-) -> tuple[TwoRoundMechanism, float, float] | None:
-    """The largest epsilon_infinity whose year of reports of one value costs no more than asked."""
-    reports, encoding = PERIODS_A_YEAR[request.period], "boolean" if single_bit else "one_hot"
-    if request.epsilon_report is not None and request.epsilon_report > request.epsilon_year:  # type: ignore[operator]
-        raise PlanError(
-            f"epsilon_report = {request.epsilon_report:g} is above epsilon_year = "
-            f"{request.epsilon_year:g}, which holds at least one report; lower it or leave it out"
-        )
-    low, high, kept = 0.0, most, None
-    for step in range(_STEPS):
-        middle = most if step == 0 else (low + high) / 2
-        found = made(middle)
-        cost = 0.0
-        if found is not None:
-            params = RapporParams(1 if single_bit else 2, 1, 1, found[0], encoding)
-            cost = hashes * params.epsilon_n(reports)
-        if cost <= request.epsilon_year:  # type: ignore[operator]
-            low, kept = middle, found or kept
-            if step == 0:
-                break
-        else:
-            high = middle
-    return kept
-
-
-def _down(value: float) -> float:
-    """Round down to a few digits, so that the declared number is the one that counts."""
-    scale = 10.0 ** (_SIGNIFICANT - 1 - math.floor(math.log10(value)))
-    return math.floor(value * scale + 1e-9) / scale
-
-
 def _why_impossible(
-    request: PlanRequest, unknown: Unknown, population: Population, good: float
+    request: PlanRequest, unknown: Unknown, population: ExpectedShares, good: float
 ) -> str:
     """What bounds the missing number."""
     design = best_design(_with(request, unknown, good), population)

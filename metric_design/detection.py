@@ -1,6 +1,8 @@
 """The probability that a value of a given share is found: first-order theory of the decoder.
 
-Bonferroni's rule finds a value whose score is above the quantile of level alpha / candidates. With
+A value is found whose score is above the quantile of a level: alpha / candidates by Bonferroni's
+rule, and by the rules of false discovery rates what the other values of the list leave
+(`list_levels`). With
 a bit of its own (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters and with
 symbols, a value's bits in a cohort are a random vector z of covariance C, and what is seen of a
 cohort has covariance S / N_j: noise of the rounds, of sampling, and tau C from the values that are
@@ -13,7 +15,7 @@ cohorts prevent whatever the share is in `few_cohorts`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,15 +23,26 @@ from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
 
 from decoder.errors import DecodeError
+from decoder.estimation.leave_one_out import FEW_COHORTS
 from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.typing import Floats
-from metric_design.few_cohorts import floor_sentence, least_score, unmistaken
+from metric_design.few_cohorts import (
+    floor_sentence,
+    least_score,
+    listed_deviates,
+    smallest_p_value,
+    unmistaken,
+)
 from metric_design.interference import fixed_point_sum
-from metric_design.request import PlanRequest
+from metric_design.list_levels import draw_lists, list_levels
+from metric_design.request import PLANNED_CORRECTIONS, PlannedCorrection, PlanRequest
 from rappor_core.params import RapporParams
+from rappor_core.text import counted
 
 LEAST_SHARE = 1e-12
+FEWEST = 2  # cohorts up to which predictions are rough
+COUNTED = 2_000  # values of a population that are looked at one by one
 
 
 @dataclass(frozen=True)
@@ -37,8 +50,8 @@ class PlanSetting:
     """The window of a metric whose decoding is predicted.
 
     params: of the metric.  devices: that report in it.  reports_each: reports of one value that
-    each of them sends in the window.  candidates: values looked for, at error rate `alpha` for
-    the whole list (Bonferroni).
+    each of them sends in the window.  candidates: values looked for.  alpha, correction: of the
+    decoder.
     """
 
     params: RapporParams
@@ -46,6 +59,7 @@ class PlanSetting:
     reports_each: int
     candidates: int
     alpha: float = 0.05
+    correction: PlannedCorrection = "fdr"
 
     def __post_init__(self) -> None:
         """Refuse what no window can be."""
@@ -54,6 +68,10 @@ class PlanSetting:
                 raise DecodeError(f"{name} = {getattr(self, name):g} is not 1 or more")
         if not 0 < self.alpha < 1:
             raise DecodeError(f"alpha = {self.alpha:g} is not between 0 and 1")
+        if self.correction not in PLANNED_CORRECTIONS:
+            raise DecodeError(
+                f"correction = {self.correction!r} is not one of {', '.join(PLANNED_CORRECTIONS)}"
+            )
 
     @property
     def reports(self) -> float:
@@ -61,8 +79,8 @@ class PlanSetting:
         return self.devices * self.reports_each
 
     @property
-    def threshold(self) -> float:
-        """The p-value at or below which a value is found."""
+    def first_level(self) -> float:
+        """The p-value at or below which a single value of the list is found: that of every rule."""
         return self.alpha / self.candidates
 
 
@@ -139,7 +157,14 @@ def rough_sentence(setting: PlanSetting) -> str | None:
     params = setting.params
     bits = params.num_cohorts * params.num_bits
     crowded = setting.candidates > bits and _all_take_part(setting)
-    if params.scheme.own_bits or not crowded:
+    if params.scheme.own_bits:
+        return None
+    if params.num_cohorts <= FEWEST and not crowded:
+        return (
+            f"These predictions are rough: in {counted(params.num_cohorts, 'cohort')} simulations "
+            "found from two thirds of the values predicted to twice as many."
+        )
+    if not crowded:
         return None
     return (
         f"These predictions are rough: there are more candidates ({setting.candidates:,}) than "
@@ -162,47 +187,121 @@ def clear(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> float:
     return unmistaken(setting.params, setting.candidates, standing_out)
 
 
-def detection(
-    setting: PlanSetting, shares: Floats, unlisted: float = 0.0, clear: float = 1.0
-) -> Floats:
+@dataclass(frozen=True)
+class Theory:
+    """What the other values of a list do to each one.
+
+    unlisted: tau of `interference`.  clear: of the function of this name.  levels: p-values at or
+    below which a value is found, in lists that are drawn, (draws,).
+    """
+
+    unlisted: float
+    clear: float
+    levels: Floats
+
+
+def by_itself(setting: PlanSetting, unlisted: float = 0.0) -> Theory:
+    """The theory of a value that is tested at the first level, whatever else is found.
+
+    unlisted: tau of `interference`.
+    """
+    return Theory(unlisted, 1.0, np.array([setting.first_level]))
+
+
+def theory(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> Theory:
+    """Work out what the values of a list do to each one.
+
+    Args:
+        setting: what is decoded.
+        shares: of the listed values, largest first, (n,).
+        unlisted: sum of squared shares of values that are held and not listed.
+    """
+    held = shares[:COUNTED]
+    left = interference(setting, held, unlisted + float((shares[COUNTED:] ** 2).sum()))
+    alone = clear(setting, held, left)
+    return Theory(left, alone, _levels(setting, held, left, alone))
+
+
+def _levels(setting: PlanSetting, held: Floats, left: float, alone: float) -> Floats:
+    """The levels of lists, with the value between seen and unseen taken for found."""
+    if setting.correction == "bonferroni":
+        return np.array([setting.first_level])
+    level = information(setting, left)
+    spread = np.sqrt(1 / level + held * (1 - held) / setting.devices)
+    lists = draw_lists(held * math.sqrt(level), spread * math.sqrt(level), setting.candidates)
+    p = np.where(lists.lot < alone, _p_values(setting, lists.scores), 1.0)
+    params, rule = setting.params, (setting.candidates, setting.alpha)
+    storey = setting.correction == "fdr" and (
+        params.scheme.own_bits or params.num_cohorts > FEW_COHORTS
+    )
+    first = Theory(left, alone, list_levels(p, lists, *rule, storey=storey))
+    chances = detection(setting, held, first)
+    middle = int(np.abs(chances - alone / 2).argmin())
+    p[middle] = 0.0
+    return list_levels(p, lists, *rule, storey=storey)
+
+
+def _p_values(setting: PlanSetting, scores: Floats) -> Floats:
+    """The decoder's p-values of true scores, as `_needed` has them."""
+    params = setting.params
+    if params.scheme.own_bits:
+        return np.asarray(ndtr(-scores))
+    shape = params.num_bits, params.num_hashes, params.num_cohorts
+    curve = listed_deviates(*shape) if least_score(*shape, setting.first_level) else None
+    if curve is not None:
+        listed = np.interp(np.log(np.maximum(scores, 1e-9)), np.log(curve[0]), curve[1])
+        return np.asarray(ndtr(-np.where(scores > curve[0][0], listed, scores)))
+    rows = max(params.num_cohorts * (params.num_bits - 1), 1)
+    return np.asarray(ndtr(-scores / np.sqrt(1 + scores**2 / rows)))
+
+
+def detection(setting: PlanSetting, shares: Floats, given: Theory) -> Floats:
     """Probability that a value of each share is found, (n,).
 
     Args:
         setting: what is decoded.
         shares: in [0, 1], (n,).
-        unlisted: tau of `interference`.
-        clear: of the function of this name.
+        given: what the other values do.
     """
     if setting.params.scheme.own_bits:
-        return _own_bit(setting, shares)
-    level = information(setting, unlisted)
-    needed = _needed(setting)
-    if not np.isfinite(needed):
-        return np.zeros(len(shares))
+        levels, times = np.unique(given.levels, return_counts=True)
+        chances = [_own_bit(setting, shares, level) for level in levels]
+        return np.asarray(np.average(chances, axis=0, weights=times))
+    level = information(setting, given.unlisted)
     deviation = np.sqrt(1 / level + shares * (1 - shares) / setting.devices)
-    return np.asarray(clear * ndtr((shares - needed / np.sqrt(level)) / deviation))
+    needed = np.array([_needed(setting.params, one) for one in given.levels])
+    scores = (shares[:, None] - needed / np.sqrt(level)) / deviation[:, None]
+    return np.asarray(given.clear * ndtr(scores).mean(axis=1))
 
 
-def _needed(setting: PlanSetting) -> float:
+def _needed(params: RapporParams, level: float) -> float:
     """The least estimate that is found, in its standard errors; infinite where none is.
 
     The decoder reads the null variance of a score from a residual that holds the value itself: a
     true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile. Where few
     cohorts keep p-values from being small, with the distribution that the decoder lists.
     """
-    params = setting.params
-    listed = least_score(params.num_bits, params.num_hashes, params.num_cohorts, setting.threshold)
+    listed = least_score(params.num_bits, params.num_hashes, params.num_cohorts, level)
     if listed is not None:
         return listed
-    quantile = _quantile(setting)
+    quantile = -float(ndtri(level))
     rows = params.num_cohorts * (params.num_bits - 1)
     left = 1 - quantile**2 / max(rows, 1)
     return quantile / math.sqrt(left) if left > 0 else math.inf
 
 
+def few_enough(setting: PlanSetting) -> bool:
+    """Whether the smallest p-value passes the correction for the whole list: quick, and needed for
+    `can_be_found`."""
+    params = setting.params
+    shape = params.num_bits, params.num_hashes, params.num_cohorts
+    return params.scheme.own_bits or smallest_p_value(*shape) <= setting.first_level
+
+
 def can_be_found(setting: PlanSetting) -> bool:
     """Whether any p-value can be small enough to pass the correction for the whole list."""
-    return setting.params.scheme.own_bits or math.isfinite(_needed(setting))
+    params = setting.params
+    return params.scheme.own_bits or math.isfinite(_needed(params, setting.first_level))
 
 
 def why_nothing(request: PlanRequest, setting: PlanSetting | None) -> str:
@@ -214,18 +313,14 @@ def why_nothing(request: PlanRequest, setting: PlanSetting | None) -> str:
     """
     floor = None
     if setting is not None and not setting.params.scheme.own_bits:
-        floor = floor_sentence(setting.params, setting.threshold)
+        floor = floor_sentence(setting.params, setting.first_level)
     return floor or (
         f"with {request.devices:,.0f} devices no share, not even 1, is found with power "
         f"{request.power:g}: use more devices, more epsilon, or fewer candidates"
     )
 
 
-def _quantile(setting: PlanSetting) -> float:
-    return -float(ndtri(setting.threshold))
-
-
-def _own_bit(setting: PlanSetting, shares: Floats) -> Floats:
+def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
     """Basic RAPPOR: the count of one bit; exact for one report a device, else nearly normal."""
     noise, reports = BitNoise.of(setting.params.mechanism), setting.reports
     if noise.gap < 0:
@@ -233,38 +328,40 @@ def _own_bit(setting: PlanSetting, shares: Floats) -> Floats:
     chances = noise.p_star + noise.gap * shares
     if setting.reports_each == 1 and reports < 1e7:
         total = round(reports)
-        least = binom.isf(setting.threshold, total, noise.p_star) + 1
-        while least > 0 and binom.sf(least - 2, total, noise.p_star) <= setting.threshold:
+        least = binom.isf(level, total, noise.p_star) + 1
+        while least > 0 and binom.sf(least - 2, total, noise.p_star) <= level:
             least -= 1
         return np.asarray(1 - bdtr(least - 1, total, chances))
     rho = float(setting.reports_each)
     null = noise.mechanism_variance(np.zeros(1), rho) / reports
     variance = (noise.mechanism_variance(shares, rho) + rho * shares * (1 - shares)) / reports
-    needed = _quantile(setting) * np.sqrt(null)
+    needed = -float(ndtri(level)) * np.sqrt(null)
     return np.asarray(ndtr((shares - needed) / np.sqrt(variance)))
 
 
-def visible_share(
-    setting: PlanSetting, power: float, unlisted: float = 0.0, clear: float = 1.0
-) -> float | None:
+def visible_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
+
+    By levels up to `alpha`: where next to all values of a list are found, rules of false discovery
+    rates accept p-values near 1, so that what nobody holds would be "seen".
 
     Args:
         setting: what is decoded.
         power: in (0, 1).
-        unlisted: tau of `interference`.
-        clear: of the function of this name.
+        given: what the other values do.
     """
     if not 0 < power < 1:
         raise DecodeError(f"power = {power:g} is not between 0 and 1")
 
+    given = replace(given, levels=np.minimum(given.levels, setting.alpha))
+
     def found(share: float) -> bool:
-        return float(detection(setting, np.array([share]), unlisted, clear)[0]) >= power
+        return float(detection(setting, np.array([share]), given)[0]) >= power
 
     if not found(1.0):
         return None
     low, high = np.log(LEAST_SHARE), 0.0
-    for _ in range(50):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (low, middle) if found(float(np.exp(middle))) else (middle, high)
     return float(np.exp(high))
@@ -274,6 +371,11 @@ def expected_found(
     setting: PlanSetting, shares: Floats, unlisted: float = 0.0
 ) -> tuple[float, Floats]:
     """Expected number of values found, and the probability of each to be found, (n,)."""
-    left = interference(setting, shares, unlisted)
-    chances = detection(setting, shares, left, clear(setting, shares, left))
+    chances = detection(setting, shares, theory(setting, shares, unlisted))
     return float(chances.sum()), chances
+
+
+def half_width(setting: PlanSetting, share: float, given: Theory) -> float:
+    """Half of the width of a 95 % interval of a value, before it allows for the choice."""
+    variance = 1 / information(setting, given.unlisted) + share * (1 - share) / setting.devices
+    return 1.96 * math.sqrt(variance)

@@ -24,9 +24,8 @@ from rappor_core.params import RapporParams
 
 WORTH_SAYING = 0.01  # chance that a value is mistaken
 NEAR = 1e-3  # of the level: a smallest p-value below it changes nothing
-ROUGH = "The number expected is rough: simulations found between half and twice as many."
-_MOST = 1e4  # standard errors
-_STEPS = 30
+ROUGH = "The number expected is rough: simulations found between half and three times as many."
+_LEAST, _MOST, _POINTS = 0.1, 1e4, 48  # standard errors
 
 
 def smallest_p_value(num_bits: int, num_hashes: int, num_cohorts: int) -> float:
@@ -35,27 +34,41 @@ def smallest_p_value(num_bits: int, num_hashes: int, num_cohorts: int) -> float:
     return float((orders / float(num_bits) ** num_hashes) ** num_cohorts)
 
 
-@lru_cache(maxsize=256)
 def least_score(num_bits: int, num_hashes: int, num_cohorts: int, level: float) -> float | None:
     """The least estimate whose p-value reaches `level`, in standard errors; infinite if none does.
 
+    None where the decoder does not list sets of bits, or the smallest p-value is far below the
+    level.
+    """
+    if smallest_p_value(num_bits, num_hashes, num_cohorts) < NEAR * level:
+        return None
+    curve = listed_deviates(num_bits, num_hashes, num_cohorts)
+    if curve is None:
+        return None
+    scores, deviates = curve
+    needed = -float(ndtri(level))
+    if deviates[-1] < needed:
+        return math.inf
+    return math.exp(float(np.interp(needed, deviates, np.log(scores))))
+
+
+@lru_cache(maxsize=256)
+def listed_deviates(
+    num_bits: int, num_hashes: int, num_cohorts: int
+) -> tuple[Floats, Floats] | None:
+    """Estimates in standard errors, and the normal deviates of their p-values, both (n,),
+    increasing.
+
     Read from the decoder's own null distribution (`null_tail`) of a typical residual. None where
-    the decoder does not list sets of bits, or the smallest p-value is far below the level.
+    the decoder does not list sets of bits.
     """
     random = RandomString(num_bits, num_hashes)
-    smallest = smallest_p_value(num_bits, num_hashes, num_cohorts)
-    if not can_be_listed(num_cohorts, random) or smallest < NEAR * level:
+    if not can_be_listed(num_cohorts, random):
         return None
     others = _noise(num_bits - num_hashes, num_cohorts)
-    needed = -float(ndtri(level))
-    if _deviate(_MOST, others, random) < needed:
-        return math.inf
-    low, high = 0.0, _MOST
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        enough = _deviate(middle, others, random) >= needed
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    scores = np.geomspace(_LEAST, _MOST, _POINTS)
+    deviates = np.array([_deviate(score, others, random) for score in scores])
+    return scores, np.maximum.accumulate(deviates)
 
 
 def _noise(others: int, cohorts: int) -> Floats:

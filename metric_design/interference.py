@@ -21,11 +21,11 @@ from scipy.special import ndtr
 from decoder.model.share_prior import SharePrior, flat_prior, improved, ladder, likelihoods
 from decoder.typing import Floats
 
-_LISTS = 64  # that are drawn, always the same
+_LISTS = 32  # that are drawn, always the same
 _CELL = 0.2  # width of a cell of estimates that are handled as one, in standard errors
 _FARTHEST = 9.0  # of an estimate of 0: beyond it the normal law has 1e-19
 _ROUNDS = 25
-_TOLERANCE = 0.002  # of the sum
+_TOLERANCE = 0.005  # of the sum
 _EM_STEPS = 20  # of the prior in a round, as in the decoder
 _PROBABLE = 0.2  # local false discovery rate up to which a value takes part, if not all do
 

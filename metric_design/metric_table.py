@@ -3,54 +3,77 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import dataclass
 from datetime import date
 
 from metric_design.central_claim import REPORTS_A_COHORT
-from metric_design.design import Design
+from metric_design.detection import PlanSetting
+from metric_design.noise import Noise
 from metric_design.request import PlanRequest
-from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS
+from metric_design.review import reports_of_cohorts
+from rappor_core.metrics.metric import (
+    DEFAULT_MIN_REPORTS,
+    DEFAULT_MIN_REPORTS_PER_COHORT,
+)
+from rappor_core.params import RapporParams
 
 _BARE = re.compile(r"[a-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
 
 
+@dataclass(frozen=True)
+class Labels:
+    """Name, description, owner and expiry of the planned metric, for `metrics.toml`."""
+
+    name: str
+    description: str
+    owner: str
+    expires: date
+
+
 def metric_table(
-    name: str, description: str, owner: str, expires: date, request: PlanRequest, design: Design
+    labels: Labels, request: PlanRequest, kind: str, setting: PlanSetting, noise: Noise
 ) -> str:
     """The metric as a TOML table. Categories without names are `value-1`, and so on."""
-    params = design.params
+    params, name = setting.params, labels.name
     lines = [
         f"[metrics.{name if _BARE.fullmatch(name) else json.dumps(name)}]",
-        f'kind = "{design.kind}"',
-        f"description = {_text(description)}",
-        f"owner = {_text(owner)}",
-        f"expires = {expires.isoformat()}",
+        f'kind = "{kind}"',
+        f"description = {_text(labels.description)}",
+        f"owner = {_text(labels.owner)}",
+        f"expires = {labels.expires.isoformat()}",
     ]
     if params.scheme.hashed:
         lines += [f"num_bits = {params.num_bits}", f"num_hashes = {params.num_hashes}"]
         lines += [f"num_cohorts = {params.num_cohorts}"]
-    lines += [
-        f"epsilon_infinity = {design.infinity:.10g}",
-        f"epsilon_one = {design.one:.10g}  # f = {params.prob_f:.4f}, p = {params.prob_p:.4f}, "
-        f"q = {params.prob_q:.4f}",
-    ]
-    lines += _values(request, design)
+    lines += noise.lines
+    if not params.scheme.single_bit:
+        lines += _values(1 if noise.mode == "once" else request.values, params)
     lines += [
         f'period = "{request.period}"',
-        f"min_reports = {max(DEFAULT_MIN_REPORTS, REPORTS_A_COHORT * params.num_cohorts)}",
+        f"min_reports = {_min_reports(params.num_cohorts)}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _values(request: PlanRequest, design: Design) -> list[str]:
+def _min_reports(cohorts: int) -> int:
+    return max(DEFAULT_MIN_REPORTS, REPORTS_A_COHORT * cohorts)
+
+
+def merged_periods(devices: float, cohorts: int) -> int:
+    """Number of periods that are served as one, if each device sends a report in each of them."""
+    needed = reports_of_cohorts(cohorts, DEFAULT_MIN_REPORTS_PER_COHORT, _min_reports(cohorts))
+    return math.ceil(needed / devices)
+
+
+def _values(held: int, params: RapporParams) -> list[str]:
     """The cap, and what is sent past it."""
-    if design.params.scheme.single_bit:
-        return []
-    if design.params.scheme.hashed:
-        return [f"max_memoized_values = {request.values}", 'fallback = "other"']
-    number = design.params.num_bits
+    if params.scheme.hashed:
+        return [f"max_memoized_values = {held}", 'fallback = "other"']
+    number = params.num_bits
     names = [f"value-{i}" for i in range(1, number)] + ["other"]
-    cap = min(request.values, number)
+    cap = min(held, number)
     lines = [
         f"categories = {json.dumps(names)}  # put your own in their place",
         f"max_memoized_values = {cap}",

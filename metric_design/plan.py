@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,23 @@ from decoder.typing import Floats
 from metric_design.central_claim import CentralClaim, claim
 from metric_design.comparison import Alternative, compare
 from metric_design.design import Design, best_design, solve
-from metric_design.detection import detection, rough_sentence, visible_share
+from metric_design.detection import (
+    detection,
+    half_width,
+    rough_sentence,
+    theory,
+    visible_share,
+)
 from metric_design.few_cohorts import few_cohorts_sentence
-from metric_design.metric_table import metric_table
-from metric_design.population import Population
-from metric_design.request import PERIODS_A_YEAR, PlanRequest, Unknown
+from metric_design.metric_table import Labels, merged_periods, metric_table
+from metric_design.plan_sentences import (
+    SolvedPlan,
+    answer_sentence,
+    because_sentence,
+    supposed_sentence,
+)
+from metric_design.population import ExpectedShares
+from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -28,19 +39,10 @@ from rappor_core.risk import Risk, risk_of
 from rappor_core.sequence_risk import risk_text, sequence_risk
 
 POWERS = (0.5, 0.8, 0.9)
+POOLED = (7, 28)  # periods that are decoded together
 MONTH = 30  # reports, of the central claim
 WEAK = 10.0  # nats of a life from which on 1 % likely may become 99.5 %
 USUAL_LIFE = 6.0
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Name, description, owner and expiry of the planned metric, for `metrics.toml`."""
-
-    name: str
-    description: str
-    owner: str
-    expires: date
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,10 @@ class Trust:
 class Plan:
     """The result of planning a metric. Shares are fractions of 1, epsilons in nats.
 
+    answer: to what was asked, in one sentence; because: why this mode, what the other takes.
+    supposed: what the prediction rests on.  merged: periods that are served as one.
+    pooled: numbers of periods decoded together, with the smallest share found; () in mode `once`.
+    half_width: of a 95 % interval of the smallest value seen.
     solved: the number that was not known.  table: for `metrics.toml`.
     visible: smallest share found with each of `POWERS`; None: none is.
     expected, listed, unseen_values, unseen_share: of the population expected: how many are found
@@ -78,6 +84,12 @@ class Plan:
     """
 
     request: PlanRequest
+    answer: str
+    because: str
+    supposed: str
+    merged: int
+    pooled: tuple[tuple[int, float | None], ...]
+    half_width: float
     solved: Unknown
     design: Design
     labels: Labels
@@ -117,13 +129,20 @@ class Plan:
         names = ("encoding", "num_bits", "num_hashes", "num_cohorts")
         return {
             "version": 1,
+            "answer": self.answer,
+            "because": self.because,
+            "supposed": self.supposed,
+            "mode": self.design.noise.mode,
+            "mechanism": self.design.noise.name,
+            "merged_periods": self.merged,
+            "pooled": [{"periods": number, "share": share} for number, share in self.pooled],
+            "half_width": self.half_width,
             "request": asdict(self.request),
             "solved_for": self.solved,
             "metric": self.metric.to_dict(),
             "metrics_toml": self.table,
             "design": {name: mechanism[name] for name in names}
-            | {"kind": self.metric.kind, "prob_f": params.prob_f}
-            | {"prob_p": params.prob_p, "prob_q": params.prob_q, "bytes": params.report_bytes},
+            | {"kind": self.metric.kind, "bytes": params.report_bytes},
             "visible_share": dict(zip(map(str, POWERS), self.visible, strict=True)),
             "expected_found": self.expected,
             "expected_of": self.listed,
@@ -146,7 +165,7 @@ class Plan:
 
 def make_plan(
     request: PlanRequest,
-    population: Population,
+    population: ExpectedShares,
     labels: Labels,
     trust: Trust,
     existing: MetricsFile | None = None,
@@ -171,21 +190,30 @@ def make_plan(
     """
     if budget is not None and not 0 < budget < math.inf:
         raise PlanError(f"budget = {budget:g} is not a number of nats above 0")
-    request, design, solved = solve(request, population, progress)
-    table = metric_table(
-        labels.name, labels.description, labels.owner, labels.expires, request, design
-    )
+    chosen, other = _solved(request, population, progress)
+    request, design, solved = chosen
+    setting, given = design.setting, design.theory
+    table = metric_table(labels, request, design.kind, setting, design.noise)
     metric = next(iter(parse_metrics(table).metrics.values()))
-    shares = population(design.setting.candidates)
-    theory = design.unlisted, design.clear
-    chances = detection(design.setting, shares, *theory)
-    visible = tuple(visible_share(design.setting, power, *theory) for power in POWERS)
+    shares = population(setting.candidates)
+    chances = detection(setting, shares, given)
+    visible = tuple(visible_share(setting, power, given) for power in POWERS)
     unseen = chances < 0.5
     claims, no_claim = _claims(metric, request, trust)
     budget = budget if budget is not None or existing is None else existing.budget
     spent = 0.0 if existing is None else existing.lifetime_epsilon
+    memo = design.noise.mode == "memo"
+    merged = merged_periods(setting.devices, metric.params.num_cohorts) if memo else 1
+    known = None if other is None or solved != "share" else other.design
+    seen = int((shares >= (design.share or 1.0) * (1 - 1e-9)).sum())
     return Plan(
         request=request,
+        answer=answer_sentence(chosen, metric, seen),
+        because=because_sentence(chosen, other, metric),
+        supposed=supposed_sentence(request, population),
+        merged=merged,
+        pooled=_pooled(chosen, merged, shares) if memo else (),
+        half_width=half_width(setting, design.share or 1.0, given),
         solved=solved,
         design=design,
         labels=labels,
@@ -193,14 +221,18 @@ def make_plan(
         table=table,
         visible=visible,
         expected=float(chances.sum()),
-        listed=min(len(shares), design.setting.candidates),
+        listed=min(len(shares), setting.candidates),
         unseen_values=int(unseen.sum()),
         unseen_share=float(shares[unseen].sum()),
-        few_cohorts=few_cohorts_sentence(metric.params, design.clear),
-        rough=rough_sentence(design.setting),
+        few_cohorts=few_cohorts_sentence(metric.params, given.clear),
+        rough=rough_sentence(setting),
         weak=_weak(request, metric, population),
-        epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period]),
-        alternatives=tuple(compare(request, design, population, progress)),
+        epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period])
+        if memo
+        else metric.lifetime_epsilon,
+        alternatives=tuple(
+            compare(request, design, metric.lifetime_epsilon, population, known, progress)
+        ),
         claims=claims,
         no_claim=no_claim,
         budget=budget,
@@ -209,12 +241,46 @@ def make_plan(
     )
 
 
-def _weak(request: PlanRequest, metric: Metric, population: Population) -> str | None:
+def _solved(
+    request: PlanRequest, population: ExpectedShares, progress: Progress
+) -> tuple[SolvedPlan, SolvedPlan | None]:
+    """Solve in each mode that is allowed; the cheaper solution first, then the other if there is
+    one."""
+    modes: tuple[Mode, ...] = ("once", "memo") if request.mode == "auto" else (request.mode,)
+    found, refused = [], list[PlanError]()
+    for mode in modes:
+        try:
+            found.append(SolvedPlan(*solve(replace(request, mode=mode), population, progress)))
+        except PlanError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    found.sort(key=lambda one: one.cost)
+    return found[0], found[1] if len(found) > 1 else None
+
+
+def _pooled(
+    chosen: SolvedPlan, merged: int, shares: Floats
+) -> tuple[tuple[int, float | None], ...]:
+    """What one block shows, and what several of them together."""
+    setting, power = chosen.design.setting, chosen.request.power
+    told = []
+    for number in sorted({merged, *(days for days in POOLED if days > merged)}):
+        several = replace(setting, reports_each=number)
+        told.append((number, visible_share(several, power, theory(several, shares))))
+    return tuple(told)
+
+
+def _weak(request: PlanRequest, metric: Metric, population: ExpectedShares) -> str | None:
     """Say that an epsilon protects hardly at all, and what a usual one would show."""
     if metric.lifetime_epsilon <= WEAK:
         return None
     usual = replace(
-        request, epsilon_report=None, epsilon_year=None, epsilon_life=USUAL_LIFE, share=None
+        request,
+        epsilon_report=None,
+        epsilon_year=None,
+        epsilon_life=USUAL_LIFE,
+        share=None,
     )
     design = best_design(usual, population)
     share = None if design is None else design.share
@@ -246,6 +312,8 @@ def _claims(
     """One report, a month, a year; or why nothing is claimed."""
     expected = smallest_cohort(float(request.devices or 1), metric.params.num_cohorts)
     counts = sorted({1, MONTH, PERIODS_A_YEAR[request.period]})
+    if request.mode == "once":
+        counts = [1]
     try:
         if metric.min_reports > float(request.devices or 1):
             expected = 0  # several periods make one block: only what is declared is sure
@@ -268,11 +336,11 @@ def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:
     """Numbers of devices with the smallest share seen at each, with the power asked for: for a
     picture."""
 
-    power, theory = plan.request.power, (plan.design.unlisted, plan.design.clear)
+    power, given = plan.request.power, plan.design.theory
     points = []
     for devices in (plan.design.setting.devices * factors).tolist():
         setting = replace(plan.design.setting, devices=max(devices, 1.0))
-        points.append((devices, visible_share(setting, power, *theory)))
+        points.append((devices, visible_share(setting, power, given)))
     return points
 
 

@@ -58,11 +58,13 @@ def at_most(bound: float) -> str:
 
 def _context(plan: Plan) -> dict[str, Any]:
     params, risk = plan.metric.params, plan.risk
-    epsilons = [
-        ("one report", risk.report),
-        (f"a year of reports of one value (one a {plan.request.period})", plan.epsilon_year),
-        (f"a life, all {plan.request.held} values", risk.life),
-    ]
+    epsilons = [("the one report of a life", risk.life)]
+    if plan.pooled:
+        epsilons = [
+            ("one report", risk.report),
+            (f"a year of reports of one value (one a {plan.request.period})", plan.epsilon_year),
+            (f"a life, all {plan.request.held} values", risk.life),
+        ]
     return {
         "plan": plan,
         "metric": plan.metric,
@@ -74,7 +76,7 @@ def _context(plan: Plan) -> dict[str, Any]:
         "picture": _picture(plan),
         "width": WIDTH,
         "height": HEIGHT,
-        "mechanism": f"f = {params.prob_f:.4f}, p = {params.prob_p:.4f}, q = {params.prob_q:.4f}",
+        "mechanism": plan.design.noise.name,
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +17,32 @@ from rappor_core.failures import failure_reason
 MOST_VALUES = 100_000  # of a population; those after hold so little that none is found
 
 
-Population = Callable[[int], Floats]  # shares, largest first, of so many candidates
+@dataclass(frozen=True)
+class ExpectedShares:
+    """The shares of values that are expected.
+
+    shares: largest first, of so many candidates.  words: which these are.
+    """
+
+    shares: Callable[[int], Floats]
+    words: str
+
+    def __call__(self, candidates: int) -> Floats:
+        """Shares, largest first, (candidates,) or fewer."""
+        return self.shares(candidates)
 
 
-def zipf_population(exponent: float) -> Population:
+def zipf_population(exponent: float) -> ExpectedShares:
     """Shares of Zipf's law over the candidates."""
-    return lambda candidates: zipf_shares(exponent, candidates)
+    return ExpectedShares(
+        lambda candidates: zipf_shares(exponent, candidates),
+        f"Zipf's law of exponent {exponent:g}",
+    )
 
 
-def given_population(shares: Floats) -> Population:
+def given_population(shares: Floats, words: str = "the shares given") -> ExpectedShares:
     """A population with these shares, whatever the length of the candidate list."""
-    return lambda candidates: np.asarray(shares[:candidates])
+    return ExpectedShares(lambda candidates: np.asarray(shares[:candidates]), words)
 
 
 def zipf_shares(exponent: float, num_values: int) -> Floats:

@@ -12,8 +12,11 @@ from rappor_core.metrics.kinds import kind_named, kind_names
 
 KindChoice = Literal["auto", "string", "category", "boolean"]
 Period = Literal["day", "week", "month"]
+Mode = Literal["auto", "memo", "once"]
+PlannedCorrection = Literal["fdr", "bh", "bonferroni"]
 Unknown = Literal["share", "devices", "epsilon", "candidates", "periods", "bytes"]
 
+PLANNED_CORRECTIONS: tuple[str, ...] = get_args(PlannedCorrection)
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 DEFAULTS = {"candidates": 1_000, "periods": 1, "bytes": 16}
 LIMITS: dict[str, tuple[float, float]] = {
@@ -24,6 +27,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "candidates": (1, 1e9),
     "periods": (1, 3650),
     "bytes": (1, 8192),
+    "top": (1, 1e6),
     "values": (1, 10_000),
     "epsilon_report": (1e-4, 50),
     "epsilon_year": (1e-4, 1e4),
@@ -35,17 +39,21 @@ LIMITS: dict[str, tuple[float, float]] = {
 class PlanRequest:
     """The question. None: not known, or not asked.
 
-    share: the smallest that should be found, with probability `power`, at error rate `alpha` for
-    the whole list of `candidates` (Bonferroni).  devices: that report.  periods: decoded together,
-    each device sends one report in each.  bytes: of a report, at most.
+    share: the smallest that should be found, with probability `power`, in a list of `candidates`
+    decoded with `correction` at level `alpha`.  top: in its place, that so many of the most
+    frequent values should be found.  devices: that report.  periods: decoded together.
+    bytes: of a report, at most.
+    mode: `memo`, where each device sends a report in each period, from a permanent response;
+    `once`, where it sends one report for life; `auto`: what shows more.
     epsilon_report, epsilon_year, epsilon_life: nats, at most: of one report, of a year of reports
-    of one value, of all `values` that a device may ever hold.
+    of one value, of all `values` that a device of mode `memo` may ever hold.
     complete: the candidates are all values there are, so that each may have a bit of its own.
 
     Raises PlanError with the bad value.
     """
 
     share: float | None = None
+    top: float | None = None
     devices: float | None = None
     candidates: float | None = None
     periods: float | None = None
@@ -55,6 +63,8 @@ class PlanRequest:
     epsilon_life: float | None = None
     power: float = 0.8
     alpha: float = 0.05
+    correction: PlannedCorrection = "fdr"
+    mode: Mode = "auto"
     values: int = 3
     period: Period = "day"
     kind: KindChoice = "auto"
@@ -66,7 +76,12 @@ class PlanRequest:
             value = getattr(self, field.name)
             if field.name in LIMITS and value is not None:
                 _check_range(field.name, value)
-        for name, choices in (("period", get_args(Period)), ("kind", get_args(KindChoice))):
+        for name, choices in (
+            ("period", get_args(Period)),
+            ("kind", get_args(KindChoice)),
+            ("mode", get_args(Mode)),
+            ("correction", PLANNED_CORRECTIONS),
+        ):
             if getattr(self, name) not in choices:
                 raise PlanError(f"{name} = {getattr(self, name)!r} is not one of {choices}")
         self._check_kind()
@@ -76,7 +91,7 @@ class PlanRequest:
             raise PlanError(
                 f"candidates = {self.candidates:g}: a boolean has 2 values; leave it out"
             )
-        if self.hashed and self.values < 2:
+        if self.mode != "once" and self.hashed and self.values < 2:
             raise PlanError(
                 f"values = {self.values}: a string has a fallback for values past the cap, which "
                 "takes a place of its own; use 2 or more"
@@ -114,8 +129,15 @@ class PlanRequest:
 
     @property
     def held(self) -> int:
-        """Number of values that a device may hold for life."""
+        """Number of values that a device may answer with in its life."""
+        if self.mode == "once":
+            return 1
         return 2 if self.single_bit else self.values
+
+    @property
+    def reports_each(self) -> int:
+        """Number of reports that a device sends in the periods that are decoded together."""
+        return 1 if self.mode == "once" else int(self.periods or 1)
 
     def unknown(self) -> Unknown:
         """The one number to solve for.
@@ -125,7 +147,7 @@ class PlanRequest:
 
         Raises PlanError where two of the first three are missing.
         """
-        known = {"share": self.share, "devices": self.devices}
+        known = {"share": self.top if self.share is None else self.share, "devices": self.devices}
         missing = [name for name, value in known.items() if value is None]
         if not self.has_epsilon:
             missing.append("epsilon")
@@ -146,5 +168,7 @@ def _check_range(name: str, value: float) -> None:
     least, most = LIMITS[name]
     if isinstance(value, bool) or not math.isfinite(value) or not least <= value <= most:
         raise PlanError(f"{name} = {value:g} is not from {least:g} to {most:g}")
-    if name in ("devices", "candidates", "periods", "bytes", "values") and value != int(value):
+    if name in ("devices", "candidates", "periods", "bytes", "values", "top") and value != int(
+        value
+    ):
         raise PlanError(f"{name} = {value:g} is not a whole number")

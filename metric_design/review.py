@@ -55,7 +55,7 @@ def check_metrics(
     for metric in file.declared:
         if metric.expires < today:
             yield Finding("error", metric.base_name, f"expired on {metric.expires}")
-        if math.isinf(metric.params.epsilon_infinity):
+        if math.isinf(metric.params.epsilon_infinity) and metric.max_reports != 1:
             yield Finding(
                 "warning",
                 metric.base_name,
@@ -176,9 +176,17 @@ def reports_to_serve(metric: Metric) -> int:
 
     The least of m Poisson counts of mean x is near x - sqrt(2 x ln m); x is solved for.
     """
-    spread = math.sqrt(2 * math.log(metric.params.num_cohorts))
-    mean = (spread / 2 + math.sqrt(spread**2 / 4 + metric.cohort_floor)) ** 2
-    return max(metric.min_reports, math.ceil(metric.params.num_cohorts * mean))
+    return reports_of_cohorts(metric.params.num_cohorts, metric.cohort_floor, metric.min_reports)
+
+
+def reports_of_cohorts(cohorts: int, floor: int, least: int) -> int:
+    """`reports_to_serve` of a metric with so many cohorts.
+
+    floor: `min_reports_per_cohort`.  least: `min_reports`.
+    """
+    spread = math.sqrt(2 * math.log(cohorts))
+    mean = (spread / 2 + math.sqrt(spread**2 / 4 + floor)) ** 2
+    return max(least, math.ceil(cohorts * mean))
 
 
 def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
@@ -197,7 +205,15 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     days = PERIOD_DAYS[metric.period]
     a_day = population * metric.max_reports_per_period / (levels * days)
     needed = reports_to_serve(metric)
-    if needed > MOST_DAYS_TO_WAIT * a_day:
+    ever = population * (metric.max_reports or math.inf)
+    if needed > ever:
+        message = (
+            f"{population:,} devices send {ever:,.0f} reports in their life, and a block is served "
+            f"with about {needed:,}: nothing is ever served; use more devices, "
+            f"{_fewer_cohorts(metric)}, or reports in every period"
+        )
+        yield Finding("warning", metric.base_name, message)
+    elif needed > MOST_DAYS_TO_WAIT * a_day:
         message = (
             f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
             f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "

@@ -43,7 +43,7 @@ app = command_group(
 
 FEW_REPORTS = 20_000_000  # summed here sooner than processes start
 Archive = Annotated[str, typer.Argument(help="Folder, or URL such as s3://bucket/archive.")]
-KeyFile = Annotated[Path | None, typer.Option("--key", help="File of the key.")]
+KeyFile = Annotated[Path | None, typer.Option("--archive-key", help="File of the key.")]
 Unencrypted = Annotated[bool, typer.Option("--unencrypted", help="Write in clear.")]
 Week = Annotated[str | None, typer.Option(help="One ISO week instead, such as 2026-W47.")]
 

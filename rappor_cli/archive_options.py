@@ -45,10 +45,11 @@ def numbers_of(text: str) -> set[int]:
 
 
 def key_to_write(path: Path | None, unencrypted: bool) -> ArchiveKey:
-    """The key of --key, or none where --unencrypted is said. Raises ArchiveKeyError."""
+    """The key of --archive-key, or none where --unencrypted is said. Raises ArchiveKeyError."""
     if (path is None) != unencrypted:
         raise ArchiveKeyError(
-            "name a key with --key FILE (rappor archive key FILE makes one), or say --unencrypted"
+            "name a key with --archive-key FILE (rappor archive key FILE makes one), or say "
+            "--unencrypted"
         )
     return load_key(path)
 

@@ -53,7 +53,7 @@ def density(
     last: shared.LastDay = None,
     split: Annotated[SplitName, typer.Option("--by", help="One map a part.")] = SplitName.WHOLE,
     slot: Annotated[list[str] | None, typer.Option(help="Only these slots.")] = None,
-    method: Annotated[MapMethodName, typer.Option(help="Kind of map.")] = MapMethodName.FIELD,
+    method: Annotated[MapMethodName, typer.Option(help="Of the map.")] = MapMethodName.FIELD,
     level: shared.Level = 0.95,
     alpha: Annotated[float, typer.Option(help="False share among visible cells.")] = 0.05,
     repeats: Repeats = None,

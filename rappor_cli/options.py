@@ -88,7 +88,9 @@ Seed = Annotated[
 # Releases.
 Release = Annotated[Path, typer.Argument(help="Folder of a release.")]
 Policy = Annotated[Path, typer.Option(help="release.toml.")]
-SigningKey = Annotated[Path | None, typer.Option(help="Private key to sign with, PEM.")]
+SigningKey = Annotated[
+    Path | None, typer.Option("--signing-key", help="Private key to sign with, PEM.")
+]
 Issued = Annotated[
     str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +18,7 @@ from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
 from metric_design.plan import Labels, Plan, Trust, make_plan
 from metric_design.plan_html import Sampled, render_plan
-from metric_design.population import Population, given_population, read_shares, zipf_population
+from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
 from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
 from privacy_audit.trackability import track_findings, trackability_text
@@ -42,6 +43,22 @@ class KindName(StrEnum):
     STRING = "string"
     CATEGORY = "category"
     BOOLEAN = "boolean"
+
+
+class ModeName(StrEnum):
+    """How often devices report (`--mode`)."""
+
+    AUTO = "auto"
+    MEMO = "memo"
+    ONCE = "once"
+
+
+class PlannedCorrectionName(StrEnum):
+    """Names of the corrections whose results are predicted (`--correction`)."""
+
+    FDR = "fdr"
+    BH = "bh"
+    BONFERRONI = "bonferroni"
 
 
 class PeriodName(StrEnum):
@@ -83,6 +100,9 @@ Number = float | None
 NameOption = Annotated[str, typer.Argument(help="Name of the metric.")]
 ShareOption = Annotated[Number, _of("Smallest share to see, as 0.01 or 1%.")]
 DevicesOption = Annotated[Number, _of("Devices that report.")]
+TopOption = Annotated[
+    Number, _of("In place of --share: see so many of the most frequent values expected.")
+]
 CandidatesOption = Annotated[Number, _of("Values that are looked for; 1,000 unless said.")]
 PeriodsOption = Annotated[Number, _of("Periods that are decoded together; 1 unless said.")]
 MaxBytesOption = Annotated[
@@ -93,11 +113,27 @@ MaxBytesOption = Annotated[
 ]
 EpsilonReportOption = Annotated[Number, _of("Of one report, at most.")]
 EpsilonYearOption = Annotated[Number, _of("Of a year of reports of one value, at most.")]
-EpsilonLifeOption = Annotated[Number, _of("Of all values of a device's life, at most.")]
+EpsilonLifeOption = Annotated[
+    Number,
+    typer.Option(
+        "--epsilon-life",
+        "--epsilon",
+        parser=number,
+        metavar="NUMBER",
+        help="Of all that a device ever sends, at most.",
+    ),
+]
 PowerOption = Annotated[float, _of("Probability with which the share is found.")]
-AlphaOption = Annotated[float, _of("Chance of any false value in the list.")]
+AlphaOption = Annotated[float, _of("Level of the correction of the decoding.")]
 ValuesOption = Annotated[
     int | None, typer.Option(help="Values that a device may hold for life; 3 unless said.")
+]
+CorrectionOption = Annotated[
+    PlannedCorrectionName, typer.Option(help="Of the decoding: what is promised about the list.")
+]
+ModeOption = Annotated[
+    ModeName,
+    typer.Option(help="once: one report for life; memo: one each period."),
 ]
 PeriodOption = Annotated[PeriodName, typer.Option(help="One report in each.")]
 KindOption = Annotated[KindName, typer.Option(help="Of the metric.")]
@@ -107,7 +143,7 @@ ZipfOption = Annotated[
 ]
 SharesOption = Annotated[
     Path | None,
-    typer.Option(help="Population expected: results.csv or .json of last month, or a list."),
+    typer.Option(help="ExpectedShares expected: results.csv or .json of last month, or a list."),
 ]
 MetricsOption = Annotated[
     Path | None, typer.Option(help="metrics.toml that the device has already.")
@@ -125,13 +161,14 @@ SampleOption = Annotated[
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metric.toml."),
+    typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metrics.toml."),
 ]
 
 
 def plan(
     name: NameOption = "planned",
     share: ShareOption = None,
+    top: TopOption = None,
     devices: DevicesOption = None,
     candidates: CandidatesOption = None,
     periods: PeriodsOption = None,
@@ -141,6 +178,8 @@ def plan(
     epsilon_life: EpsilonLifeOption = None,
     power: PowerOption = 0.8,
     alpha: AlphaOption = 0.05,
+    correction: CorrectionOption = PlannedCorrectionName.FDR,
+    mode: ModeOption = ModeName.AUTO,
     values: ValuesOption = None,
     period: PeriodOption = PeriodName.DAY,
     kind: KindOption = KindName.AUTO,
@@ -161,21 +200,22 @@ def plan(
 ) -> None:
     """Solve for the number that is missing, and say what will be seen and what it costs.
 
-    Give two of: a share to see, devices, an epsilon. The third is solved for; with all three, one
-    of candidates, periods and bytes. On a terminal, without options, it asks.
+    Give two of: what to see (--share or --top), devices, an epsilon. The third is solved for; with
+    all three, one of candidates, periods and bytes. On a terminal, without options, it asks.
     """
-    if _nothing_given(share, devices, epsilon_report, epsilon_year, epsilon_life):
+    if _nothing_given(share, top, devices, epsilon_report, epsilon_year, epsilon_life):
         asked = _ask()
         share, devices, epsilon_life = asked["share"], asked["devices"], asked["epsilon_life"]
         candidates, periods = asked["candidates"], asked["periods"]
     request = PlanRequest(
-        share=share, devices=devices, candidates=candidates, periods=periods, bytes=max_bytes,
-        epsilon_report=epsilon_report, epsilon_year=epsilon_year, epsilon_life=epsilon_life,
-        power=power, alpha=alpha, values=_values(values, kind), period=period.value,
+        share=share, top=top, devices=devices, candidates=candidates, periods=periods,
+        bytes=max_bytes, epsilon_report=epsilon_report, epsilon_year=epsilon_year,
+        epsilon_life=epsilon_life, power=power, alpha=alpha, correction=correction.value,
+        mode=mode.value, values=_values(values, kind), period=period.value,
         kind=kind.value, complete=complete,
     )  # fmt: skip
     if output is not None:
-        claim_folder(output, ("plan.html", "plan.json", "metric.toml"), "plan.json")
+        claim_folder(output, ("plan.html", "plan.json", "metrics.toml"), "plan.json")
         probe_folder(output)
     population = _population(zipf, shares)
     labels = Labels(name, description, owner, _day(expires))
@@ -191,21 +231,22 @@ def plan(
             held = population(made.design.setting.candidates)
             shown = preview(made, held, np.random.default_rng(seed), show)
     if output is not None:
-        _write(made, shown, findings, output)
+        known = f"budget = {_budget(made):g}\n" if metrics is None else metrics.read_text("utf-8")
+        _write(made, shown, findings, output, known)
     if as_json:
         print(json.dumps(_document(made, shown, findings), allow_nan=False))
     else:
         print_plan(made, shown, findings, output)
 
 
-def _population(zipf: float | None, shares: Path | None) -> Population:
+def _population(zipf: float | None, shares: Path | None) -> ExpectedShares:
     if shares is None:
         return zipf_population(USUAL_ZIPF if zipf is None else zipf)
     if zipf is not None:
         raise PlanError(
             f"zipf = {zipf:g} and shares = {shares}: each names the population expected; give one"
         )
-    return given_population(read_shares(shares))
+    return given_population(read_shares(shares), f"the shares of {shares.name}")
 
 
 def _values(given: int | None, kind: KindName) -> int:
@@ -255,24 +296,36 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
     known = {} if existing is None else dict(existing.metrics)
     if made.metric.name in known:
         raise PlanError(f"metric {made.metric.name!r} is in the file already; choose another name")
-    budget = made.budget if existing is None else existing.budget
+    budget = _budget(made) if existing is None else existing.budget
     whole = MetricsFile(known | {made.metric.name: made.metric}, budget)
     people = int(made.design.setting.devices)
     found = list(check_metrics(whole, today=datetime.now(UTC).date(), population=people))
     found += list(track_findings(whole, people, np.random.default_rng(0)))
-    told = [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
+    told = [
+        f"{one.level}: {one.metric or 'the whole file'}: {one.message}"
+        for one in found
+        if one.level != "note"
+    ]
     params = made.metric.params
     if params.num_bits < 2:  # two patterns tell nobody apart
         return told
     return [*told, trackability_text(made.metric, people // params.num_cohorts)]
 
 
-def _write(made: Plan, shown: Preview | None, findings: list[str], output: Path) -> None:
+def _budget(made: Plan) -> float:
+    """The budget of a file with this metric alone: that given, or what the metric costs."""
+    return math.ceil(1e3 * (made.budget or made.metric.lifetime_epsilon)) / 1e3
+
+
+def _write(
+    made: Plan, shown: Preview | None, findings: list[str], output: Path, known: str
+) -> None:
+    """Write the files of a plan. known: of metrics.toml, before the new metric."""
     sampled = None if shown is None else Sampled(shown.rows, shown.found, shown.false, shown.missed)
     write_whole(output / "plan.html", render_plan(made, sampled, findings))
     document = json.dumps(_document(made, shown, findings), indent=1, allow_nan=False)
     write_whole(output / "plan.json", document + "\n")
-    write_whole(output / "metric.toml", made.table)
+    write_whole(output / "metrics.toml", f"{known.rstrip()}\n\n{made.table}")
 
 
 def _document(made: Plan, shown: Preview | None, findings: list[str]) -> dict[str, Any]:

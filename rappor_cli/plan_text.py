@@ -11,6 +11,7 @@ from decoder.results.warnings import percent
 from metric_design.plan import POWERS, Plan
 from metric_design.plan_html import at_most
 from rappor_cli.text import plain
+from rappor_core.text import counted
 from simulations.experiments.plan_preview import Preview
 
 
@@ -44,20 +45,23 @@ def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: P
     for line in made.table.splitlines():
         console.print(plain(line), soft_wrap=True)
     if output is not None:
-        console.print(plain(f"written: {output}/plan.html, plan.json, metric.toml"))
+        console.print(plain(f"written: {output}/plan.html, plan.json, metrics.toml"))
 
 
 def _lines(made: Plan) -> list[str]:
-    request, params = made.request, made.metric.params
+    params = made.metric.params
     lines = [
-        _solved(made),
-        f"seen: a value of {_share(made.design.share)} of {request.devices:,.0f} devices, with "
-        f"probability {percent(request.power)}, among {request.candidates:,.0f} candidates",
+        made.answer,
+        made.because,
+        made.supposed,
+        *([_solved(made)] if _given(made) else []),
         "smallest share found: "
         + ", ".join(
             f"{_share(s)} at {percent(p)}" for p, s in zip(POWERS, made.visible, strict=True)
-        ),
+        )
+        + f"; its 95 % interval is {percent(made.half_width)} either way",
         f"expected: {made.expected:.1f} of {made.listed:,} values found; not seen: {_unseen(made)}",
+        *_periods(made),
         *(sentence for sentence in (made.few_cohorts, made.rough) if sentence),
         f"epsilon: {params.epsilon_one:.3g} a report, {made.epsilon_year:.3g} a year of one value, "
         f"{made.metric.lifetime_epsilon:.3g} a life",
@@ -88,13 +92,33 @@ def _unseen(made: Plan) -> str:
     return f"{made.unseen_values:,} value{'s' if made.unseen_values > 1 else ''} {hold}"
 
 
+def _given(made: Plan) -> bool:
+    """Whether the share that was given is more than is needed."""
+    share, seen = made.request.share, made.design.share
+    return made.solved == "share" and None not in (share, seen) and share > seen * 1.001  # type: ignore[operator]
+
+
 def _solved(made: Plan) -> str:
-    """Which number was found; none where the share that was given is more than is needed."""
-    name = {"epsilon": "epsilon_life"}.get(made.solved, made.solved)
-    value = getattr(made.request, name)
-    if name == "share" and made.design.share is not None and value > made.design.share * 1.001:
-        return f"every number was given, nothing is solved for: share = {value:,.6g} is seen"
-    return f"solved for {name} = {value:,.6g}"
+    return (
+        f"every number was given, nothing is solved for: share = {made.request.share:,.6g} is seen"
+    )
+
+
+def _periods(made: Plan) -> list[str]:
+    """What one period shows, and what several of them together."""
+    period = made.request.period
+    if not made.pooled:
+        return []
+    merged = ""
+    if made.merged > 1:
+        merged = (
+            f"; {made.merged} {period}s are served as one, since {made.request.devices:,.0f} "
+            f"devices send fewer than min_reports = {made.metric.min_reports:,}"
+        )
+    told = ", ".join(
+        f"{_share(share)} in {counted(number, period)}" for number, share in made.pooled
+    )
+    return [f"together: {told}{merged}"]
 
 
 def _share(share: float | None) -> str:

@@ -116,7 +116,9 @@ def table(
     epsilon: Annotated[float, typer.Option(help="What the rows may tell of one, in nats.")],
     ledger: shared.Ledger,
     output: shared.NewFolder,
-    method: Annotated[str, typer.Option(help="dpcocgen or baseline.")] = "dpcocgen",
+    method: Annotated[
+        str, typer.Option("--synthesiser", help="dpcocgen or baseline.")
+    ] = "dpcocgen",
     partitioner: Annotated[str, typer.Option(help="Of dpcocgen: what groups cells.")] = "kd-tree",
     rows: RowsOption = None,
 ) -> None:

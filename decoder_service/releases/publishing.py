@@ -88,8 +88,8 @@ class ReleasePublisher:
         return "" if self._key is None else key_id(self._key.public_key())
 
     def sign(self, manifest: bytes) -> Files:
-        """The signature file for a manifest, as `rappor release build --key` writes it; no file
-        without a key."""
+        """The signature file for a manifest, as `rappor release build --signing-key` writes it; no
+        file without a key."""
         return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
 
     def build(

@@ -9,5 +9,5 @@ for release in releases/*/; do
 done
 mkdir -p releases
 rappor release build "decoded/$1" --policy release.toml -o "releases/$1" $earlier \
-    --key keys/release-key.pem --public-key keys/release-key.pub.pem
+    --signing-key keys/release-key.pem --public-key keys/release-key.pub.pem
 rappor release verify "releases/$1" --public-key keys/release-key.pub.pem

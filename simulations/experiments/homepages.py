@@ -18,6 +18,7 @@ from decoder import Candidates, DecodeOptions, decode
 from decoder.inference.multiple_testing import decide
 from metric_design.detection import (
     PlanSetting,
+    by_itself,
     detection,
     information,
     interference,
@@ -93,13 +94,15 @@ def shares_of(distribution: str) -> Floats:
 def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
     """The setting for the theory of detection: level and number of tests of a rule."""
     if rule == RULES[2]:
-        return PlanSetting(PARAMS, devices, reports_each, 1, alpha=0.02275)  # P(score above 2)
-    return PlanSetting(PARAMS, devices, reports_each, CANDIDATES, ALPHA)
+        return PlanSetting(
+            PARAMS, devices, reports_each, 1, 0.02275, "bonferroni"
+        )  # P(score above 2)
+    return PlanSetting(PARAMS, devices, reports_each, CANDIDATES, ALPHA, "bonferroni")
 
 
 def half_power(plan: PlanSetting) -> float:
     """Users of a page that is found every second time, if nothing interferes."""
-    return (visible_share(plan, 0.5) or 1.0) * plan.devices
+    return (visible_share(plan, 0.5, by_itself(plan)) or 1.0) * plan.devices
 
 
 def first_order_error(devices: int, reports_each: int) -> float:
@@ -168,7 +171,7 @@ def _row(
     if rule != RULES[1]:
         taken = setting(devices, each, RULES[0])
         left = interference(taken, shares[held])
-        expected = float(detection(plan, shares[held], left).sum())
+        expected = float(detection(plan, shares[held], by_itself(plan, left)).sum())
     return Row(
         distribution=name,
         reports_each=each,

@@ -118,7 +118,7 @@ def _row(
     proportion = (false / np.maximum(found + false, 1)).mean(axis=0)
     wrong = false.mean(axis=0)
     error = float(found[:, 0].std(ddof=1)) / runs**0.5 if runs > 1 else float("nan")
-    plan = PlanSetting(params, reports, 1, len(shares), ALPHA)
+    plan = PlanSetting(params, reports, 1, len(shares), ALPHA, "bonferroni")
     return Row(
         name,
         value,

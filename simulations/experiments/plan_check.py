@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from decoder import Candidates, DecodeOptions, decode
 from metric_design.detection import (
     PlanSetting,
-    expected_found,
-    interference,
+    by_itself,
+    detection,
+    theory,
     visible_share,
 )
 from rappor_core.params import RapporParams
@@ -162,11 +163,11 @@ def population(case: Case) -> Floats:
     listed = 3 if few else min(30, case.setting.candidates // 4)
     weights = 1 / np.arange(1, listed + 1)
     background = (0.3 if few else 0.5) * weights / weights.sum()
-    left, shares = 0.0, np.asarray(background)
+    given, shares = by_itself(case.setting), np.asarray(background)
     for _ in range(3):  # the placed values are part of what interferes
-        share = visible_share(case.setting, case.power, left) or 1.0
+        share = visible_share(case.setting, case.power, given) or 1.0
         shares = np.concatenate([np.full(PLACED, min(share, 0.45 / PLACED)), background])
-        left = interference(case.setting, shares, unlisted(case, shares))
+        given = theory(case.setting, listed_shares(case, shares), unlisted(case, shares))
     return np.asarray(shares)
 
 
@@ -175,6 +176,20 @@ def unlisted(case: Case, shares: Floats) -> float:
     if case.setting.params.scheme.own_bits:
         return 0.0
     return max(0.0, 1 - float(shares.sum())) ** 2 / UNLISTED
+
+
+def listed_shares(case: Case, shares: Floats) -> Floats:
+    """Shares of all listed values: of a category the last, which are not placed, hold the rest."""
+    if not case.setting.params.scheme.own_bits:
+        return shares
+    others = case.setting.candidates - len(shares)
+    return np.concatenate([shares, np.full(others, max(0.0, 1 - float(shares.sum())) / others)])
+
+
+def predicted(case: Case, shares: Floats) -> Floats:
+    """The probability of each value to be found, (n,)."""
+    given = theory(case.setting, listed_shares(case, shares), unlisted(case, shares))
+    return detection(case.setting, shares, given)
 
 
 def check(case: Case, runs: int, rng: np.random.Generator) -> PlanCheck:
@@ -192,7 +207,8 @@ def checked(case: Case, shares: Floats, found: Floats) -> PlanCheck:
     shares: of the listed values, (n,), the placed ones first.
     found: 1 where the decoder found a value in a window, else 0, (runs, n).
     """
-    expected, chances = expected_found(case.setting, shares, unlisted(case, shares))
+    chances = predicted(case, shares)
+    expected = float(chances.sum())
     counts = found.sum(axis=1)
     spread = 1.96 * np.sqrt((chances * (1 - chances)).sum()) + 0.5
     return PlanCheck(
@@ -210,7 +226,7 @@ def checked(case: Case, shares: Floats, found: Floats) -> PlanCheck:
 def runs_for(case: Case, error: float) -> int:
     """Windows after which the standard error of a simulated probability is at most `error`."""
     shares = population(case)
-    chance = float(expected_found(case.setting, shares, unlisted(case, shares))[1][0])
+    chance = float(predicted(case, shares)[0])
     return max(FEWEST_RUNS, math.ceil(chance * (1 - chance) / (error**2 * PLACED)))
 
 
@@ -239,19 +255,18 @@ def window(case: Case, shares: Floats, rng: np.random.Generator) -> Floats:
     setting, rest = case.setting, max(0.0, 1 - float(shares.sum()))
     params, number = setting.params, len(shares)
     tag = str(rng.integers(1 << 40)) if params.scheme.hashed else ""
-    listed = [f"v{tag}-{i}" for i in range(setting.candidates)]
+    names = [f"v{tag}-{i}" for i in range(setting.candidates)]
     others = [] if params.scheme.own_bits else [f"u{tag}-{i}" for i in range(UNLISTED)]
     held = np.zeros(setting.candidates)
-    held[:number] = shares
-    if not others:  # every value of a category is listed: the last hold the rest
-        held[number:] = rest / (setting.candidates - number)
+    whole = listed_shares(case, shares)
+    held[: len(whole)] = whole
     weights = np.concatenate([held, np.full(len(others), rest / max(len(others), 1))])
     aggregate, _ = draw_aggregate(
-        listed + others, weights / weights.sum(), int(setting.devices), params, rng,
+        names + others, weights / weights.sum(), int(setting.devices), params, rng,
         reports_each=setting.reports_each,
     )  # fmt: skip
     options = DecodeOptions(
-        correction="bonferroni", repeats=float(setting.reports_each), alpha=setting.alpha
+        correction=setting.correction, repeats=float(setting.reports_each), alpha=setting.alpha
     )
-    table = decode(aggregate, Candidates.from_strings(listed), options).candidates
+    table = decode(aggregate, Candidates.from_strings(names), options).candidates
     return np.asarray(table.detected[:number], dtype=float)

@@ -58,7 +58,7 @@ def preview(
         reports_each=setting.reports_each,
     )  # fmt: skip
     options = DecodeOptions(
-        correction="bonferroni", alpha=setting.alpha, repeats=float(setting.reports_each)
+        correction=setting.correction, alpha=setting.alpha, repeats=float(setting.reports_each)
     )
     decoding = decode(aggregate, Candidates.from_strings(values), options, progress=progress)
     return _preview(decoding, dict(zip(values, (holders / holders.sum()).tolist(), strict=True)))

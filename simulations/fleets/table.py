@@ -10,7 +10,7 @@ from time import process_time
 import numpy as np
 
 from decoder import Candidates, DecodeOptions, decode
-from metric_design.detection import PlanSetting, visible_share
+from metric_design.detection import PlanSetting, by_itself, visible_share
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -160,6 +160,6 @@ def _row(
         found=len(true),
         false_found=int((detected & (shares == 0)).sum()),
         smallest=float(true.min()) if len(true) else None,
-        visible=visible_share(setting, POWER),
+        visible=visible_share(setting, POWER, by_itself(setting)),
         seconds=seconds,
     )

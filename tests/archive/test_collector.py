@@ -183,21 +183,26 @@ def test_the_commands_of_an_encrypted_archive(
     reports = fill(bench, [80])
     archive, key, out = str(tmp_path / "archive"), str(tmp_path / "key"), str(tmp_path / "out")
     assert main(["archive", "key", key]) == 0
-    assert main(["archive", "export", archive, "--database", database_url, "--key", key]) == 0
+    assert (
+        main(["archive", "export", archive, "--database", database_url, "--archive-key", key]) == 0
+    )
     year, week, _ = bench.clock.now.isocalendar()
     cases = [
-        (["aggregate", archive, "kept", "--key", key, "--workers", "1", "-o", out], 0),
-        (["aggregate", archive, "kept", "--key", key, "--cohorts", "0-1,3"], 0),
-        (["aggregate", archive, "kept", "--key", key, "--week", f"{year}-W{week:02}"], 1),
-        (["aggregate", archive, "kept", "--key", key, "--week", "week"], 2),
-        (["aggregate", archive, "kept", "--key", key, "--cohorts", "many"], 2),
+        (["aggregate", archive, "kept", "--archive-key", key, "--workers", "1", "-o", out], 0),
+        (["aggregate", archive, "kept", "--archive-key", key, "--cohorts", "0-1,3"], 0),
+        (["aggregate", archive, "kept", "--archive-key", key, "--week", f"{year}-W{week:02}"], 1),
+        (["aggregate", archive, "kept", "--archive-key", key, "--week", "week"], 2),
+        (["aggregate", archive, "kept", "--archive-key", key, "--cohorts", "many"], 2),
         (["aggregate", archive, "kept"], 1),
-        (["csv", archive, "kept", "--key", key, "-o", out], 0),
-        (["verify", archive, "--key", key], 0),
-        (["expire", archive, "--key", key, "--metric", "kept"], 2),
-        (["expire", archive, "--key", key], 0),
-        (["expire", archive, "--key", key, "--metric", "kept", "--before", "2999-01-01"], 0),
-        (["aggregate", archive, "kept", "--key", key], 1),
+        (["csv", archive, "kept", "--archive-key", key, "-o", out], 0),
+        (["verify", archive, "--archive-key", key], 0),
+        (["expire", archive, "--archive-key", key, "--metric", "kept"], 2),
+        (["expire", archive, "--archive-key", key], 0),
+        (
+            ["expire", archive, "--archive-key", key, "--metric", "kept", "--before", "2999-01-01"],
+            0,
+        ),
+        (["aggregate", archive, "kept", "--archive-key", key], 1),
     ]
     codes = [main(["archive", *arguments]) for arguments, _ in cases]
     said = capsys.readouterr().err

@@ -27,8 +27,8 @@ def test_files_json_and_the_check_of_the_table(
     assert told["preview"]["found"] >= 6
     assert told == json.loads((tmp_path / "plan.json").read_text())
     assert "Approval" in (tmp_path / "plan.html").read_text()
-    assert load_metrics(tmp_path / "metric.toml").metrics["theme"].kind == "category"
-    assert main(["metrics", "check", str(tmp_path / "metric.toml")]) == 0
+    assert load_metrics(tmp_path / "metrics.toml").metrics["theme"].kind == "category"
+    assert main(["metrics", "check", str(tmp_path / "metrics.toml")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_stranger_is_told_of_an_epsilon_that_protects_nobody(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A tenth of a per cent of a million devices costs 41 nats a life, and nothing said so."""
-    words = ["plan", "rare", "--share", "0.1%", "--devices", "1M", "--no-preview"]
+    words = ["plan", "rare", "--share", "0.1%", "--devices", "1M", "--no-preview", "--mode", "memo"]
     assert main([*words, "-o", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "a life promises next to nothing. With --epsilon-life 6 the same devices show" in text
@@ -101,7 +101,17 @@ def test_a_stranger_is_told_of_an_epsilon_that_protects_nobody(
 
 def test_a_usual_plan_is_read_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     """The crowd was 1,500 beside a cohort of 1,250; names were cut; a row stood there twice."""
-    words = ["plan", "theme", "--devices", "10k", "--epsilon-life", "6", "--no-preview"]
+    words = [
+        "plan",
+        "theme",
+        "--devices",
+        "10k",
+        "--epsilon-life",
+        "6",
+        "--no-preview",
+        "--mode",
+        "memo",
+    ]
     assert main(words) == 0
     text = capsys.readouterr().out
     assert "recommended" in text
@@ -115,7 +125,18 @@ def test_a_usual_plan_is_read_in_eighty_columns(capsys: pytest.CaptureFixture[st
 
 def test_text_and_page_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The text rounded the claim to the nearest, the page up; the last number was cut off."""
-    words = ["plan", "dark", "--devices", "50k", "--kind", "boolean", "--share", "1%"]
+    words = [
+        "plan",
+        "dark",
+        "--devices",
+        "50k",
+        "--kind",
+        "boolean",
+        "--share",
+        "1%",
+        "--mode",
+        "memo",
+    ]
     assert main([*words, "--no-preview", "-o", str(tmp_path)]) == 0
     text, page = capsys.readouterr().out, (tmp_path / "plan.html").read_text()
     claims = re.findall(r"eps ([0-9.]+) \(delta", text)
@@ -148,8 +169,8 @@ def test_a_long_plan_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_it_asks_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = iter(["", "1M", "6", "", ""])
+    answers = iter(["", "1M", "6", "20", ""])
     monkeypatch.setattr(plan_command.sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(plan_command.typer, "prompt", lambda *_, **__: next(answers))
     assert main(["plan", "--no-preview"]) == 0
-    assert "solved for share" in capsys.readouterr().out
+    assert "you will see the" in capsys.readouterr().out

@@ -138,7 +138,7 @@ def test_from_a_decoding_to_a_signed_release_and_its_verification(
     told = capsys.readouterr()
     assert private.read_text().splitlines()[1] not in told.out + told.err
     sources = [str(decoded / "word"), str(decoded / "length")]
-    common = ["--policy", str(rules), "--key", str(private)]
+    common = ["--policy", str(rules), "--signing-key", str(private)]
     assert main(["release", "build", *sources, *common, "-o", str(out)]) == 0
     assert "signed; files in" in capsys.readouterr().out
     assert main(["release", "verify", str(out), "--public-key", str(public), "--json"]) == 0

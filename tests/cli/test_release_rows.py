@@ -93,7 +93,7 @@ def test_rows_of_a_decoding_are_a_release_like_others(
     """Manifest, digests, signature; what was published as a table is not in rows, nor back."""
     assert main(["release", "keygen", str(tmp_path)]) == 0
     key, public = (str(tmp_path / name) for name in ("release-key.pem", "release-key.pub.pem"))
-    words = ["--policy", str(policy), "--key", key]
+    words = ["--policy", str(policy), "--signing-key", key]
     source, rows = str(decoded / "length"), tmp_path / "rows"
     draw = ["release", "synthesise", "decoded", source, *words, "--sets", "2"]
     build = ["release", "build", source, *words]
@@ -176,7 +176,16 @@ def test_rows_of_a_table_are_charged_to_its_ledger(
 ) -> None:
     ledger, out = tmp_path / "ledger.json", tmp_path / "rows"
     assert main(["release", "ledger", str(ledger), "--epsilon", "1.5"]) == 0
-    command = ["release", "synthesise", "table", str(people), "--epsilon", "1", "--method", method]
+    command = [
+        "release",
+        "synthesise",
+        "table",
+        str(people),
+        "--epsilon",
+        "1",
+        "--synthesiser",
+        method,
+    ]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
     assert main([*command, "-o", str(out)]) == 0
     assert "0.5 left" in capsys.readouterr().out
@@ -203,7 +212,7 @@ def test_wrong_words_and_values_are_refused_before_anything_is_spent(
     assert main(["release", "ledger", str(ledger), "--epsilon", "1"]) == 0
     command = ["release", "synthesise", "table", str(people), "-o", str(tmp_path / "rows")]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
-    assert main([*command, "--epsilon", "1", "--method", "magic"]) == 2
+    assert main([*command, "--epsilon", "1", "--synthesiser", "magic"]) == 2
     assert main([*command, "--epsilon", "-1"]) == 1
     assert main([*command, "--epsilon", "1", "--partitioner", "none"]) == 1
     (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))

@@ -14,7 +14,7 @@ import pytest
 from decoder.errors import PlanError
 from metric_design.central_claim import claim
 from metric_design.design import solve
-from metric_design.detection import detection, information, interference
+from metric_design.detection import by_itself, detection, information, interference
 from metric_design.plan import Labels, Plan, Trust, make_plan, smallest_cohort
 from metric_design.plan_html import at_most, render_plan
 from metric_design.population import given_population, read_shares, zipf_population, zipf_shares
@@ -28,7 +28,8 @@ LABELS = Labels("home-page", "<b>Home</b>", "o@x", date(2090, 6, 30))
 
 
 def planned(**numbers: object) -> Plan:
-    return make_plan(PlanRequest(**numbers), ZIPF, LABELS, Trust())  # type: ignore[arg-type]
+    request = PlanRequest(**({"mode": "memo"} | numbers))  # type: ignore[arg-type]
+    return make_plan(request, ZIPF, LABELS, Trust())
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def planned(**numbers: object) -> Plan:
     ],
 )
 def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float]) -> None:
-    request, design, solved = solve(PlanRequest(**start), ZIPF)  # type: ignore[arg-type]
+    request, design, solved = solve(PlanRequest(mode="memo", **start), ZIPF)  # type: ignore[arg-type]
     assert solved == missing
     assert design.share is not None
     assert request.share is not None
@@ -62,7 +63,7 @@ def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float])
     ("numbers", "words"),
     [
         ({"share": 0.5}, "devices and epsilon are not known"),
-        ({"devices": 1, "epsilon_life": 6}, "more devices, more epsilon"),
+        ({"devices": 1, "epsilon_life": 6}, "no design passes .* served"),
         ({"devices": 1e6, "epsilon_life": 1e-3}, "no share, not even 1"),
         ({"share": 1e-3, "devices": 1e4}, "cannot be seen .* by any epsilon_life"),
         ({"share": 1e-3, "devices": 1e6, "epsilon_life": 1}, "even with a single candidate"),
@@ -137,7 +138,7 @@ def test_more_of_each_is_better() -> None:
 
 
 def test_the_budget_and_the_crowd() -> None:
-    request = PlanRequest(devices=1e6, epsilon_life=6)
+    request = PlanRequest(devices=1e6, epsilon_life=6, mode="memo")
     made = make_plan(request, ZIPF, LABELS, Trust(), None, 10.0)
     assert made.left == pytest.approx(4, abs=1e-3)
     with pytest.raises(PlanError, match="budget = 3"):
@@ -154,7 +155,7 @@ def test_the_budget_and_the_crowd() -> None:
 def test_what_other_metrics_cost_is_taken_from_the_budget() -> None:
     existing = parse_metrics(planned(devices=1e6, epsilon_life=2).table)
     labels = dataclasses.replace(LABELS, name="another")
-    request = PlanRequest(devices=1e6, epsilon_life=6)
+    request = PlanRequest(devices=1e6, epsilon_life=6, mode="memo")
     made = make_plan(request, ZIPF, labels, Trust(), existing, 10.0)
     assert made.spent == existing.lifetime_epsilon > 1.9
     assert made.left == pytest.approx(10 - made.spent - made.metric.lifetime_epsilon)
@@ -188,7 +189,9 @@ def test_values_beside_a_value_cost_power() -> None:
     left = interference(setting, shares)
     assert 0 < left < float((shares**2).sum())
     share = np.array([0.01])
-    assert detection(setting, share, left) < detection(setting, share)
+    assert detection(setting, share, by_itself(setting, left)) < detection(
+        setting, share, by_itself(setting)
+    )
 
 
 def test_a_plan_says_where_its_predictions_are_rough() -> None:
@@ -238,7 +241,7 @@ def test_populations(tmp_path: Path) -> None:
         with pytest.raises(PlanError, match=words):
             read_shares(table)
     made = make_plan(
-        PlanRequest(devices=1e6, epsilon_life=6),
+        PlanRequest(devices=1e6, epsilon_life=6, mode="memo"),
         given_population(np.array([0.3, 0.2])),
         LABELS,
         Trust(),
@@ -278,11 +281,11 @@ def test_the_table_of_the_page_rounds_beliefs_up_as_the_sentence_does() -> None:
 def test_a_name_that_no_metric_has_is_named(name: str) -> None:
     labels = dataclasses.replace(LABELS, name=name)
     with pytest.raises(MetricsFileError, match="metric name"):
-        make_plan(PlanRequest(share=0.01, devices=1e6), ZIPF, labels, Trust())
+        make_plan(PlanRequest(share=0.01, devices=1e6, mode="memo"), ZIPF, labels, Trust())
 
 
 @pytest.mark.parametrize("budget", [-2.0, 0.0, float("nan"), float("inf")])
 def test_a_budget_that_is_none_is_refused(budget: float) -> None:
-    request = PlanRequest(share=0.01, devices=1e6)
+    request = PlanRequest(share=0.01, devices=1e6, mode="memo")
     with pytest.raises(PlanError, match=r"budget = .* is not a number of nats above 0"):
         make_plan(request, ZIPF, LABELS, Trust(), budget=budget)

@@ -57,7 +57,9 @@ def test_a_dominant_value_is_never_found_below_the_floor() -> None:
     """Of one string in 64; candidates that set the same bit are one, and five of them are left."""
     used, shares = params(64, 1, 1), np.zeros(8)
     shares[:2] = 0.6, 0.4
-    assert expected_found(PlanSetting(used, ONE_MILLION, 1, 8), shares[:2])[0] == 0
+    assert (
+        expected_found(PlanSetting(used, ONE_MILLION, 1, 8, 0.05, "bonferroni"), shares[:2])[0] == 0
+    )
     assert sum(found(used, shares, 8, run) for run in range(4)) == 0
 
 
@@ -68,7 +70,8 @@ def test_one_cohort_finds_what_the_planner_predicts() -> None:
     shares[:5] = np.geomspace(0.05, 0.004, 5)
     shares[NAMES:] = (1 - shares.sum()) / (len(shares) - NAMES)
     unlisted = float((shares[NAMES:] ** 2).sum())
-    predicted, _ = expected_found(PlanSetting(used, ONE_MILLION, 1, NAMES), shares[:5], unlisted)
+    setting = PlanSetting(used, ONE_MILLION, 1, NAMES, 0.05, "bonferroni")
+    predicted, _ = expected_found(setting, shares[:5], unlisted)
     assert predicted < 2.1
     seen = np.mean([found(used, shares, NAMES, run) for run in range(RUNS)])
     assert abs(seen - predicted) < 0.5
@@ -82,7 +85,7 @@ def test_many_cohorts_are_predicted_as_before() -> None:
 
 def test_a_plan_says_what_one_cohort_does_not_show() -> None:
     labels = Labels("page", "Page", "o@example.org", date(2090, 1, 1))
-    few = PlanRequest(devices=1_500, epsilon_life=30, candidates=20, bytes=16)
+    few = PlanRequest(devices=1_500, epsilon_life=30, candidates=20, bytes=16, mode="memo")
     made = make_plan(few, given_population(np.full(10, 0.1)), labels, Trust())
     assert made.metric.params.num_cohorts == 1
     assert made.few_cohorts is not None
@@ -90,11 +93,11 @@ def test_a_plan_says_what_one_cohort_does_not_show() -> None:
     assert made.to_dict()["few_cohorts"] == made.few_cohorts
     assert ROUGH in made.few_cohorts
     assert ROUGH in render_plan(made)
-    many = PlanRequest(devices=1e6, epsilon_life=6, candidates=50)
+    many = PlanRequest(devices=1e6, epsilon_life=6, candidates=50, mode="memo")
     assert make_plan(many, given_population(np.full(10, 0.1)), labels, Trust()).few_cohorts is None
 
 
 def test_a_plan_that_no_p_value_allows_says_so() -> None:
-    request = PlanRequest(devices=1_500, epsilon_life=60, candidates=100_000, bytes=1)
+    request = PlanRequest(devices=1_500, epsilon_life=60, candidates=100_000, bytes=1, mode="once")
     with pytest.raises(PlanError, match="no p-value can reach"):
         solve(request, given_population(np.array([0.9])))

@@ -84,7 +84,7 @@ def some_plan() -> Plan:
     """Of another metric: a test puts its own in."""
     labels = Labels("m", "d", "o@example.org", date(2099, 6, 30))
     shares = given_population(np.array([0.3, 0.2]))
-    return make_plan(PlanRequest(devices=1e6, epsilon_life=6), shares, labels, Trust())
+    return make_plan(PlanRequest(devices=1e6, epsilon_life=6, mode="memo"), shares, labels, Trust())
 
 
 def account_of_a_device(text: str, folder: Path) -> tuple[str, float | None]:

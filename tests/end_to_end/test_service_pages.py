@@ -210,11 +210,21 @@ def every_page_fits(page: Any, url: str, paths: list[str], name: str = "") -> No
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
                 assert sideways(page) <= 0, (path, width)
+                assert links_out_of_sight(page) == 0, (path, width)
                 if folder is not None:
                     page.screenshot(
                         path=folder / f"{name}{number}-{width}-{theme}.png", full_page=True
                     )
             assert violations(page) == [], (path, theme)
+
+
+def links_out_of_sight(page: Any) -> int:
+    """How many links of the navigation are beyond the window, to be scrolled to."""
+    found: int = page.evaluate(
+        "[...document.querySelectorAll('.bar a')]"
+        ".filter(link => link.getBoundingClientRect().right > innerWidth).length"
+    )
+    return found
 
 
 def test_a_schedule_in_a_browser(tmp_path: Path) -> None:

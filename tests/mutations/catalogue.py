@@ -954,11 +954,11 @@ SECRETS_AND_LEVELS = (
         ("tests/publication/test_k_anonymity.py",),
     ),
     Mutation(
-        "cohorts-beyond-the-crowd", "a plan's cohorts leave a crowd of devices in each",
+        "plan-against-the-review", "a plan is none that the review of its file warns of",
         "metric_design/design.py",
-        "min(cohorts_affordable(CROWD, int(devices)), MOST_COHORTS)",
-        "MOST_COHORTS",
-        ("tests/decoder/test_planning.py",),
+        "if can_be_found(entry[2]) and _objection(table, request) is None:",
+        "if can_be_found(entry[2]):",
+        ("tests/cli/test_plan_and_check.py",),
     ),
     Mutation(
         "linked-after-its-last-day", "after an association's last day no two reports are linked",

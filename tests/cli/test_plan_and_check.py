@@ -1,0 +1,101 @@
+"""What `rappor plan` writes is what `rappor metrics check` does not warn of.
+
+One report for life is warned of by no part of the check. Of a report in each period the review says
+nothing; the attacks of the check on whole lives may find devices by when their values change,
+whatever the parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from decoder.errors import PlanError
+from metric_design.design import solve
+from metric_design.metric_table import Labels, metric_table
+from metric_design.population import zipf_population
+from metric_design.request import PlanRequest
+from metric_design.review import check_metrics
+from rappor_cli.main import main
+from rappor_core.metrics.loading import load_metrics
+
+LABELS = Labels("planned", "Planned", "o@example.org", date(2090, 1, 1))
+FEW = (
+    (500, 6.0, "memo", 5, True),
+    (500, 6.0, "auto", 5, True),
+    (20_000, 6.0, "memo", 200, False),
+    (20_000, 2.0, "once", 200, False),
+    (1_000_000, 6.0, "memo", 50, False),
+)
+MANY = tuple(
+    (devices, epsilon, mode, *listed)
+    for devices, epsilon, mode, listed in product(
+        (200, 3_000, 20_000, 300_000, 5_000_000),
+        (1.0, 3.0, 9.0),
+        ("memo", "once"),
+        ((4, True), (40, False), (500, False)),
+    )
+)
+
+
+def warned(file: Path, devices: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    assert main(["metrics", "check", str(file), "--population", str(devices), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return [one["message"] for one in found if one["level"] != "note"]
+
+
+def reviewed(case: tuple[int, float, str, int, bool], file: Path) -> list[str] | None:
+    """What the review says of a plan; None where there is none."""
+    devices, epsilon, mode, candidates, complete = case
+    request = PlanRequest(
+        devices=devices,
+        epsilon_life=epsilon,
+        mode=mode,
+        candidates=candidates,
+        complete=complete,  # type: ignore[arg-type]
+    )
+    try:
+        request, design, _ = solve(request, zipf_population(1.0))
+    except PlanError:
+        return None
+    table = metric_table(LABELS, request, design.kind, design.setting, design.noise)
+    file.write_text(f"budget = 100.0\n\n{table}")
+    found = check_metrics(load_metrics(file), today=date(2026, 1, 1), population=devices)
+    return [one.message for one in found if one.level != "note"]
+
+
+@pytest.mark.parametrize("case", FEW)
+def test_no_plan_is_warned_of(case: tuple[int, float, str, int, bool], tmp_path: Path) -> None:
+    assert reviewed(case, tmp_path / "metrics.toml") == []
+
+
+@pytest.mark.long
+def test_no_plan_of_a_grid_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, made = tmp_path / "metrics.toml", 0
+    for case in MANY:
+        found = reviewed(case, file)
+        assert not found, case
+        made += found is not None
+        if found is not None and case[2] == "once":
+            assert warned(file, case[0], capsys) == [], case
+    assert made > len(MANY) / 2
+
+
+def test_the_file_of_a_plan_passes_and_holds_what_was_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--devices", "20k", "--epsilon", "4", "--candidates", "20", "--no-preview"]
+    assert main(["plan", "page", *words, "-o", str(tmp_path / "one")]) == 0
+    first = tmp_path / "one" / "metrics.toml"
+    assert warned(first, 20_000, capsys) == []
+    first.write_text(first.read_text().replace("budget = 4", "budget = 9"))
+    more = [*words, "--metrics", str(first), "-o", str(tmp_path / "two")]
+    assert main(["plan", "theme", *more]) == 0
+    second = tmp_path / "two" / "metrics.toml"
+    assert first.read_text().rstrip() in second.read_text()
+    assert warned(second, 20_000, capsys) == []
