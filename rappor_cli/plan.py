@@ -20,6 +20,7 @@ from metric_design.plan_html import Sampled, render_plan
 from metric_design.population import Population, given_population, read_shares, zipf_population
 from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
+from privacy_audit.relay_linkage import linkage_findings
 from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli import options as shared
 from rappor_cli.plan_text import print_plan
@@ -155,6 +156,7 @@ def plan(
     owner: OwnerOption = "nobody yet",
     expires: ExpiresOption = None,
     sample: SampleOption = True,
+    relay: shared.BehindRelay = False,
     seed: shared.Seed = None,
     output: OutputOption = None,
     as_json: shared.Json = False,
@@ -185,7 +187,7 @@ def plan(
         trust = Trust(delta, forged)
         made = make_plan(request, population, labels, trust, existing, budget, show)
         show("linking", 0, 1)
-        findings = _findings(made, existing)
+        findings = _findings(made, existing, relay=relay)
         show("linking", 1, 1)
         if sample:
             held = population(made.design.setting.candidates)
@@ -250,7 +252,7 @@ def _day(text: str | None) -> date:
     return day
 
 
-def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
+def _findings(made: Plan, existing: MetricsFile | None, *, relay: bool) -> list[str]:
     """What `rappor metrics check` says of the file with the new metric in it, and re-linking."""
     known = {} if existing is None else dict(existing.metrics)
     if made.metric.name in known:
@@ -260,6 +262,8 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
     people = int(made.design.setting.devices)
     found = list(check_metrics(whole, today=datetime.now(UTC).date(), population=people))
     found += list(track_findings(whole, people, np.random.default_rng(0)))
+    if relay:
+        found += linkage_findings(whole, people, np.random.default_rng(0))
     told = [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
     params = made.metric.params
     if params.num_bits < 2:  # two patterns tell nobody apart
