@@ -15,6 +15,7 @@ from privacy_audit.arrivals import (
     joined_by_time,
 )
 from privacy_audit.linkage_over_time import gathered_over_time
+from privacy_audit.relay_attackers import attackers, passed_on
 from privacy_audit.relay_linkage import linkage_findings, relay_findings
 from rappor_core.metrics.file import parse_metrics
 from tests.attacks.test_linkage_over_time import PUBLISHED, declared
@@ -101,3 +102,27 @@ def test_published_counts_have_their_bound_or_the_reason_for_none() -> None:
     bound, local = relay_findings(above, 100_000, rng)
     assert "honest others in the smallest cohort" in bound.message
     assert "against the collector itself" in local.message
+
+
+def test_a_listener_on_both_sides_knows_who_sent_unless_many_are_under_way() -> None:
+    """One is taken for another where a third comes before it leaves: 1 / (1 + rate * seconds)."""
+    rng = np.random.default_rng(5)
+    for seconds in (0.05, 60.0):
+        share = 1 / (1 + 4_000 / 86_400 * seconds)
+        error = max(math.sqrt(share * (1 - share) / 40_000), 1e-4)
+        found = np.mean([passed_on(4_000, rng, seconds) for _ in range(10)])
+        assert abs(found - share) < 5 * error
+
+
+def test_each_attacker_has_what_it_sees_and_no_more() -> None:
+    found = {
+        one.who: one for one in attackers(PUBLISHED, 150, 2, np.random.default_rng(1), enough=100)
+    }
+    stores, watches = found["collector, by what it stores"], found["collector that watches times"]
+    assert stores.over_days < watches.over_days
+    assert stores.in_a_day < watches.in_a_day < 1
+    assert stores.to_address == watches.to_address == 0
+    for who, one in found.items():
+        assert one.reads == ("collector" in who)
+        if "without" in who or "relay" in who:
+            assert one.to_address == 1
