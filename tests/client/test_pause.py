@@ -284,7 +284,7 @@ def test_batches_of_several_metrics_are_refused(world: World) -> None:
 
 
 def test_vectors_of_lists_are_read_as_they_say(tmp_path: Path) -> None:
-    """The same file is read by the TypeScript client."""
+    """Lists that hold and lists that do not, for another implementation to read."""
     vectors = json.loads(
         (Path(__file__).parents[1] / "vectors" / "v1" / "pause_list.json").read_text()
     )
