@@ -92,7 +92,6 @@ def test_a_mistyped_database_is_not_made(
         ("simulate homepages --reports 5", "5"),
         ("simulate longitudinal --devices many", "many"),
         ("decode --alpha 2", "2"),
-        ("metrics check metrics.toml --relay", "--population"),
         ("metrics check metrics.toml --population -7", "-7"),
     ],
 )

@@ -48,6 +48,13 @@ def test_a_list_of_another_signer_is_not_written_over(
     assert file.read_bytes() == bytes(100)
 
 
+def test_a_check_of_a_relay_needs_a_population(
+    signing: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["metrics", "check", str(tmp_path / "metrics.toml"), "--relay"]) == 2
+    assert "--population" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("wrong", ["theme=2098-12-20", "homepage", "homepage=tomorrow"])
 def test_what_no_device_could_follow_is_refused(wrong: str, signing: list[str]) -> None:
     assert main(["pause", "sign", wrong, *signing]) == 2

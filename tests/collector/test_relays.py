@@ -256,7 +256,7 @@ def test_a_page_in_a_browser_sends_through_the_relay(
     if not (CLIENT_JS / "dist" / "production" / "relay.js").exists():
         pytest.skip("client_js is not built")
     now = Clock(datetime.now(UTC))
-    metric = METRIC.replace(platforms=("web",))
+    metric = METRIC.replace(platforms=("web",), max_reports=100, lives=2)
     file, (config,) = new_keys(folder.parent)
     keys = b64encode(encode_keys([config])).decode()
     known = json.loads(compiled_text(MetricsFile({metric.name: metric})))
