@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from client_sdk.delivery.transport import Fields
 
 
-class Pauses:
+class PausedMetrics:
     """The list of paused metrics that a device holds, and where the next one comes from.
 
     Used as the `relay` of a `Delivery`; the way of batches is that of `relay`, or straight.
@@ -143,15 +143,15 @@ class Pauses:
 class PausableClient(Client):
     """The client, which neither records nor sends what a list has paused."""
 
-    _pauses: Pauses
+    _pauses: PausedMetrics
 
     @classmethod
-    def open(cls, *args: Any, pauses: Pauses, **named: Any) -> PausableClient:
+    def open(cls, *args: Any, pauses: PausedMetrics, **named: Any) -> PausableClient:
         """Open as `Client.open`; the relay is that of `pauses`. Raises as it does."""
         if named.get("relay") is not None:
-            raise ParameterError("relay: give it to Pauses, through which batches go")
-        if not isinstance(pauses, Pauses):
-            raise ParameterError(f"pauses = {shown(pauses)} is not a Pauses")
+            raise ParameterError("relay: give it to PausedMetrics, through which batches go")
+        if not isinstance(pauses, PausedMetrics):
+            raise ParameterError(f"pauses = {shown(pauses)} is not a PausedMetrics")
         pauses.clock = named.get("clock", time.time)
         client = super().open(*args, relay=pauses, **named)  # type: ignore[arg-type]
         client._pauses = pauses
@@ -186,7 +186,7 @@ def sentence(metric: str, until: date) -> str:
 class _Pausing(Transport):
     """Looks at the list before each batch."""
 
-    pauses: Pauses
+    pauses: PausedMetrics
 
     def post(self, body: bytes, batch_id: str, num_reports: int, **options: Any) -> Answer:
         """Send a batch unless its metric is paused: then its queue deletes it."""
@@ -230,7 +230,9 @@ class _Pausing(Transport):
 class _PausingTransport(_Pausing):
     """Straight to the collector."""
 
-    def __init__(self, pauses: Pauses, collector: str, key: str | None, **options: Any) -> None:
+    def __init__(
+        self, pauses: PausedMetrics, collector: str, key: str | None, **options: Any
+    ) -> None:
         super().__init__(collector, key, **options)
         self.pauses = pauses
 
@@ -239,7 +241,7 @@ class _PausingRelayTransport(_Pausing, RelayTransport):
     """Through a relay, for which a look at the list is a request like any other."""
 
     def __init__(
-        self, pauses: Pauses, relay: Relay, collector: str, key: str | None, **options: Any
+        self, pauses: PausedMetrics, relay: Relay, collector: str, key: str | None, **options: Any
     ) -> None:
         RelayTransport.__init__(self, relay, collector, key, **options)
         self.pauses = pauses

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from client_sdk import Delivery, Relay
-from client_sdk.pause import PausableClient, Pauses
+from client_sdk.pause import PausableClient, PausedMetrics
 from ohttp.key_config import encode_keys
 from ohttp.pause_list import (
     CONTEXT,
@@ -46,8 +46,8 @@ def listed(number: int = 1, expires: int = 30, app: str = APP, **paused: int) ->
     return PauseList(app, number, days(expires), {name: days(n) for name, n in paused.items()})
 
 
-def pauses(folder: Path, now: Callable[[], float] | None = None) -> Pauses:
-    made = Pauses(PEM, app=APP, file=folder / "paused.list")
+def pauses(folder: Path, now: Callable[[], float] | None = None) -> PausedMetrics:
+    made = PausedMetrics(PEM, app=APP, file=folder / "paused.list")
     made.clock = now or DeviceClock()
     return made
 
@@ -60,7 +60,7 @@ class World:
         self.list = folder / "served.list"
 
     def client(self, **changes: Any) -> PausableClient:
-        made = Pauses(PEM, app=APP, file=self.folder / "paused.list", relay=self.relay)
+        made = PausedMetrics(PEM, app=APP, file=self.folder / "paused.list", relay=self.relay)
         given: dict[str, Any] = {
             "state_dir": self.folder / "state",
             "collector": str(self.server.http.base_url),
@@ -156,10 +156,12 @@ def test_a_device_asks_once_a_day_and_only_when_it_sends(world: World) -> None:
     if world.relay is None:
         return
     asked = []
-    first = Pauses.take
+    first = PausedMetrics.take
     world.serve(listed())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Pauses, "take", lambda self, data: asked.append(data) or first(self, data))
+        patch.setattr(
+            PausedMetrics, "take", lambda self, data: asked.append(data) or first(self, data)
+        )
         with world.client() as client:
             client.flush(5)
             assert asked == []
@@ -275,7 +277,7 @@ def test_a_damaged_file_is_no_list_and_no_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [b"", b"-----BEGIN PUBLIC KEY-----\n", "/nowhere/key.pem", None])
 def test_a_key_that_is_none_is_named(key: Any, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="key"):
-        Pauses(key, app=APP, file=tmp_path / "paused.list")
+        PausedMetrics(key, app=APP, file=tmp_path / "paused.list")
 
 
 def test_batches_of_several_metrics_are_refused(world: World) -> None:
@@ -289,7 +291,9 @@ def test_vectors_of_lists_are_read_as_they_say(tmp_path: Path) -> None:
         (Path(__file__).parents[1] / "vectors" / "v1" / "pause_list.json").read_text()
     )
     for one in vectors["lists"]:
-        held = Pauses(vectors["public_key"].encode(), app=vectors["app"], file=tmp_path / "x")
+        held = PausedMetrics(
+            vectors["public_key"].encode(), app=vectors["app"], file=tmp_path / "x"
+        )
         stamp = datetime.fromisoformat(one["today"]).replace(tzinfo=UTC).timestamp()
         held.clock = lambda stamp=stamp: stamp
         data = bytes.fromhex(one["bytes"])
