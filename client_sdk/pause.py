@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from client_sdk.client import Client
 from client_sdk.delivery.batches import read_body
@@ -146,14 +146,16 @@ class PausableClient(Client):
     _pauses: PausedMetrics
 
     @classmethod
-    def open(cls, *args: Any, pauses: PausedMetrics, **named: Any) -> PausableClient:
+    def open(  # type: ignore[override]
+        cls, *args: Any, pauses: PausedMetrics, **named: Any
+    ) -> PausableClient:
         """Open as `Client.open`; the relay is that of `pauses`. Raises as it does."""
-        if named.get("relay") is not None:
+        if named.get("relay") or getattr(named.get("delivery"), "relay", None):
             raise ParameterError("relay: give it to PausedMetrics, through which batches go")
         if not isinstance(pauses, PausedMetrics):
             raise ParameterError(f"pauses = {shown(pauses)} is not a PausedMetrics")
         pauses.clock = named.get("clock", time.time)
-        client = super().open(*args, relay=pauses, **named)  # type: ignore[arg-type]
+        client = cast(PausableClient, super().open(*args, relay=pauses, **named))  # type: ignore[arg-type]
         client._pauses = pauses
         return client
 

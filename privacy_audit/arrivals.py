@@ -43,7 +43,7 @@ class Arrivals:
         own = rng.uniform(0, self.length, devices)
         used = own + rng.normal(0, self.habit, (days, devices))
         sent = used + rng.exponential(self.mean_delay, (days, devices))
-        return np.exp(2j * np.pi * sent / self.length)
+        return np.asarray(np.exp(2j * np.pi * sent / self.length))
 
     def fit(self, tracks: Phases, seen: int, arrived: Phases) -> Floats:
         """Log likelihood of each report in each track, but for a constant: (reports, tracks).

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from client_sdk import Delivery, Relay
 from client_sdk.pause import PausableClient, PausedMetrics
-from ohttp.key_config import encode_keys
+from ohttp.key_config import KeyConfig, encode_keys
 from ohttp.pause_list import (
     CONTEXT,
     MOST_BYTES,
@@ -278,6 +278,14 @@ def test_a_damaged_file_is_no_list_and_no_error(tmp_path: Path) -> None:
 def test_a_key_that_is_none_is_named(key: Any, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="key"):
         PausedMetrics(key, app=APP, file=tmp_path / "paused.list")
+
+
+def test_a_relay_is_given_once(world: World) -> None:
+    """One that `PausedMetrics` does not know of would be passed by."""
+    other = Relay("https://relay.example.net/ohttp", encode_keys([KeyConfig(1, bytes(32))]))
+    for changes in ({"relay": other}, {"delivery": Delivery(relay=other)}):
+        with pytest.raises(ParameterError, match="give it to PausedMetrics"):
+            world.client(**changes)
 
 
 def test_batches_of_several_metrics_are_refused(world: World) -> None:
