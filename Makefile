@@ -109,6 +109,7 @@ simulate: $(VENV)/.all
 	$(SIMULATE) location-large --world city --side 12 --devices 20000 --cohorts 16 --draws 1
 	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
+	$(SIMULATE) relay --devices 300
 	$(SIMULATE) flows --devices 20000 --devices 100000 --runs 1 --side 3
 	$(SIMULATE) flow-coverage --devices 20000 --world "as is" --world shuffled --draws 1 --side 2
 

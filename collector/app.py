@@ -29,7 +29,7 @@ from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
-from collector.routes import admin, aggregates, health
+from collector.routes import admin, aggregates, health, paused
 from collector.routes.dependencies import AppComponents, make_limits
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
@@ -248,6 +248,7 @@ def _lifespan(
 def _add_routes(app: FastAPI) -> None:
     app.router.routes.append(Route("/openapi.json", openapi_document))
     for path, method, endpoint in (
+        (paused.LIST_PATH, "GET", paused.get_paused),
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/associations", "GET", aggregates.get_associations),

@@ -11,7 +11,7 @@ import numpy as np
 from decoder.errors import PlanError
 from decoder.progress import Progress, silent
 from decoder.typing import Floats
-from metric_design.central_claim import CentralClaim, claim
+from metric_design.central_claim import MONTH, CentralClaim, claims
 from metric_design.comparison import Alternative, compare
 from metric_design.design import Design, best_design, solve
 from metric_design.detection import (
@@ -31,7 +31,6 @@ from metric_design.plan_sentences import (
 )
 from metric_design.population import ExpectedShares
 from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
-from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -40,7 +39,6 @@ from rappor_core.sequence_risk import risk_text, sequence_risk
 
 POWERS = (0.5, 0.8, 0.9)
 POOLED = (7, 28)  # periods that are decoded together
-MONTH = 30  # reports, of the central claim
 WEAK = 10.0  # nats of a life from which on 1 % likely may become 99.5 %
 USUAL_LIFE = 6.0
 
@@ -199,7 +197,7 @@ def make_plan(
     chances = detection(setting, shares, given)
     visible = tuple(visible_share(setting, power, given) for power in POWERS)
     unseen = chances < 0.5
-    claims, no_claim = _claims(metric, request, trust)
+    bounds, no_claim = _claims(metric, request, trust)
     budget = budget if budget is not None or existing is None else existing.budget
     spent = 0.0 if existing is None else existing.lifetime_epsilon
     memo = design.noise.mode == "memo"
@@ -233,7 +231,7 @@ def make_plan(
         alternatives=tuple(
             compare(request, design, metric.lifetime_epsilon, population, known, progress)
         ),
-        claims=claims,
+        claims=bounds,
         no_claim=no_claim,
         budget=budget,
         spent=spent,
@@ -310,26 +308,11 @@ def _claims(
     metric: Metric, request: PlanRequest, trust: Trust
 ) -> tuple[tuple[CentralClaim, ...], str | None]:
     """One report, a month, a year; or why nothing is claimed."""
-    expected = smallest_cohort(float(request.devices or 1), metric.params.num_cohorts)
     counts = sorted({1, MONTH, PERIODS_A_YEAR[request.period]})
     if request.mode == "once":
         counts = [1]
-    try:
-        if metric.min_reports > float(request.devices or 1):
-            expected = 0  # several periods make one block: only what is declared is sure
-        rows = tuple(
-            claim(metric, number, delta=trust.delta, crowd=expected or None, forged=trust.forged)
-            for number in counts
-        )
-    except ParameterError as error:
-        return (), str(error)
-    return rows, None
-
-
-def smallest_cohort(devices: float, cohorts: int) -> int:
-    """Expected number of devices in the smallest of some cohorts (the least of Poisson counts)."""
-    mean = devices / cohorts
-    return max(0, math.floor(mean - math.sqrt(2 * mean * math.log(max(cohorts, 1)))))
+    devices = float(request.devices or 1)
+    return claims(metric, counts, devices, delta=trust.delta, forged=trust.forged)
 
 
 def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:

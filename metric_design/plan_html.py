@@ -9,6 +9,7 @@ from typing import Any
 
 from decoder.output.jinja import page_template
 from decoder.results.warnings import percent
+from metric_design.central_claim import at_most
 from metric_design.plan import FACTORS, POWERS, Plan, curve
 from rappor_core.risk import believed, percent_up
 
@@ -46,14 +47,6 @@ def number(value: float) -> str:
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"
-
-
-def at_most(bound: float) -> str:
-    """A bound to two significant digits, rounded up."""
-    if not 0 < bound < math.inf:
-        return f"{bound:g}"
-    step = 10.0 ** (math.floor(math.log10(bound)) - 1)
-    return f"{math.ceil(bound / step - 1e-9) * step:.10g}"
 
 
 def _context(plan: Plan) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from privacy_audit.black_box import (
     freshness,
     installations,
     linked,
+    relayed,
 )
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact
@@ -41,6 +42,7 @@ from privacy_audit.stages import (
     in_parts,
     installations_of,
     linked_lives,
+    relayed_of,
     run_trials,
     workers,
 )
@@ -73,6 +75,7 @@ class AuditOptions:
     trials: of a metric's single reports; the other numbers follow from it.
     alpha: the rate of false alarms of a whole audit.  training: share of trials on which attacks
     are chosen.  processes: workers; 0: everything in this process.
+    relay: also whole clients that send through a relay.
     installations: whole clients with files and HTTP, of each condition; 0 for none.
     boxes: parts of the audit, of `BOXES`.
     """
@@ -83,6 +86,7 @@ class AuditOptions:
     processes: int = 2
     installations: int = crowd_lives.DEVICES
     boxes: tuple[str, ...] = BOXES
+    relay: bool = False
 
     @property
     def devices(self) -> int:
@@ -168,6 +172,12 @@ def audit(
     chosen = [m for m in file.declared if m.base_name in names] if names else list(file.declared)
     for name in names:
         file.parts(name)
+    if options.relay and (command is not None or do_not_track()):
+        raise AuditError(
+            "a relay is audited with this SDK alone: a program has no network here"
+            if command is not None
+            else f"nothing is sent through a relay: {DO_NOT_TRACK} is set"
+        )
     source = ClientSource(compiled_text(file), command)
     tell = progress or (lambda *_: None)
     notes = list(_notes(chosen, command))
@@ -212,6 +222,10 @@ def audit(
         task = ("", installations.BOX, installations_of, arguments)
         tell(installations.BOX, 0, 1)
         pending += in_parts(None, installations.BOX, [task], tell)
+    if options.relay:
+        task = ("", relayed.BOX, relayed_of, (source, tuple(m.base_name for m in chosen)))
+        tell(relayed.BOX, 0, 1)
+        pending += in_parts(None, relayed.BOX, [task], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)
         if not isinstance(one, AuditedClientError):

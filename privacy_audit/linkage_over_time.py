@@ -1,7 +1,8 @@
 """An attack that gathers the single-day reports of each device from batch bodies alone.
 
 The adversary of `batch_linkage`, over many days: it has every report of a cohort, one a device and
-period, no address and no time, and sorts them into as many tracks as there are devices. A track
+period, no address, the time of arrival or none, and sorts them into as many tracks as there are
+devices. A track
 that holds more reports knows its permanent bits better, so the days help each other: the
 assignment of each day is solved anew, given all other days, until nothing changes (hard expectation
 maximisation, the assignment by Kuhn and Munkres), from several starts, of which the likeliest is
@@ -20,6 +21,7 @@ from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
 from metric_design.review import Finding
+from privacy_audit.arrivals import Arrivals, Phases
 from privacy_audit.location_attacks import draw_permanent, draw_shown
 from privacy_audit.trackability import reports_in
 from rappor_core.calendar import PERIOD_DAYS
@@ -58,6 +60,7 @@ def gathered_over_time(
     groups: int,
     rng: np.random.Generator,
     enough: int = ENOUGH_DEVICES,
+    arrivals: Arrivals | None = None,
 ) -> Iterator[Gathered]:
     """Attack devices with a value of its own each, after each given number of reports.
 
@@ -68,13 +71,14 @@ def gathered_over_time(
         groups: 1 or more.
         rng: of devices, reports and starts.
         enough: devices to draw, in whole groups.
+        arrivals: the attacker sees when reports arrive; None: bodies alone.
     """
     for number in reports:
         shares, drawn = list[float](), 0
         while drawn < enough:
             size = int(rng.binomial(devices - 1, 1 / groups)) + 1 if groups > 1 else devices
             with threadpool_limits(1):
-                shares.append(_gathered(params, number, size, rng))
+                shares.append(_gathered(params, number, size, rng, arrivals))
             drawn += size if groups > 1 else enough
         yield Gathered(number, float(np.mean(shares)))
 
@@ -88,7 +92,7 @@ def gathering_findings(
     population: devices that report, of which a cohort, with level and turn, has its share.
     """
     for metric in file.declared:
-        reports = [_reports_in(metric, days) for days in DAYS]
+        reports = [reports_over(metric, days) for days in DAYS]
         if metric.max_reports == 1 or reports[-1] < 2:
             continue
         groups = public_groups(metric)
@@ -110,70 +114,93 @@ def gathering_findings(
         yield Finding(level, metric.base_name, message)
 
 
-def _reports_in(metric: Metric, days: int) -> int:
-    """Of a device in so many days, one a period; 1 or more."""
+def reports_over(metric: Metric, days: int) -> int:
+    """Reports of a device in so many days, one a period; 1 or more."""
     return reports_in(metric, max(1, round(days / PERIOD_DAYS[metric.period])))
 
 
-def _gathered(params: RapporParams, reports: int, size: int, rng: np.random.Generator) -> float:
+def _gathered(
+    params: RapporParams,
+    reports: int,
+    size: int,
+    rng: np.random.Generator,
+    arrivals: Arrivals | None,
+) -> float:
     """Share of the devices of one group whose reports are gathered."""
     if size == 1:
         return 1.0
     values = rng.integers(params.num_bits, size=(params.num_hashes, size))
     permanent = draw_permanent(values, params, rng)
     series = np.stack([draw_shown(permanent, 1, params, rng) for _ in range(reports)])
-    tracks = _likeliest(params, series, rng)
+    times = None if arrivals is None else arrivals.draw(reports, size, rng)
+    tracks = _likeliest(_Tracks(params, series, arrivals, times), rng)
     held = np.zeros((size, size))  # of each device's reports, by track
     for own in tracks:
         held[own, np.arange(size)] += 1
     return float((held.max(axis=0) >= GATHERED * reports).mean())
 
 
-def _likeliest(params: RapporParams, series: Integers, rng: np.random.Generator) -> Integers:
-    """The track of each report, (reports, devices), of the start that fits best."""
-    best, found = -np.inf, np.zeros(series.shape[:2], dtype=np.int64)
-    for _ in range(STARTS):
-        order = rng.permutation(len(series))
-        score, tracks = _sorted_into_tracks(params, series[order])
-        if score > best:
-            best = score
-            found[order] = tracks
-    return found
+class _Tracks:
+    """Reports of all devices of a group, sorted into tracks.
 
+    series: (reports, devices, k) bits.  times: (reports, devices) of arrival, if they are seen.
+    """
 
-def _sorted_into_tracks(params: RapporParams, series: Integers) -> tuple[float, Integers]:
-    """Log likelihood of the last pass, and tracks (reports, devices)."""
-    days, size, _ = series.shape
-    tracks = np.tile(np.arange(size), (days, 1))
-    counts, seen, score = series[0].copy(), 1, -np.inf
-    for day in range(1, days):  # each day given those before it
-        tracks[day], _ = _assign(params, counts, seen, series[day])
-        counts[tracks[day]] += series[day]
-        seen += 1
-    for _ in range(MOST_PASSES):
-        before, total = tracks.copy(), 0.0
-        for day in range(days):
-            counts[tracks[day]] -= series[day]
-            tracks[day], fit = _assign(params, counts, days - 1, series[day])
-            counts[tracks[day]] += series[day]
-            total += fit
-        if total <= score or (before == tracks).all():
-            break
-        score = total
-    return max(score, total), tracks
+    def __init__(
+        self,
+        params: RapporParams,
+        series: Integers,
+        arrivals: Arrivals | None,
+        times: Phases | None,
+    ) -> None:
+        self.params, self.series, self.arrivals, self.times = params, series, arrivals, times
 
+    def sort(self, order: Integers) -> tuple[float, Integers]:
+        """Sort the days in this order; log likelihood of the last pass, and tracks (reports,
+        devices)."""
+        days, size, _ = self.series.shape
+        tracks = np.tile(np.arange(size), (days, 1))
+        self.counts = np.zeros_like(self.series[0])
+        self.clocks = np.zeros(size, dtype=np.complex128)
+        self._put(order[0], tracks[order[0]], 1)
+        score = total = -np.inf
+        for seen, day in enumerate(order[1:], 1):  # each day given those before it
+            tracks[day], _ = self._assign(day, seen)
+            self._put(day, tracks[day], 1)
+        for _ in range(MOST_PASSES):
+            before, total = tracks.copy(), 0.0
+            for day in order:
+                self._put(day, tracks[day], -1)
+                tracks[day], fit = self._assign(day, days - 1)
+                self._put(day, tracks[day], 1)
+                total += fit
+            if total <= score or (before == tracks).all():
+                break
+            score = total
+        return max(score, total), tracks
 
-def _assign(
-    params: RapporParams, counts: Integers, seen: int, reports: Integers
-) -> tuple[Integers, float]:
-    """Track of each report, and the log likelihood; counts: bits shown in each track so far."""
-    chances = _predicted(params, counts, seen)
-    if params.scheme.symbols:
+    def _put(self, day: int, where: Integers, sign: int) -> None:
+        """Add the reports of a day to their tracks, or take them out."""
+        self.counts[where] += sign * self.series[day]
+        if self.times is not None:
+            self.clocks[where] += sign * self.times[day]
+
+    def _assign(self, day: int, seen: int) -> tuple[Integers, float]:
+        """Track of each report of a day, and the log likelihood."""
+        chances, reports = _predicted(self.params, self.counts, seen), self.series[day]
         fit = reports @ np.log(chances).T
-    else:
-        fit = reports @ np.log(chances).T + (1 - reports) @ np.log1p(-chances).T
-    rows, columns = linear_sum_assignment(fit, maximize=True)
-    return columns, float(fit[rows, columns].sum())
+        if not self.params.scheme.symbols:
+            fit += (1 - reports) @ np.log1p(-chances).T
+        if self.arrivals is not None and self.times is not None:
+            fit += self.arrivals.fit(self.clocks, seen, self.times[day])
+        rows, columns = linear_sum_assignment(fit, maximize=True)
+        return columns, float(fit[rows, columns].sum())
+
+
+def _likeliest(tracks: _Tracks, rng: np.random.Generator) -> Integers:
+    """The track of each report, (reports, devices), of the start that fits best."""
+    found = (tracks.sort(rng.permutation(len(tracks.series))) for _ in range(STARTS))
+    return max(found, key=lambda one: one[0])[1]
 
 
 def _predicted(params: RapporParams, counts: Integers, seen: int) -> Floats:

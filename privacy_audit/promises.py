@@ -30,7 +30,7 @@ PROMISES = (
     PromiseGroup(
         "Nothing but the bits of reports tells of values or devices",
         "Who sees requests alone, encrypted or not, tells values or devices apart.",
-        ("values do not show", "nothing leaves", "batch", "headers", "bodies",
+        ("values do not show", "nothing leaves", "batch", "headers", "bodies", "encapsulation",
          "request that failed", "requests with reports", "nobody but the collector",
          "turns of two blocks", "when a device answers", "period of an answer",
          "periods of two answers"),

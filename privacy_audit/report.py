@@ -32,6 +32,7 @@ BOXES = {
     "freshness": "many reports of one device, compared with each other",
     "installations": "whole clients with all metrics: files, queue, batches and HTTP, under the "
     "audit's own randomness, on two machines, with values that differ and change",
+    "relay": "whole clients behind a relay of the audit's: what it sees of two lives",
     "derivations": "what a device derives from its secret: cohort and permanent response",
     "linked": "devices that record two linked metrics, opened anew for each, over wire bytes",
     "rounds": "the two rounds alone, every draw of their randomness enumerated",

@@ -20,6 +20,7 @@ from privacy_audit.black_box import (
     linked,
     number_period,
     place_turns,
+    relayed,
 )
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.noise import noise_checks
@@ -235,14 +236,23 @@ def installations_of(
     source: ClientSource, names: tuple[str, ...], processes: int, devices: int
 ) -> list[Check]:
     """Check a crowd of whole installations that have all metrics of these names."""
+    own = _with_metrics(source, names)
+    return list(installations.installation_checks(own, processes, devices))
+
+
+def relayed_of(source: ClientSource, names: tuple[str, ...]) -> list[Check]:
+    """Check whole clients behind a relay that have all metrics of these names."""
+    return list(relayed.relay_checks(_with_metrics(source, names)))
+
+
+def _with_metrics(source: ClientSource, names: tuple[str, ...]) -> MetricsFile:
+    """A file of these metrics alone, with the associations of which it has both."""
     file = source.file()
     some = {name: m for name, m in file.metrics.items() if m.base_name in names}
     linked = tuple(one for one in file.associations if set(one.of) <= set(names))
     ends = {name for one in linked for name in one.of}
     own = {n: m if m.name in ends else m.replace(cohort_with=None) for n, m in some.items()}
-    return list(
-        installations.installation_checks(MetricsFile(own, file.budget, linked), processes, devices)
-    )
+    return MetricsFile(own, file.budget, linked)
 
 
 @contextmanager

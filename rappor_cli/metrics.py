@@ -62,14 +62,17 @@ def check(
             min=1, max=10**6, help="Distinct cells of a device in its life; its cap's, or 3."
         ),
     ] = None,
+    relay: shared.BehindRelay = False,
     as_json: shared.Json = False,
 ) -> None:
     """Say what a reviewer should know of FILE. Exit code 1 for errors, 0 for warnings alone."""
+    if relay and population is None:
+        raise typer.BadParameter("needs --population: a relay hides devices among each other")
     metrics = load_metrics(file)
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
     if population is not None:
-        findings.extend(_tracking(metrics, population))
+        findings.extend(_tracking(metrics, population, relay=relay))
         findings.extend(_maps(metrics, population, today, periods, places))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
@@ -95,12 +98,13 @@ def _by_platform(metrics: MetricsFile) -> str:
     return f" (app {app:.3f}; web {web:.3f}, over all lives of a browser's storage)"
 
 
-def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
+def _tracking(metrics: MetricsFile, population: int, *, relay: bool) -> Iterable[Finding]:
     """Attack what devices will send, where the numerical libraries for it are installed."""
     try:
         gather = import_module("privacy_audit.linkage_over_time")
         lives = import_module("privacy_audit.life_findings")
         simulate = import_module("privacy_audit.trackability")
+        behind = import_module("privacy_audit.relay_linkage")
         numpy = import_module("numpy")
     except ModuleNotFoundError as error:
         missing = f"re-linking was not tried, as {error.name} is missing: "
@@ -110,6 +114,7 @@ def _tracking(metrics: MetricsFile, population: int) -> Iterable[Finding]:
         *simulate.track_findings(metrics, population, rng),
         *gather.gathering_findings(metrics, population, rng),
         *lives.life_findings(metrics, population, rng),
+        *(behind.relay_findings(metrics, population, rng) if relay else ()),
     ]
 
 

@@ -84,6 +84,9 @@ Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
 ]
+BehindRelay = Annotated[
+    bool, typer.Option("--relay", help="Say what devices gain by sending through a relay.")
+]
 
 # Releases.
 Release = Annotated[Path, typer.Argument(help="Folder of a release.")]

@@ -21,6 +21,7 @@ from metric_design.plan_html import Sampled, render_plan
 from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
 from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
+from privacy_audit.relay_linkage import linkage_findings
 from privacy_audit.trackability import track_findings, trackability_text
 from rappor_cli import options as shared
 from rappor_cli.plan_text import print_plan
@@ -194,6 +195,7 @@ def plan(
     owner: OwnerOption = "nobody yet",
     expires: ExpiresOption = None,
     sample: SampleOption = True,
+    relay: shared.BehindRelay = False,
     seed: shared.Seed = None,
     output: OutputOption = None,
     as_json: shared.Json = False,
@@ -225,7 +227,7 @@ def plan(
         trust = Trust(delta, forged)
         made = make_plan(request, population, labels, trust, existing, budget, show)
         show("linking", 0, 1)
-        findings = _findings(made, existing)
+        findings = _findings(made, existing, relay=relay)
         show("linking", 1, 1)
         if sample:
             held = population(made.design.setting.candidates)
@@ -291,7 +293,7 @@ def _day(text: str | None) -> date:
     return day
 
 
-def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
+def _findings(made: Plan, existing: MetricsFile | None, *, relay: bool) -> list[str]:
     """What `rappor metrics check` says of the file with the new metric in it, and re-linking."""
     known = {} if existing is None else dict(existing.metrics)
     if made.metric.name in known:
@@ -306,6 +308,9 @@ def _findings(made: Plan, existing: MetricsFile | None) -> list[str]:
         for one in found
         if one.level != "note"
     ]
+    if relay:
+        linked = linkage_findings(whole, people, np.random.default_rng(0))
+        told += [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in linked]
     params = made.metric.params
     if params.num_bits < 2:  # two patterns tell nobody apart
         return told

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from decoder.results.warnings import percent
+from metric_design.central_claim import claim_sentence
 from metric_design.plan import POWERS, Plan
-from metric_design.plan_html import at_most
 from rappor_cli.text import plain
 from rappor_core.text import counted
 from simulations.experiments.plan_preview import Preview
@@ -68,13 +68,7 @@ def _lines(made: Plan) -> list[str]:
         made.in_words,
         *(sentence for sentence in (made.weak,) if sentence),
     ]
-    lines += [
-        "against anyone who sees only published counts, if the collector adds honestly: eps "
-        f"{at_most(row.epsilon)} (delta {row.delta:.0e}) for {row.reports} report"
-        f"{'s' if row.reports > 1 else ''}, provided at least "
-        f"{row.crowd:,} honest others in the smallest cohort"
-        for row in made.claims
-    ]
+    lines += map(claim_sentence, made.claims)
     life = f"{made.metric.lifetime_epsilon:.3g}"
     lines.append(f"against the collector itself: {life}, for life, without any condition")
     if made.no_claim:

@@ -31,6 +31,7 @@ from rappor_cli.simulate_published import (
     poisoning,
     processes,
 )
+from rappor_cli.simulate_relay import relay
 from simulations.experiments import paper
 from simulations.experiments.figures import draw_experiments
 from simulations.experiments.paper import Experiment
@@ -49,6 +50,7 @@ app.command("location-large")(location_large)
 app.command("location-attacks")(location_attacks)
 app.command("location-moves")(location_moves)
 app.command("batch-linkage")(batch_linkage)
+app.command("relay")(relay)
 app.command("location-coverage")(location_coverage)
 app.command("plan")(plan_check)
 app.command("numbers")(numbers)

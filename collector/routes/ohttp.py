@@ -22,6 +22,7 @@ from collector.errors import (
 )
 from collector.problems import Refuser
 from collector.routes.dependencies import AppComponents
+from collector.routes.paused import LIST_PATH, LIST_TYPE, read_list
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from ohttp.binary_http import (
     SIZE_STEP,
@@ -115,6 +116,9 @@ class OhttpEndpoint:
     async def _answer(self, plain: bytes) -> BinaryResponse:
         try:
             request = decode_request(plain)
+            if (request.method, request.path) == (b"GET", LIST_PATH.encode()):
+                kind = (b"content-type", LIST_TYPE.encode())
+                return _answer_of(200, [kind], read_list(self._parts.settings.paused_list))
             inner = _scope_of(request)
         except (EncapsulationError, CollectorError) as error:
             refused = self._refuser.answer(error)
@@ -140,7 +144,9 @@ def _scope_of(request: BinaryRequest) -> Scope:
     Raises NotFoundError for another route, RequestError for a header that tells more.
     """
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
-        raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")
+        raise NotFoundError(
+            f"through a relay there are only POST {REPORTS_PATH} and GET {LIST_PATH}"
+        )
     for name, _ in request.fields:
         if name not in ALLOWED:
             raise RequestError(f"header {name.decode()[:60]!a} is not taken through a relay")

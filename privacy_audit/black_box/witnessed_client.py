@@ -244,19 +244,19 @@ def _sit(
         with opened(consent=False) as client:
             _between(client, directory, device)
     with opened(consent=True) as client:
-        _wait(client, sitting.now)
+        until_idle(client, sitting.now)
         if sitting.withdrawn == "open":
             client.set_consent(False)
             _between(client, directory, device)
             client.set_consent(True)
-            _wait(client, sitting.now)
+            until_idle(client, sitting.now)
         if sitting.withdrawn:
             device.unwanted += collector.watched[start:]
             device.since = len(device.requests)
         elif sitting.sent:
             device.stuck = _sent(client, seconds)
             if not device.stuck:
-                _wait(client, sitting.now)
+                until_idle(client, sitting.now)
             device.requests.append(collector.watched[start:])
             if device.stuck:
                 return
@@ -268,7 +268,7 @@ def _sit(
             else:
                 client.record(name, value)
             _written(client)
-        planned = _wait(client, sitting.now)
+        planned = until_idle(client, sitting.now)
         if sitting.alone:
             device.delays.append(planned)
         device.early += len(collector.watched) - before
@@ -308,7 +308,7 @@ def _sent(client: Client, seconds: float) -> str:
     return client.last_error or f"not sent within {seconds:g} seconds" if late else ""
 
 
-def _wait(client: Client, now: float) -> float:
+def until_idle(client: Client, now: float) -> float:
     """Until the sending thread sleeps: seconds until what waits is sent; infinite if nothing does.
 
     Otherwise it would draw its delay, or close a period, or not, as it happens to run.

@@ -71,6 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy("collector.sqlite", "moved.sqlite")  # an export moves what it takes
     moved = ["--database", "sqlite:///moved.sqlite"]
     assert main(["archive", "export", "archive", "--unencrypted", *moved]) == 0
+    assert main(["release", "keygen", "keys"]) == 0
     assert main(["release", "ledger", "ledger.json", "--epsilon", "5"]) == 0
     return tmp_path
 

@@ -586,6 +586,8 @@ def test_a_device_without_associations_loads_nothing_of_them(
 BEHIND_A_RELAY = """
 from client_sdk import Client, Delivery, Relay
 relay = Relay("https://relay.example.net/ohttp", bytes.fromhex(sys.argv[2]))
+from client_sdk.pause import PausedMetrics
+assert PausedMetrics.until and "ohttp.pause_list" in sys.modules
 choices = dict(collector="https://x.example", consent=True, state_dir=sys.argv[3], relay=relay)
 with Client.open(sys.argv[1], **choices) as client:
     print(client.record("theme", "dark"), relay)

@@ -11,9 +11,12 @@ import signal
 import subprocess
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import UTC, datetime
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -22,13 +25,17 @@ import pytest
 from client_sdk import Client, Delivery, Relay
 from ohttp.encapsulation import RESPONSE_TYPE
 from ohttp.key_config import KeyConfig, encode_keys
+from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metrics_file import MetricsFile
-from tests.collector.support import Clock, ServerMaker, make_metric
+from tests.collector.support import Clock, ServerMaker, make_metric, running_server
 from tests.collector.test_docker_and_proxy import DOCKER, await_port
+from tests.end_to_end.browser import open_browser
 from tests.free_ports import free_port
+from tests.http_server import serving_with
 from tests.relay_support import OUTER, Behind, new_keys, opened
 
 METRIC = make_metric(min_reports=1, max_reports_per_period=10_000)
+CLIENT_JS = DOCKER.parent / "client_js"
 IDENTIFYING = {
     "cookie": "s=1",
     "forwarded": "for=192.0.2.1",
@@ -62,9 +69,9 @@ def program(name: str) -> str:
 
 @contextmanager
 def running_relay(
-    kind: str, folder: Path, upstream: int, port: int = 0, *, kill: bool = False
+    kind: str, folder: Path, upstream: int, port: int = 0, *, kill: bool = False, origin: str = ""
 ) -> Iterator[str]:
-    """A relay of docker/ before a port; only ports, TLS, folders and rates are changed.
+    """A relay of docker/ before a port; only ports, TLS, folders, rates and origin are changed.
 
     kill: with all its processes on leaving, without a word to anybody.
     """
@@ -74,6 +81,7 @@ def running_relay(
     for old, new in changes:
         assert old in text
         text = text.replace(old, new.format(port=port, upstream=upstream, folder=folder))
+    text = text.replace("https://app.example.org", origin or "https://app.example.org")
     config = folder / name
     if kind == "nginx":
         text = re.sub(r"^ *(ssl|proxy_ssl)_.*$", "", text, flags=re.MULTILINE)
@@ -148,6 +156,28 @@ def test_the_collector_sees_three_headers(kind: str, folder: Path) -> None:
     assert large.status_code == 413
 
 
+@pytest.mark.parametrize(
+    ("origin", "may"),
+    [("https://app.example.org", True), ("https://app.example.org.evil.example", False)],
+)
+def test_pages_of_a_named_origin_may_send(origin: str, may: bool, folder: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Seen) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        with running_relay("nginx", folder, server.server_address[1]) as url:
+            asked = httpx.options(
+                url, headers={"origin": origin, "access-control-request-method": "POST"}
+            )
+            answer = httpx.post(url, content=b"sealed", headers={**OUTER, "origin": origin})
+        server.shutdown()
+    assert asked.status_code == 204
+    assert asked.headers["access-control-allow-headers"] == "Content-Type"
+    for one in (asked, answer):
+        assert one.headers.get("access-control-allow-origin") == (origin if may else None)
+        assert one.headers["vary"] == "Origin"
+        assert "access-control-allow-credentials" not in one.headers
+    assert answer.json()["headers"].keys() == {"host", "content-type", "content-length"}
+
+
 def client_of(folder: Path, url: str, config: KeyConfig, clock: Clock) -> Client:
     return Client.open(
         MetricsFile({METRIC.name: METRIC}),
@@ -199,3 +229,56 @@ def test_a_relay_that_is_killed_loses_and_doubles_nothing(
         text = server.http.get("/metrics").text
     assert f"rappor_reports_accepted_total {float(recorded)}" in text
     assert recorded == 20 * kills
+
+
+PAGE = """
+async ([metrics, url, keys]) => {
+  const { openClient } = await import("/dist/production/browser.js");
+  const { relay } = await import("/dist/production/relay.js");
+  const collector = "https://telemetry.example.org";
+  const client = await openClient({
+    metrics, collector, consent: true, doNotTrack: () => false,
+    delivery: { meanDelay: 0 }, transport: relay({ url, keys, collector }),
+  });
+  for (let i = 0; i < 3; i++)
+    if (!(await client.record("homepage", "x"))) throw new Error(client.lastRefusal);
+  return [await client.flush(20), client.status.sentence];
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("named", [True, False])
+def test_a_page_in_a_browser_sends_through_the_relay(
+    named: bool, folder: Path, sqlite_url: str
+) -> None:
+    """Another origin than the relay's: with its name in the relay's file, and without."""
+    if not (CLIENT_JS / "dist" / "production" / "relay.js").exists():
+        pytest.skip("client_js is not built")
+    now = Clock(datetime.now(UTC))
+    metric = METRIC.replace(platforms=("web",), max_reports=100, lives=2)
+    file, (config,) = new_keys(folder.parent)
+    keys = b64encode(encode_keys([config])).decode()
+    known = json.loads(compiled_text(MetricsFile({metric.name: metric})))
+    files = partial(QuietFiles, directory=str(CLIENT_JS))
+    with (
+        running_server([metric], now, database=sqlite_url, ohttp_keys=file) as server,
+        serving_with(files) as site,
+    ):
+        upstream = server.http.base_url.port or 0
+        with (
+            running_relay("nginx", folder, upstream, origin=site if named else "") as url,
+            open_browser() as browser,
+        ):
+            page = browser.new_page()
+            page.goto(f"{site}/package.json")
+            delivered, sentence = page.evaluate(PAGE, [known, url, keys])
+        text = server.http.get("/metrics").text
+    assert delivered == named, sentence
+    assert ("rappor_reports_accepted_total 3.0" in text) == named
+
+
+class QuietFiles(SimpleHTTPRequestHandler):
+    """The files of a folder."""
+
+    def log_message(self, *_: object) -> None: ...

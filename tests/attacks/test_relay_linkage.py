@@ -1,0 +1,128 @@
+"""What a relay hides of devices, and what times of arrival tell behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privacy_audit.arrivals import (
+    ADDRESS_CHANGES_A_DAY,
+    Arrivals,
+    followed_by_address,
+    joined_by_time,
+)
+from privacy_audit.linkage_over_time import gathered_over_time
+from privacy_audit.relay_attackers import attackers, passed_on
+from privacy_audit.relay_linkage import linkage_findings, relay_findings
+from rappor_core.metrics.file import parse_metrics
+from tests.attacks.test_linkage_over_time import PUBLISHED, declared
+from tests.metric_texts import declaration
+
+SMALL = {"num_bits": 8, "num_hashes": 1}
+
+
+def gathered(arrivals: Arrivals | None, devices: int = 150, reports: int = 2) -> float:
+    rng = np.random.default_rng(1)
+    (found,) = gathered_over_time(PUBLISHED, [reports], devices, 32, rng, 200, arrivals)
+    return found.gathered
+
+
+def test_times_of_arrival_gather_what_bodies_do_not() -> None:
+    """.40 by bodies and .92 by both, standard errors .035 and .02."""
+    assert gathered(None) < 0.55
+    assert gathered(Arrivals()) > 0.8
+
+
+def test_times_that_follow_no_habit_tell_nothing() -> None:
+    """The counterpart: a day is nothing beside the spread, so that bodies decide.
+
+    Two shares with standard errors of .035."""
+    assert abs(gathered(Arrivals(habit=1e8)) - gathered(None)) < 0.15
+
+
+def test_a_longer_delay_hides_the_time() -> None:
+    """A week on average, against ten minutes."""
+    assert gathered(Arrivals(mean_delay=7 * 86_400)) < gathered(Arrivals()) - 0.3
+
+
+def test_a_denser_day_hides_more() -> None:
+    assert gathered(replace(Arrivals(), length=3_600)) < gathered(Arrivals()) - 0.2
+
+
+@pytest.mark.parametrize("devices", [30, 1_000])
+def test_two_metrics_of_a_moment_are_joined_by_time(devices: int) -> None:
+    """Nearest guesses on a drawn circle: within four standard errors of the formula, 600 s."""
+    rng = np.random.default_rng(3)
+    right, days = 0, 6_000 // devices
+    for _ in range(days):
+        used = rng.uniform(0, 86_400, devices)
+        first, second = (used + rng.exponential(600, devices) for _ in range(2))
+        away = np.abs((first[:, None] - second + 43_200) % 86_400 - 43_200)
+        right += int((away.argmin(axis=1) == np.arange(devices)).sum())
+    share = joined_by_time(devices)
+    error = math.sqrt(share * (1 - share) / (days * devices))
+    assert abs(right / (days * devices) - share) < 4 * error
+    assert abs(right / (days * devices) - joined_by_time(devices, 900)) > 4 * error
+
+
+def test_an_address_is_kept_as_often_as_its_law_says() -> None:
+    """27 of 30 days with one address, by all ways in which it can change; standard error .003."""
+    keep = math.exp(-ADDRESS_CHANGES_A_DAY)
+    p, q = 1 - keep, keep
+    exact = q**29 + 2 * p * q**28 + (2 * p + p * p) * q**27 + (2 * p + 2 * p * p) * q**26
+    two, month = followed_by_address((2, 30), 0.9, np.random.default_rng(0))
+    assert abs(two - q) < 0.003
+    assert abs(month - exact) < 0.015
+
+
+def test_a_reviewer_reads_both_ways_and_who_hides_from_whom() -> None:
+    file = parse_metrics(
+        declared(**SMALL) + declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75)
+    )
+    found = list(linkage_findings(file, 640, np.random.default_rng(0)))
+    assert [one.metric for one in found] == ["page", "theme", ""]
+    for words in ("behind a relay", "without a relay", "about 20 devices", "together see both"):
+        assert words in found[0].message
+    assert "of 100 of them, which is no fewer" in found[1].message
+    assert "two metrics" in found[2].message
+
+
+def test_published_counts_have_their_bound_or_the_reason_for_none() -> None:
+    """No claim below its floor: 130 reports for each cohort of what is published."""
+    once = SMALL | {"max_reports": 1}
+    below = parse_metrics(declared(**once, min_reports=130 * 32 - 1))
+    above = parse_metrics(declared(**once, min_reports=130 * 32))
+    rng = np.random.default_rng(0)
+    (refused,) = relay_findings(below, 100_000, rng)
+    assert "no claim" in refused.message
+    assert "min_reports = 4,160" in refused.message
+    bound, local = relay_findings(above, 100_000, rng)
+    assert "honest others in the smallest cohort" in bound.message
+    assert "against the collector itself" in local.message
+
+
+def test_a_listener_on_both_sides_knows_who_sent_unless_many_are_under_way() -> None:
+    """One is taken for another where a third comes before it leaves: 1 / (1 + rate * seconds)."""
+    rng = np.random.default_rng(5)
+    for seconds in (0.05, 60.0):
+        share = 1 / (1 + 4_000 / 86_400 * seconds)
+        error = max(math.sqrt(share * (1 - share) / 40_000), 1e-4)
+        found = np.mean([passed_on(4_000, rng, seconds) for _ in range(10)])
+        assert abs(found - share) < 5 * error
+
+
+def test_each_attacker_has_what_it_sees_and_no_more() -> None:
+    found = {
+        one.who: one for one in attackers(PUBLISHED, 150, 2, np.random.default_rng(1), enough=100)
+    }
+    stores, watches = found["collector, by what it stores"], found["collector that watches times"]
+    assert stores.over_days < watches.over_days
+    assert stores.in_a_day < watches.in_a_day < 1
+    assert stores.to_address == watches.to_address == 0
+    for who, one in found.items():
+        assert one.reads == ("collector" in who)
+        if "without" in who or "relay" in who:
+            assert one.to_address == 1
