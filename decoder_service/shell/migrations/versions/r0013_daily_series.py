@@ -15,6 +15,7 @@ def upgrade() -> None:
     """Create them, those first that others point at."""
     _people()
     _inputs()
+    _results()
     _work()
     _schedules()
     _alarms()
@@ -120,7 +121,7 @@ def _inputs() -> None:
 
 
 def _work() -> None:
-    """Workers, schedules, jobs and results."""
+    """Workers, schedules and jobs, whose results are there."""
     op.create_table(
         "workers",
         sa.Column("id", sa.String(32), primary_key=True),
@@ -144,27 +145,6 @@ def _work() -> None:
         sa.Column("first_day", sa.String(10)),
         sa.UniqueConstraint("owner", "name"),
     )
-    op.create_table(
-        "results",
-        sa.Column("id", sa.String(16), primary_key=True),
-        sa.Column("key", sa.String(64), nullable=False),
-        sa.Column("input_digest", sa.String(64), nullable=False),
-        sa.Column("supersedes", sa.String(16)),
-        sa.Column("kind", sa.String(16), nullable=False),
-        sa.Column("metric", sa.String(256), nullable=False),
-        sa.Column("params_id", sa.String(64), nullable=False),
-        sa.Column("first_day", sa.String(10)),
-        sa.Column("last_day", sa.String(10)),
-        sa.Column("version", sa.String(200), nullable=False),
-        sa.Column("manifest", sa.Text(), nullable=False),
-        sa.Column("summary", sa.Text(), nullable=False),
-        sa.Column("released", sa.Boolean(), nullable=False),
-        sa.Column("created", sa.Double(), nullable=False),
-        sa.Column("released_by", sa.String(16)),
-        sa.Column("stored", sa.BigInteger(), nullable=False, server_default="0"),
-        sa.UniqueConstraint("key"),
-    )
-    op.create_index("ix_results_input_digest", "results", ["input_digest"])
     op.create_table(
         "jobs",
         sa.Column("id", sa.String(16), primary_key=True),
@@ -201,6 +181,31 @@ def _work() -> None:
     )
     op.create_index("jobs_owner", "jobs", ["owner", "started"])
     op.create_index("jobs_state", "jobs", ["state", "owner", "created"])
+
+
+def _results() -> None:
+    """Results, their files and who may read them."""
+    op.create_table(
+        "results",
+        sa.Column("id", sa.String(16), primary_key=True),
+        sa.Column("key", sa.String(64), nullable=False),
+        sa.Column("input_digest", sa.String(64), nullable=False),
+        sa.Column("supersedes", sa.String(16)),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("metric", sa.String(256), nullable=False),
+        sa.Column("params_id", sa.String(64), nullable=False),
+        sa.Column("first_day", sa.String(10)),
+        sa.Column("last_day", sa.String(10)),
+        sa.Column("version", sa.String(200), nullable=False),
+        sa.Column("manifest", sa.Text(), nullable=False),
+        sa.Column("summary", sa.Text(), nullable=False),
+        sa.Column("released", sa.Boolean(), nullable=False),
+        sa.Column("created", sa.Double(), nullable=False),
+        sa.Column("released_by", sa.String(16)),
+        sa.Column("stored", sa.BigInteger(), nullable=False, server_default="0"),
+        sa.UniqueConstraint("key"),
+    )
+    op.create_index("ix_results_input_digest", "results", ["input_digest"])
     op.create_table(
         "result_files",
         sa.Column("result_id", sa.String(16), sa.ForeignKey("results.id"), primary_key=True),
