@@ -11,7 +11,7 @@ from metric_design.design import Design, best_design
 from metric_design.detection import PlanSetting, theory, visible_share
 from metric_design.noise import USUAL_RATIO
 from metric_design.population import ExpectedShares
-from metric_design.request import PlanRequest
+from metric_design.request import Mode, PlanRequest
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import MAX_BITS, RapporParams
@@ -51,7 +51,7 @@ def compare(
     life: epsilon of a device's life, in nats.  known: the design of the other mode, if it is.
     """
     rows = [_designed("recommended", design, life, life)]
-    other = "memo" if design.noise.mode == "once" else "once"
+    other: Mode = "memo" if design.noise.mode == "once" else "once"
     asked = replace(
         request, mode=other, epsilon_report=None, epsilon_year=None, epsilon_life=life, share=None
     )

@@ -70,4 +70,4 @@ def list_levels(
     ranks = np.arange(1, len(ranked) + 1)[:, None]
     passed = ranked <= alpha * ranks / (candidates * share)
     accepted = np.where(passed, ranks, 1).max(axis=0)
-    return np.minimum(alpha * accepted / (candidates * share), STOREY_LAMBDA)
+    return np.asarray(np.minimum(alpha * accepted / (candidates * share), STOREY_LAMBDA))

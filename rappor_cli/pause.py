@@ -18,7 +18,7 @@ from rappor_core.whole_files import replacing
 
 app = command_group(
     "Stop metrics on devices without a release of the app.",
-    "rappor pause sign homepage=2026-12-20 --key keys/release-key.pem --app org.example.app "
+    "rappor pause sign homepage=2026-12-20 --signing-key keys/release-key.pem --app org.example.app "
     "--metrics metrics.toml -o paused.list",
 )
 
@@ -26,7 +26,9 @@ app = command_group(
 @app.command("sign")
 def sign_(
     output: shared.OutputFile,
-    key: Annotated[Path, typer.Option(help="Private key, of `rappor release keygen`.")],
+    key: Annotated[
+        Path, typer.Option("--signing-key", help="Private key, of `rappor release keygen`.")
+    ],
     app_name: Annotated[str, typer.Option("--app", help="Name of the app, as its devices say.")],
     paused: Annotated[
         list[str] | None,
@@ -61,7 +63,7 @@ def sign_(
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(help="A signed list.")],
-    key: Annotated[Path, typer.Option(help="Public key of its signer.")],
+    key: Annotated[Path, typer.Option("--public-key", help="Public key of its signer, PEM.")],
     as_json: shared.Json = False,
 ) -> None:
     """Verify a list and say what it pauses."""

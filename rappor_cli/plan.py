@@ -16,7 +16,8 @@ import typer
 
 from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
-from metric_design.plan import Labels, Plan, Trust, make_plan
+from metric_design.metric_table import Labels
+from metric_design.plan import Plan, Trust, make_plan
 from metric_design.plan_html import Sampled, render_plan
 from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
 from metric_design.request import PlanRequest

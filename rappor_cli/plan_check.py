@@ -11,8 +11,8 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from metric_design.request import PLANNED_CORRECTIONS
 from rappor_cli import options as shared
+from rappor_cli.plan import CorrectionOption, PlannedCorrectionName
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import wide_console
 from simulations.experiments.plan_check import (
@@ -38,7 +38,7 @@ def plan_check(
         int, typer.Option(min=0, help="So many settings drawn at random, in place of the grid.")
     ] = 0,
     settings_seed: Annotated[int, typer.Option(min=0, help="Of the settings drawn.")] = 1,
-    correction: shared.Correction = shared.CorrectionName.FDR,
+    correction: CorrectionOption = PlannedCorrectionName.FDR,
     seed: shared.Seed = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -47,10 +47,6 @@ def plan_check(
         raise typer.BadParameter(f"--first {first} is above --last {last}")
     seed = randbits(32) if seed is None else seed
     settings = drawn_cases(drawn, settings_seed) if drawn else cases()
-    if correction.value not in PLANNED_CORRECTIONS:
-        raise typer.BadParameter(
-            f"{correction.value} is not predicted; it is one of {', '.join(PLANNED_CORRECTIONS)}"
-        )
     settings = [
         replace(case, setting=replace(case.setting, correction=correction.value))
         for case in settings

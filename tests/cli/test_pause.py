@@ -20,7 +20,7 @@ def signing(tmp_path: Path) -> list[str]:
     metrics = tmp_path / "metrics.toml"
     metrics.write_text(word("homepage"))
     return [
-        *("--key", str(private), "--app", "org.example.app", "--metrics", str(metrics)),
+        *("--signing-key", str(private), "--app", "org.example.app", "--metrics", str(metrics)),
         *("-o", str(tmp_path / "paused.list")),
     ]
 
@@ -31,7 +31,7 @@ def test_lists_are_signed_shown_and_numbered(
     file, key = tmp_path / "paused.list", tmp_path / "keys" / "release-key.pub.pem"
     assert main(["pause", "sign", "homepage=2098-12-20", *signing]) == 0
     assert "list 1 of org.example.app" in capsys.readouterr().out
-    assert main(["pause", "show", str(file), "--key", str(key), "--json"]) == 0
+    assert main(["pause", "show", str(file), "--public-key", str(key), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["paused"] == {"homepage": "2098-12-20"}
     assert main(["pause", "sign", *signing]) == 0
     assert "nothing paused" in capsys.readouterr().out

@@ -15,7 +15,8 @@ from decoder.errors import PlanError
 from metric_design.central_claim import at_most, claim, smallest_cohort
 from metric_design.design import solve
 from metric_design.detection import by_itself, detection, information, interference
-from metric_design.plan import Labels, Plan, Trust, make_plan
+from metric_design.metric_table import Labels
+from metric_design.plan import Plan, Trust, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import given_population, read_shares, zipf_population, zipf_shares
 from metric_design.request import PlanRequest

@@ -13,7 +13,8 @@ from decoder.errors import PlanError
 from metric_design.design import solve
 from metric_design.detection import PlanSetting, expected_found
 from metric_design.few_cohorts import ROUGH, least_score, smallest_p_value
-from metric_design.plan import Labels, Trust, make_plan
+from metric_design.metric_table import Labels
+from metric_design.plan import Trust, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import given_population
 from metric_design.request import PlanRequest

@@ -19,7 +19,8 @@ from client_sdk.recording.ledger import Ledger
 from client_sdk.recording.ledger_check import check_ledger
 from client_sdk.storage.directory import StateDirectory
 from decoder.output.dictionary import entries_of, write_site
-from metric_design.plan import Labels, Plan, Trust, make_plan
+from metric_design.metric_table import Labels
+from metric_design.plan import Plan, Trust, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import given_population
 from metric_design.request import PlanRequest
