@@ -223,9 +223,9 @@ def audit(
         tell(installations.BOX, 0, 1)
         pending += in_parts(None, installations.BOX, [task], tell)
     if options.relay:
-        task = ("", relayed.BOX, relayed_of, (source, tuple(m.base_name for m in chosen)))
+        every_metric = source, tuple(metric.base_name for metric in chosen)
         tell(relayed.BOX, 0, 1)
-        pending += in_parts(None, relayed.BOX, [task], tell)
+        pending += in_parts(None, relayed.BOX, [("", relayed.BOX, relayed_of, every_metric)], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)
         if not isinstance(one, AuditedClientError):

@@ -18,8 +18,8 @@ from rappor_core.whole_files import replacing
 
 app = command_group(
     "Stop metrics on devices without a release of the app.",
-    "rappor pause sign homepage=2026-12-20 --signing-key keys/release-key.pem --app org.example.app "
-    "--metrics metrics.toml -o paused.list",
+    "rappor pause sign homepage=2026-12-20 --signing-key keys/release-key.pem "
+    "--app org.example.app --metrics metrics.toml -o paused.list",
 )
 
 
