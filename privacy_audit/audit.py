@@ -19,7 +19,6 @@ from privacy_audit.black_box import (
     freshness,
     installations,
     linked,
-    relayed,
 )
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact
@@ -224,8 +223,8 @@ def audit(
         pending += in_parts(None, installations.BOX, [task], tell)
     if options.relay:
         every_metric = source, tuple(metric.base_name for metric in chosen)
-        tell(relayed.BOX, 0, 1)
-        pending += in_parts(None, relayed.BOX, [("", relayed.BOX, relayed_of, every_metric)], tell)
+        tell("relay", 0, 1)
+        pending += in_parts(None, "relay", [("", "relay", relayed_of, every_metric)], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)
         if not isinstance(one, AuditedClientError):

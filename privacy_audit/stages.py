@@ -20,7 +20,6 @@ from privacy_audit.black_box import (
     linked,
     number_period,
     place_turns,
-    relayed,
 )
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.noise import noise_checks
@@ -242,6 +241,8 @@ def installations_of(
 
 def relayed_of(source: ClientSource, names: tuple[str, ...]) -> list[Check]:
     """Check whole clients behind a relay that have all metrics of these names."""
+    from privacy_audit.black_box import relayed  # its library is of the extra `relay` alone
+
     return list(relayed.relay_checks(_with_metrics(source, names)))
 
 

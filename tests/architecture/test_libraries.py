@@ -24,7 +24,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "publication": ("publication", "signing", "archive"),  # pyarrow where it is installed
     "archive": ("archive", "dask"),
     "simulations": ("simulations",),
-    "privacy_audit": ("decoder",),
+    "privacy_audit": ("decoder", "relay"),  # the latter for a client behind a relay
     "rappor_cli": ("cli", "decoder"),
 }
 IMPORT_NAMES = {"scikit-learn": "sklearn", "opentelemetry-api": "opentelemetry"}

@@ -11,20 +11,19 @@ from simulations.numbers.rivals import square_wave_chances
 
 
 @pytest.mark.statistical
-def test_the_table_has_every_design_and_ours_lead(capsys: pytest.CaptureFixture[str]) -> None:
-    """Seed and sizes are fixed; the order holds by several Monte-Carlo errors."""
+def test_the_table_has_every_design_and_one_answer_leads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Seed and sizes are fixed, so that the order of one answer for life is, too."""
     command = ["simulate", "numbers", "--runs", "1", "--devices", "100000", "--life", "2"]
     assert main([*command, "--seed", "1", "--json"]) == 0
     rows = {row["design"]: row for row in json.loads(capsys.readouterr().out)}
-    assert len(rows) == 14
+    assert len(rows) == 6
     ours, once = rows["thresholds"], rows["once: thresholds"]
     assert 0.9 < ours["coverage"] < 0.99
-    for name in ("LOLOHA, 2 symbols, 64 cohorts", "basic RAPPOR (L-OSUE), cap 3"):
-        assert rows[name]["w1"] > 1.2 * ours["w1"]
-    for d in (1, 4):
-        assert rows[f"dBitFlipPM, d = {d}"]["w1"] > 1.5 * ours["w1"]
-    assert once["w1"] < rows["once: OUE"]["w1"] < rows["once: square wave, EMS"]["w1"]
-    assert rows["dBitFlipPM, d = 1"]["coverage"] is None
+    for name in ("once: square wave, our fit", "once: HaarHRR, our fit"):
+        assert rows[name]["w1"] > 1.2 * once["w1"]
+        assert rows[name]["coverage"] is None
 
 
 def test_the_square_wave_keeps_its_promise() -> None:
@@ -37,6 +36,6 @@ def test_the_square_wave_keeps_its_promise() -> None:
 
 def test_one_design_alone_and_no_other_name(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["simulate", "numbers", "--runs", "1", "--devices", "1000", "--life", "2", "--json"]
-    assert main([*words, "--design", "once: HaarHRR, inverse transform", "--seed", "1"]) == 0
+    assert main([*words, "--design", "once: HaarHRR, our fit", "--seed", "1"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
     assert main([*words, "--design", "none"]) == 2

@@ -73,8 +73,6 @@ def test_files_of_maps_are_named_and_the_page_holds_the_notes(tmp_path: Path) ->
 def test_what_would_be_ignored_is_refused_in_words_of_no_option() -> None:
     with pytest.raises(CandidatesError, match="give one of"):
         CandidateChoice(Path("a.txt"), numbers=(1, 2))
-    with pytest.raises(CandidatesError, match="a cache keeps bits that are hashed"):
-        CandidateChoice(map_file=Path("map.csv"), cache=Path("cache"))
     with pytest.raises(DecodeError, match="cells or a region"):
         MapJob("places", PLACES, cells=Path("a"), region=Path("b"))
     with pytest.raises(DecodeError, match="no aggregate file"):
