@@ -9,12 +9,12 @@ device takes no parameter, no metric and no longer time from a list.
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from http.client import HTTPException
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from client_sdk.client import Client
@@ -25,18 +25,12 @@ from client_sdk.delivery.replies import failure
 from client_sdk.delivery.transport import REPORTS_PATH, Transport
 from client_sdk.errors import TransportError
 from rappor_core.errors import ParameterError, shown
+from rappor_core.whole_files import replacing
 
 try:
     from client_sdk.delivery.relay import RelayTransport
-    from ohttp.pause_list import (
-        LIST_PATH,
-        MOST_BYTES,
-        PauseList,
-        PauseListError,
-        accepted,
-        public_key,
-        read,
-    )
+    from ohttp.pause_list import PauseList, PauseListError, accepted, public_key, read
+    from ohttp.pause_wire import LIST_PATH, MOST_BYTES
 except ModuleNotFoundError as error:
     raise ImportError(
         "a remote pause needs the library cryptography: pip install 'rappor-telemetry[relay]'"
@@ -91,8 +85,8 @@ class PausedMetrics:
     def take(self, data: bytes) -> None:
         """Hold a list that was received. Raises PauseListError, and keeps the last one."""
         self._held = accepted(self._public, data, self._app, self._today(), self._held)
-        with suppress(OSError):  # a full disk: it is fetched again after the next start
-            _write(self._file, data)
+        with suppress(OSError), replacing(Path(self._file)) as part:
+            part.write_bytes(data)  # on a full disk it is fetched again after the next start
 
     def fetch(self, transport: _Pausing) -> None:
         """Once a day ask for the list; without an answer the last one goes on to hold."""
@@ -263,11 +257,3 @@ def _bytes_of(path: str | os.PathLike[str]) -> bytes:
             return file.read()
     except (OSError, TypeError, ValueError) as error:
         raise ParameterError(f"key = {shown(path)}: {error}") from error
-
-
-def _write(path: str, data: bytes) -> None:
-    """Replace a file in one step."""
-    number, partial = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)))
-    with os.fdopen(number, "wb") as file:
-        file.write(data)
-    os.replace(partial, path)

@@ -37,6 +37,7 @@ from collector.store.batch_partitions import check_owner
 from collector.store.database import CollectorDatabase, make_engine
 from collector.store.probe import try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
+from ohttp.pause_wire import LIST_PATH
 from rappor_core.errors import RapporError
 from rappor_core.metrics.loading import load_metrics
 from rappor_server.buffers import Buffers
@@ -248,7 +249,7 @@ def _lifespan(
 def _add_routes(app: FastAPI) -> None:
     app.router.routes.append(Route("/openapi.json", openapi_document))
     for path, method, endpoint in (
-        (paused.LIST_PATH, "GET", paused.get_paused),
+        (LIST_PATH, "GET", paused.get_paused),
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/associations", "GET", aggregates.get_associations),

@@ -16,13 +16,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from ohttp.pause_wire import MOST_BYTES, SIGNATURE_BYTES
 from rappor_core.errors import ParameterError, RapporError, shown
 
-LIST_TYPE = "application/octet-stream"
-LIST_PATH = "/v1/paused"
 LIST_VERSION = 1
-SIGNATURE_BYTES = 64
-MOST_BYTES = 16_384
 MOST_DAYS = 90  # for which a list may hold
 MOST_NUMBER = 2**53 - 1
 CONTEXT = b"rappor-telemetry pause list v1\n"  # no other document can be taken for a list

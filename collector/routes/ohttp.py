@@ -22,7 +22,7 @@ from collector.errors import (
 )
 from collector.problems import Refuser
 from collector.routes.dependencies import AppComponents
-from collector.routes.paused import LIST_PATH, LIST_TYPE, read_list
+from collector.routes.paused import read_list
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from ohttp.binary_http import (
     SIZE_STEP,
@@ -40,6 +40,7 @@ from ohttp.encapsulation import (
     key_id_of,
 )
 from ohttp.errors import EncapsulationError, UnknownKeyError
+from ohttp.pause_wire import LIST_PATH, LIST_TYPE
 from rappor_server.http_protocol import BODY_RECEIVED
 from rappor_server.limits import RateLimit
 from rappor_server.request_body import BodyBounds, receive_body

@@ -13,10 +13,7 @@ from starlette.responses import Response
 
 from collector.errors import NotFoundError
 from collector.routes.dependencies import parts_of
-
-LIST_PATH = "/v1/paused"
-LIST_TYPE = "application/octet-stream"
-MOST_BYTES = 16_384  # of `ohttp.pause_list`, which is loaded by devices and signers alone
+from ohttp.pause_wire import LIST_TYPE, MOST_BYTES, SIGNATURE_BYTES
 
 
 def read_list(file: Path | None) -> bytes:
@@ -28,7 +25,7 @@ def read_list(file: Path | None) -> bytes:
             data = opened.read(MOST_BYTES + 1)
     except OSError:
         raise NotFoundError("nothing is paused: the list of the setting cannot be read") from None
-    if not 64 < len(data) <= MOST_BYTES:
+    if not SIGNATURE_BYTES < len(data) <= MOST_BYTES:
         raise NotFoundError("nothing is paused: the file of the setting is no signed list")
     return data
 

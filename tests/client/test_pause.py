@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -17,13 +18,12 @@ from client_sdk.pause import PausableClient, PausedMetrics
 from ohttp.key_config import KeyConfig, encode_keys
 from ohttp.pause_list import (
     CONTEXT,
-    MOST_BYTES,
     MOST_DAYS,
-    SIGNATURE_BYTES,
     PauseList,
     PauseListError,
     sign,
 )
+from ohttp.pause_wire import MOST_BYTES, SIGNATURE_BYTES
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile
 from tests.client.conftest import AT_ONCE
@@ -194,6 +194,23 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
 
 def signed(text: bytes) -> bytes:
     return PRIVATE.sign(CONTEXT + text) + text
+
+
+def test_a_list_that_a_full_disk_refuses_holds_and_leaves_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    held = pauses(tmp_path)
+    held.take(sign(PRIVATE, listed(1)))
+    monkeypatch.setattr(Path, "write_bytes", half)
+    held.take(sign(PRIVATE, listed(2, homepage=5)))
+    assert held.until("homepage") == days(5)
+    assert [file.name for file in tmp_path.iterdir()] == ["paused.list"]
+    assert pauses(tmp_path).until("homepage") is None  # the list before it is whole
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -618,7 +618,7 @@ MOST_KB = {
     "client_discover": 24,
     "client_pair": 9.5,
     "client_association": 13,
-    "client_relay": 18.0,
+    "client_relay": 19.0,
 }
 
 

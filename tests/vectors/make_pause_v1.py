@@ -15,7 +15,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ohttp.pause_list import CONTEXT, MOST_BYTES, PauseList, sign
+from ohttp.pause_list import CONTEXT, PauseList, sign
+from ohttp.pause_wire import MOST_BYTES
 
 HERE = Path(__file__).parent / "v1"
 OWN = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
