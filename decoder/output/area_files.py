@@ -16,6 +16,7 @@ from decoder.density.maps import Density
 from decoder.files import replacing
 from decoder.output.density_csv import cell_geometries, density_table, six_digits
 from decoder.output.geo_files import Layer
+from rappor_core.text import without_formula
 
 AREA_FILES = ("areas.csv", "areas.geojson")
 _NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
@@ -26,11 +27,13 @@ def write_areas(
 ) -> tuple[str, ...]:
     """Write the shares of areas in each map; return the names of the files.
 
-    The GeoJSON has the areas as they were given, once for each slot and window.
+    The GeoJSON has the areas as they were given, once for each slot and window; a name that a
+    spreadsheet would compute has an apostrophe before it in the CSV.
     """
     rows = _all_rows(maps, shares)
+    cells = [{**row, "name": without_formula(row["name"])} for row in rows]
     with replacing(folder / AREA_FILES[0]) as part, part.open("wb") as file:
-        arrow_csv.write_csv(pa.Table.from_pylist(rows), file)
+        arrow_csv.write_csv(pa.Table.from_pylist(cells), file)
     shapes = [shape for found in shares for shape in found.areas.geometries]
     features = (
         json.dumps({"type": "Feature", "geometry": shape, "properties": row}, default=str)

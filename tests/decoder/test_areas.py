@@ -183,6 +183,10 @@ def test_files_and_page_hold_the_areas(night: tuple[Aggregate, Density], tmp_pat
     assert lines[1].startswith('"south","places","night",2026-11-02,2026-11-02,8,1,')
     features = json.loads((tmp_path / "areas.geojson").read_text())["features"]
     assert [one["properties"]["name"] for one in features] == ["south", "all"]
+    (tmp_path / "odd").mkdir()
+    odd = replace(found, areas=replace(areas, names=("=HYPERLINK(0)", "all")))
+    write_areas([density], [odd], tmp_path / "odd")
+    assert (tmp_path / "odd" / "areas.csv").read_text().splitlines()[1].startswith("\"'=HYPER")
     assert features[0]["geometry"]["coordinates"] == [list(map(list, square(0, 0, 8, 4)))]
     assert features[0]["properties"]["low"] < features[0]["properties"]["estimate"]
     data = map_data([density], areas=[found])
