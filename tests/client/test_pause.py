@@ -205,12 +205,12 @@ def test_a_list_that_a_full_disk_refuses_holds_and_leaves_no_part_of_it(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     held = pauses(tmp_path)
-    held.take(sign(PRIVATE, listed(1)))
+    held.take(sign(PRIVATE, listed(1, crashed=5)))
     monkeypatch.setattr(Path, "write_bytes", half)
     held.take(sign(PRIVATE, listed(2, homepage=5)))
     assert held.until("homepage") == days(5)
     assert [file.name for file in tmp_path.iterdir()] == ["paused.list"]
-    assert pauses(tmp_path).until("homepage") is None  # the list before it is whole
+    assert pauses(tmp_path).until("crashed") == days(5)  # the list before it is whole
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
