@@ -1,9 +1,11 @@
 """Fit the gravity model and the departures from it, whose size the evidence tells.
 
 The shares of pairs are theta = t0(x) + u with u normal of variance V = tau m t0, m the mean share
-of a pair. The question `pair` says something of each theta, the other questions of sums. Given x,
-everything is normal: u is integrated out, first by `pair`, which is diagonal, then by the sums,
-whose number R is small; x by Gauss-Newton and Laplace's approximation.
+of a pair. The question `pair` says something of each theta, the other questions of R sums. Given
+x, everything is normal: u is integrated out, first by `pair`, which is diagonal, then by the sums;
+x by Gauss-Newton and Laplace's approximation. Sums over pairs of zones have no pair in common, nor
+have their parameters: both are eliminated as diagonal blocks, so that cost and memory grow with
+the number of cells, squared, and hardly with that of zones.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from decoder.errors import ConvergenceError
 from decoder.flows.answers import Answers
-from decoder.flows.gravity import Gravity, Tangent
+from decoder.flows.gravity import Gravity
 from decoder.flows.space import COARSE
+from decoder.numerics.arrowhead import Arrowhead
 from decoder.numerics.lbfgs import descend
-from decoder.typing import Floats
+from decoder.typing import Floats, Indices
+from rappor_core.metrics.flow import ZONES
 
 LEAST_TAU = 0.3  # what real matrices depart by at least; without it weak data return 0
 MOST_TAU = 1e4
@@ -29,7 +33,6 @@ _NO_TAU = 1e-6  # of a gravity model without departures
 _TOLERANCE = 1e-5  # nats that a further step would gain
 _STEPS = 30  # before the metric of the climb is taken afresh
 _METRICS = 10
-_HALVINGS = 30
 _FIRST_FACTOR = 4.0  # between two sizes of departures that are tried
 _NEAR_FACTOR = 1.5
 _LAST_FACTOR = 1.15
@@ -39,25 +42,30 @@ _RENEWAL_TOLERANCE = 1e-3  # nats
 
 @dataclass(frozen=True)
 class FlowData:
-    """Answers to all questions, with a question without reports of infinite variance."""
+    """Answers to all questions; those to other questions than `pair` are of the R classes one
+    question after another, zones last, over their standard errors.
+
+    pair: of infinite variance without reports.  coarse: (R,) shares over standard errors.
+    precision: (R,) one over standard errors; 0 of a question without reports, as `coarse`.
+    sums: (R, P) sparse: what `coarse` is of shares of pairs.  zones: (Z,) rows of pairs of zones.
+    """
 
     pair: Answers
-    coarse: Answers  # the classes of all other questions, one after another
-    sums: Any  # (R, P) sparse, of those classes
+    coarse: Floats
+    precision: Floats
+    sums: Any
+    zones: Indices
 
     @classmethod
     def of(cls, gravity: Gravity, answers: Mapping[str, Answers]) -> FlowData:
         """Join the answers by question."""
-        asked = [name for name in COARSE if answers[name].num_reports]
-        sums = [gravity.space.sums(name) for name in asked]
-        none = np.zeros(0)
-        coarse = Answers(
-            np.concatenate([none, *(answers[name].shares for name in asked)]),
-            np.concatenate([none, *(answers[name].variance for name in asked)]),
-            sum(answers[name].num_reports for name in asked),
-        )
-        empty = sparse.csr_array((0, gravity.space.num_pairs))
-        return cls(answers["pair"], coarse, sparse.vstack([empty, *sums], format="csr"))
+        precision = np.concatenate([answers[name].variance ** -0.5 for name in COARSE])
+        shares = np.concatenate([answers[name].shares for name in COARSE])
+        sums = sparse.vstack([gravity.space.sums(name) for name in COARSE], format="csr")
+        scaled = sums.multiply(precision[:, None]).tocsr()
+        size = len(precision)
+        zones = np.arange(size - gravity.space.num_classes(ZONES), size)
+        return cls(answers["pair"], precision * shares, precision, scaled, zones)
 
 
 @dataclass(frozen=True)
@@ -92,16 +100,12 @@ class DepartureNoise:
         return self.variance * (1 - self.shrunk)
 
     @cached_property
-    def coarse_factor(self) -> Any:
-        """Cholesky factor of the (R, R) covariance of the other answers, given x and `pair`."""
+    def coarse(self) -> Arrowhead:
+        """(R, R) covariance of the other answers, given x and `pair`."""
         sums = self.data.sums
-        spread = (sums.multiply(self.kept_variance[None, :]).tocsr() @ sums.T).toarray()
-        return linalg.cho_factor(spread + np.diag(self.data.coarse.variance), lower=True)
-
-    def whitened(self, values: Floats) -> Floats:
-        """Values (R, ...) of the other questions over the factor of their covariance."""
-        factor, _ = self.coarse_factor
-        return np.asarray(linalg.solve_triangular(factor, values, lower=True, check_finite=False))
+        covariance = sums @ rows_times(self.kept_variance, sums.T)
+        covariance += sparse.eye_array(sums.shape[0])
+        return Arrowhead(covariance.tocsr(), self.data.zones[None, :])
 
 
 @dataclass(frozen=True)
@@ -129,40 +133,52 @@ class FlowFit:
         """(P,) t0."""
         return self.gravity.shares(self.parameters)
 
-    @cached_property
-    def tangent(self) -> Tangent:
-        """dt0/dx."""
-        return Tangent(self.gravity, self.shares)
-
     def residuals(self, shares: Floats) -> tuple[Floats, Floats]:
         """Answers less what shares of pairs (P,) predict: to `pair` (P,), 0 without reports; to the
         other questions (R,), of which `pair` has told a part."""
         known = np.isfinite(self.data.pair.variance)
         own = np.where(known, self.data.pair.shares - shares, 0.0)
         predicted = self.data.sums @ (shares + self.noise.shrunk * own)
-        return own, np.asarray(self.data.coarse.shares - predicted)
+        return own, np.asarray(self.data.coarse - predicted)
 
     @cached_property
-    def coarse_tangent(self) -> Floats:
-        """(R, n): how the prediction of the other questions changes with x."""
-        return self.tangent.summed(self.data.sums, 1 - self.noise.shrunk)
+    def entries(self) -> Any:
+        """(P, n + 1) sparse: how the logarithm of a share rises with parameters and the level."""
+        level = sparse.csr_array(np.ones((len(self.shares), 1)))
+        return sparse.hstack([self.gravity.incidence, level], format="csr")
 
     @cached_property
-    def coarse_solved(self) -> Floats:
-        """(R, n): inverse covariance of the other questions times `coarse_tangent`."""
-        return np.asarray(linalg.cho_solve(self.noise.coarse_factor, self.coarse_tangent))
+    def system(self) -> Arrowhead:
+        """Matrix of the unknowns x (n,), level, multiplier, y (R,): the quadratic form of x about
+        the fit, with answers other than `pair` as a saddle point.
 
-    @cached_property
-    def _white_tangent(self) -> Floats:
-        return self.noise.whitened(self.coarse_tangent)
+        The logarithm of a share changes by the sum of its parameters plus the level, which keeps
+        the sum of shares: that is the multiplier's row. y is the weight of each answer. Without y
+        the rest is the posterior precision of x.
+        """
+        gravity, noise, sums, entries = self.gravity, self.noise, self.data.sums, self.entries
+        precision = entries.T @ rows_times(noise.weight * self.shares**2, entries)
+        precision += sparse.diags_array(np.append(gravity.precision, 0.0))
+        moved = sums @ rows_times((1 - noise.shrunk) * self.shares, entries)
+        kept_sum = sparse.csr_array((self.shares @ entries)[None, :])
+        rows = [
+            [precision, kept_sum.T, moved.T],
+            [kept_sum, None, None],
+            [moved, None, -noise.coarse.matrix],
+        ]
+        blocks = np.array([gravity.zones, self.first_weight + self.data.zones])
+        return Arrowhead(sparse.block_array(rows, format="csr"), blocks)
 
-    @cached_property
-    def parameter_factor(self) -> Any:
-        """Cholesky factor of the (n, n) posterior precision of x."""
-        precision = self.tangent.squared(self.noise.weight)
-        precision += self._white_tangent.T @ self._white_tangent
-        precision[np.diag_indices_from(precision)] += self.gravity.precision
-        return linalg.cho_factor(precision, lower=True)
+    @property
+    def first_weight(self) -> int:
+        """Number of the first unknown of `system` that is the weight of an answer."""
+        return self.gravity.size + 2
+
+    def covariance_times(self, values: Floats) -> Floats:
+        """(n,) posterior covariance of x times values (n,)."""
+        size = len(values)
+        padded = np.pad(values, (0, self.system.matrix.shape[0] - size))
+        return self.system.solve(padded)[:size]
 
     def objective(self, parameters: Floats) -> tuple[float, Floats]:
         """Negative log posterior of parameters (n,), up to a constant, and its gradient, with V
@@ -170,19 +186,18 @@ class FlowFit:
         noise, data = self.noise, self.data
         shares = self.gravity.shares(parameters)
         residual, coarse = self.residuals(shares)
-        solved = linalg.cho_solve(noise.coarse_factor, coarse, check_finite=False)
+        solved = noise.coarse.solve(coarse)
         pull = self.gravity.precision * parameters
         loss = float(residual @ (noise.weight * residual) + coarse @ solved + parameters @ pull)
         told = noise.weight * residual + (1 - noise.shrunk) * (data.sums.T @ solved)
-        return 0.5 * loss, pull - Tangent(self.gravity, shares).transposed(told)
+        return 0.5 * loss, pull - self.gravity.slope(shares, told)
 
     @property
     def log_evidence(self) -> float:
         """Log probability of the answers with u and x integrated out, up to a constant."""
         known = np.isfinite(self.data.pair.variance)
         determinants = -float(np.log(self.noise.weight[known]).sum())
-        determinants += _log_determinant(self.noise.coarse_factor)
-        determinants += _log_determinant(self.parameter_factor)
+        determinants += self.system.log_determinant
         determinants -= float(np.log(self.gravity.precision).sum())
         return -0.5 * determinants - self.objective(self.parameters)[0]
 
@@ -190,7 +205,7 @@ class FlowFit:
     def departures(self) -> Floats:
         """(P,) posterior mean of u."""
         own, coarse = self.residuals(self.shares)
-        solved = linalg.cho_solve(self.noise.coarse_factor, coarse)
+        solved = self.noise.coarse.solve(coarse)
         told = self.noise.shrunk * own
         return np.asarray(told + self.noise.kept_variance * (self.data.sums.T @ solved))
 
@@ -270,12 +285,9 @@ def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
     """
     first = fit.objective(fit.parameters)[0]
     for _ in range(_METRICS):
-        factor = fit.parameter_factor
-
-        def metric(slope: Floats, factor: Any = factor) -> Floats:
-            return np.asarray(linalg.cho_solve(factor, slope, check_finite=False))
-
-        parameters, loss, steps = descend(fit.objective, fit.parameters, metric, _TOLERANCE, _STEPS)
+        parameters, loss, steps = descend(
+            fit.objective, fit.parameters, fit.covariance_times, _TOLERANCE, _STEPS
+        )
         fit = replace(fit, parameters=parameters)
         if not np.isfinite(loss):
             break
@@ -287,5 +299,6 @@ def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
     )
 
 
-def _log_determinant(factor: Any) -> float:
-    return 2 * float(np.log(np.diag(factor[0])).sum())
+def rows_times(weights: Floats, matrix: Any) -> Any:
+    """diag(weights) times a sparse matrix."""
+    return sparse.diags_array(weights) @ matrix

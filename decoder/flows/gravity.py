@@ -38,6 +38,11 @@ class Gravity:
         """Number of parameters, n."""
         return len(self.precision)
 
+    @property
+    def zones(self) -> Indices:
+        """(Z,) parameters of pairs of zones, the last ones."""
+        return np.arange(self.size - self.space.num_classes("zones"), self.size)
+
     @cached_property
     def precision(self) -> Floats:
         """(n,) precisions of the priors."""
@@ -53,29 +58,35 @@ class Gravity:
 
     @cached_property
     def labels(self) -> Indices:
-        """(4 or 5, P) parameters of each pair; n, one past the last, where it has no own cell."""
+        """(5, P) parameters of each pair: origin, destination, own cell, band, zones."""
         space, sides = self.space, self.space.num_sides
-        own = np.where(space.same == 1, 2 * sides + space.origin, self.size)
         first_band = 3 * sides
         return np.array(
             [
                 space.origin,
                 sides + space.destination,
-                own,
+                2 * sides + space.origin,
                 first_band + space.band,
                 first_band + space.num_bands + space.zone_pair,
             ]
         )
 
     @cached_property
+    def enters(self) -> Floats:
+        """(5, P) 1 where the parameter is in the logarithm of the pair's share, else 0: that of the
+        own cell where both sides are one."""
+        found = np.ones(self.labels.shape)
+        found[2] = self.space.same
+        return found
+
+    @cached_property
     def incidence(self) -> Any:
-        """(P, n) sparse: 1 where a parameter enters the logarithm of a pair's share."""
-        labels = self.labels
-        pairs = np.tile(np.arange(labels.shape[1]), len(labels))
-        flat = labels.ravel()
-        held = flat < self.size
-        shape = (labels.shape[1], self.size)
-        return sparse.csr_array((np.ones(held.sum()), (pairs[held], flat[held])), shape=shape)
+        """(P, n) sparse: `enters` by pair and parameter."""
+        pairs = np.tile(np.arange(self.labels.shape[1]), len(self.labels))
+        entries = (self.enters.ravel(), (pairs, self.labels.ravel()))
+        found = sparse.csr_array(entries, shape=(self.labels.shape[1], self.size))
+        found.eliminate_zeros()
+        return found
 
     def shares(self, parameters: Floats) -> Floats:
         """(P,) t0 at parameters (n,)."""
@@ -92,34 +103,7 @@ class Gravity:
             parameters[first : first + sides] = logs - logs.mean()
         return parameters
 
-
-@dataclass(frozen=True)
-class Tangent:
-    """T = dt0/dx (P, n), never held dense: t0 (incidence - 1 mean')."""
-
-    gravity: Gravity
-    shares: Floats
-
-    @cached_property
-    def mean(self) -> Floats:
-        """(n,) share of people that each parameter enters the pair of."""
-        return np.asarray(self.gravity.incidence.T @ self.shares)
-
-    def summed(self, sums: Any, weights: Floats) -> Floats:
-        """(groups, n): `sums` (groups, P) times diag(weights) times T."""
-        scaled = weights * self.shares
-        groups = sums @ self.gravity.incidence.multiply(scaled[:, None]).tocsr()
-        return np.asarray(groups.toarray() - np.outer(sums @ scaled, self.mean))
-
-    def squared(self, weights: Floats) -> Floats:
-        """(n, n): T' diag(weights) T."""
-        scaled = weights * self.shares**2
-        entries = self.gravity.incidence
-        own = (entries.T @ entries.multiply(scaled[:, None]).tocsr()).toarray()
-        cross = np.outer(entries.T @ scaled, self.mean)
-        return np.asarray(own - cross - cross.T + scaled.sum() * np.outer(self.mean, self.mean))
-
-    def transposed(self, values: Floats) -> Floats:
-        """(n,): T' times values (P,)."""
-        scaled = self.shares * values
-        return np.asarray(self.gravity.incidence.T @ scaled - scaled.sum() * self.mean)
+    def slope(self, shares: Floats, values: Floats) -> Floats:
+        """(n,) derivative of the sum of values (P,) times t0, with respect to the parameters."""
+        scaled = shares * values
+        return np.asarray(self.incidence.T @ (scaled - scaled.sum() * shares))

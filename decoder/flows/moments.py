@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy import sparse
 
-from decoder.flows.fit import FlowFit
+from decoder.flows.fit import FlowFit, rows_times
+from decoder.flows.space import COARSE
 from decoder.typing import Floats, Indices
 
 
@@ -84,114 +85,103 @@ class Together:
 class FlowMoments:
     """Moments of single pairs by labels, and of any sums by sparse products.
 
-    With e the incidence of a pair's parameters and c its classes of the coarse questions, the
-    departure of a pair changes with x by - (alpha (e - mean) + kept W c), W = `coarse_solved`.
+    Given the unknowns of `FlowFit.system`, of inverse K^-1, the departure of a sum falls with them
+    by `slopes` v and its t rises by `tangents` q, sparse rows: the moments are forms in K^-1, to
+    which the variance is added that the answers to `pair` leave.
     """
 
     fit: FlowFit
-
-    @cached_property
-    def _inverse(self) -> Floats:
-        """(n, n) posterior covariance of x."""
-        return np.asarray(
-            linalg.cho_solve(self.fit.parameter_factor, np.eye(self.fit.gravity.size))
-        )
-
-    @cached_property
-    def _coarse_inverse(self) -> Floats:
-        """(R, R) inverse covariance of the coarse answers, given x."""
-        size = len(self.fit.data.coarse.shares)
-        return np.asarray(linalg.cho_solve(self.fit.noise.coarse_factor, np.eye(size)))
 
     @cached_property
     def _alpha(self) -> Floats:
         return self.fit.noise.shrunk * self.fit.shares
 
     @cached_property
-    def _classes(self) -> Indices:
-        """(coarse questions, P) class of each pair."""
-        columns = self.fit.data.sums.tocsc()
-        columns.sort_indices()
-        return np.asarray(columns.indices.reshape(len(self.fit.shares), -1).T)
+    def _of_parameters(self) -> tuple[Indices, Floats]:
+        """(6, P) unknowns that are parameters of each pair, and the level; what each enters by."""
+        gravity = self.fit.gravity
+        level = np.full((1, len(self.fit.shares)), gravity.size)
+        enters = np.concatenate([gravity.enters, np.ones_like(level)])
+        return np.concatenate([gravity.labels, level]), enters
+
+    @cached_property
+    def _of_answers(self) -> tuple[Indices, Floats]:
+        """(4, P) unknowns that are weights of answers about each pair; one over their errors."""
+        space, data = self.fit.gravity.space, self.fit.data
+        first = np.cumsum([0, *(space.num_classes(name) for name in COARSE[:-1])])
+        rows = np.array([space.classes(name) for name in COARSE]) + first[:, None]
+        return self.fit.first_weight + rows, data.precision[rows]
+
+    def _form(self, left: tuple[Indices, Floats], right: tuple[Indices, Floats]) -> Floats:
+        """(P,) sum over two groups of unknowns of each pair of their entries in K^-1."""
+        total = np.zeros(len(self.fit.shares))
+        for row, enters in zip(*left, strict=True):
+            for column, enters_too in zip(*right, strict=True):
+                total += enters * enters_too * self.fit.system.inverse_at(row, column)
+        return total
 
     @cached_property
     def pairs(self) -> Moments:
         """Moments of each pair (P,)."""
-        fit, labels, classes = self.fit, self.fit.gravity.labels, self._classes
-        mean = fit.tangent.mean
-        inverse, solved = self._inverse, fit.coarse_solved
-        centre = inverse @ mean
-        padded = np.pad(inverse, ((0, 1), (0, 1)))  # of a pair without an own cell
-        ee = _looked_up(padded, labels, labels)
-        ee += float(mean @ centre) - 2 * np.pad(centre, (0, 1))[labels].sum(axis=0)
-        mixed = solved @ inverse
-        we = _looked_up(np.pad(mixed, ((0, 0), (0, 1))), classes, labels)
-        we -= (mixed @ mean)[classes].sum(axis=0)
-        ww = _looked_up(mixed @ solved.T, classes, classes)
-        cc = _looked_up(self._coarse_inverse, classes, classes)
-        alpha, kept, shares = self._alpha, fit.noise.kept_variance, fit.shares
+        fit, alpha, kept = self.fit, self._alpha, self.fit.noise.kept_variance
+        ee = self._form(self._of_parameters, self._of_parameters)
+        we = self._form(self._of_answers, self._of_parameters)
+        ww = self._form(self._of_answers, self._of_answers)
         return Moments(
-            shares,
+            fit.shares,
             fit.departures,
             fit.noise.variance,
-            kept - kept**2 * cc + alpha**2 * ee + 2 * alpha * kept * we + kept**2 * ww,
-            -shares * (alpha * ee + kept * we),
-            shares**2 * ee,
+            kept + alpha**2 * ee + 2 * alpha * kept * we + kept**2 * ww,
+            -fit.shares * (alpha * ee + kept * we),
+            fit.shares**2 * ee,
         )
 
     def of(self, sums: Any) -> Moments:
         """Moments of sums (G, P), sparse."""
         fit = self.fit
-        slopes, tangents, reach = self._reach(sums)
-        kept = sums.multiply(sums).tocsr() @ fit.noise.kept_variance
-        inner = kept - np.einsum("gr,gr->g", reach @ self._coarse_inverse, reach)
-        spread = slopes @ self._inverse
+        slopes, tangents = self._rows(sums)
+        squares = sums.multiply(sums).tocsr()
+        spread, mixed, of_gravity = fit.system.forms(slopes, tangents)
         return Moments(
             sums @ fit.shares,
             sums @ fit.departures,
-            sums.multiply(sums).tocsr() @ fit.noise.variance,
-            inner + np.einsum("gn,gn->g", spread, slopes),
-            -np.einsum("gn,gn->g", spread, tangents),
-            np.einsum("gn,gn->g", tangents @ self._inverse, tangents),
+            squares @ fit.noise.variance,
+            squares @ fit.noise.kept_variance + spread,
+            -mixed,
+            of_gravity,
         )
 
     def with_origins(self, sums: Any, origin: Indices) -> Together:
         """Cross moments of each pair (P,) with the sum (K + 2, P) of its origin."""
-        fit, labels, classes = self.fit, self.fit.gravity.labels, self._classes
-        slopes, tangents, reach = self._reach(sums)
-        alpha, kept, shares = self._alpha, fit.noise.kept_variance, fit.shares
+        fit, alpha, kept = self.fit, self._alpha, self.fit.noise.kept_variance
 
-        def own(of: Floats) -> tuple[Floats, Floats]:
-            """Rows T_i and H_i of the pairs, each times G times the row `of` their origin."""
-            solved = self._inverse @ of.T  # (n, K + 2)
-            padded = np.pad(solved, ((0, 1), (0, 0)))
-            entered = padded[labels, origin].sum(axis=0) - (fit.tangent.mean @ solved)[origin]
-            coarse = (fit.coarse_solved @ solved)[classes, origin].sum(axis=0)
-            return shares * entered, alpha * entered + kept * coarse
+        def own(rows: Any) -> tuple[Floats, Floats]:
+            """Forms of the slopes and of the tangents of pairs with the row of their origin."""
+            solved = fit.system.solve(rows.toarray().T)
+            entered, told = (
+                sum(weight * solved[row, origin] for row, weight in zip(*group, strict=True))
+                for group in (self._of_parameters, self._of_answers)
+            )
+            return alpha * entered + kept * told, fit.shares * entered
 
-        of_slopes, of_tangents = own(slopes), own(tangents)
-        seen = (self._coarse_inverse @ reach.T)[classes, origin].sum(axis=0)
+        of_slopes, of_tangents = (own(rows) for rows in self._rows(sums))
         return Together(
             fit.noise.variance,
-            kept - kept * seen + of_slopes[1],
-            -of_tangents[1],
-            -of_slopes[0],
-            of_tangents[0],
+            kept + of_slopes[0],
+            -of_tangents[0],
+            -of_slopes[1],
+            of_tangents[1],
         )
 
-    def _reach(self, sums: Any) -> tuple[Floats, Floats, Floats]:
-        """Of sums: (G, n) how departures fall as x rises; (G, n) L T; (G, R) L U A'."""
+    def _rows(self, sums: Any) -> tuple[Any, Any]:
+        """Slopes and tangents (G, d) of sums (G, P), sparse."""
         fit = self.fit
-        kept = sums.multiply(fit.noise.kept_variance[None, :]).tocsr()
-        reach = np.asarray((kept @ fit.data.sums.T).toarray())
-        slopes = fit.tangent.summed(sums, fit.noise.shrunk) + reach @ fit.coarse_solved
-        return slopes, fit.tangent.summed(sums, np.ones(len(fit.shares))), reach
-
-
-def _looked_up(matrix: Floats, rows: Indices, columns: Indices) -> Floats:
-    """(P,) sum of the entries of a matrix at all rows and columns of each pair."""
-    total = np.zeros(rows.shape[1])
-    for row in rows:
-        for column in columns:
-            total += matrix[row, column]
-    return total
+        slopes, tangents = (
+            sums @ rows_times(weights, fit.entries) for weights in (self._alpha, fit.shares)
+        )
+        told = sums @ rows_times(fit.noise.kept_variance, fit.data.sums.T)
+        none = sparse.csr_array((sums.shape[0], 1))
+        return (
+            sparse.hstack([slopes, none, told], format="csr"),
+            sparse.hstack([tangents, none, 0 * told], format="csr"),
+        )

@@ -1,0 +1,163 @@
+"""Symmetric matrices of small diagonal blocks with a border, solved by the Schur complement.
+
+Golub and Van Loan 2013, section 4.3. Neither the matrix nor its inverse is held dense but in the
+border: d unknowns, of which b are the border's, take b (b + d) numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from decoder.typing import Flags, Floats, Indices
+
+_FULL = 0.2  # part of entries other than 0 from which dense algebra is faster
+
+
+@dataclass(frozen=True)
+class Arrowhead:
+    """A regular symmetric matrix (d, d), definite or not.
+
+    matrix: sparse.  blocks: (q, Z) unknowns, a column each block of the diagonal; no entry of the
+    matrix is of two blocks. The b = d - q Z unknowns of no block are the border.
+    """
+
+    matrix: Any
+    blocks: Indices
+
+    @property
+    def _inner(self) -> Indices:
+        """(q Z,) unknowns of blocks."""
+        return self.blocks.ravel()
+
+    @cached_property
+    def _border(self) -> Indices:
+        """(b,) unknowns of the border, rising."""
+        return np.setdiff1d(np.arange(self.matrix.shape[0]), self._inner)
+
+    def _parts(self, rows: Any) -> tuple[Any, Any]:
+        """Sparse rows (.., d) as the columns of the border (.., b) and of blocks (.., q Z)."""
+        return rows[:, self._border], rows[:, self._inner]
+
+    @cached_property
+    def _border_rows(self) -> tuple[Any, Any]:
+        return self._parts(self.matrix[self._border])
+
+    @cached_property
+    def _block_values(self) -> Floats:
+        """(Z, q, q) entries within blocks."""
+        size, count = self.blocks.shape
+        within = self._parts(self.matrix[self._inner])[1].tocoo()
+        found = np.zeros((count, size, size))
+        found[within.row % count, within.row // count, within.col // count] = within.data
+        return found
+
+    @cached_property
+    def _block_inverse(self) -> Any:
+        """(q Z, q Z) sparse: the inverse of the blocks alone."""
+        size, count = self.blocks.shape
+        place = np.arange(size * count).reshape(size, count).T
+        rows, columns = np.repeat(place, size, axis=1), np.tile(place, (1, size))
+        inverse = np.linalg.inv(self._block_values)
+        return sparse.csr_array((inverse.ravel(), (rows.ravel(), columns.ravel())))
+
+    @cached_property
+    def _reach(self) -> Any:
+        """(b, q Z) sparse: entries of border and blocks times the inverse of the blocks."""
+        return self._border_rows[1] @ self._block_inverse
+
+    @cached_property
+    def _factor(self) -> Any:
+        """LU factors of the Schur complement (b, b)."""
+        corner, between = self._border_rows
+        corner = corner.toarray() - _product(self._reach, between.T)
+        return linalg.lu_factor(corner, overwrite_a=True, check_finite=False)
+
+    @cached_property
+    def _border_inverse(self) -> Floats:
+        """(b, b) part of the inverse: that of the Schur complement."""
+        one = np.eye(len(self._border))
+        return np.asarray(linalg.lu_solve(self._factor, one, overwrite_b=True, check_finite=False))
+
+    @cached_property
+    def _between_inverse(self) -> Floats:
+        """(q Z, b) part of the inverse."""
+        return -_product(self._reach.T, self._border_inverse)
+
+    @cached_property
+    def _within_inverse(self) -> Floats:
+        """(q, q, Z) part of the inverse within blocks."""
+        size, count = self.blocks.shape
+        found = np.array(np.moveaxis(np.linalg.inv(self._block_values), 0, -1), dtype=np.float64)
+        reach = self._reach.T.tocsr()
+        for row, column in np.ndindex(size, size):
+            left = reach[row * count : (row + 1) * count]
+            right = self._between_inverse[column * count : (column + 1) * count]
+            found[row, column] -= left.multiply(right).sum(axis=1)
+        return found
+
+    @cached_property
+    def _place(self) -> tuple[Indices, Flags]:
+        """(d,) place of each unknown in the border or the blocks, and whether it is of a block."""
+        place = np.empty(self.matrix.shape[0], dtype=np.intp)
+        place[self._border], place[self._inner] = (
+            np.arange(len(one)) for one in (self._border, self._inner)
+        )
+        return place, np.isin(np.arange(len(place)), self._inner)
+
+    @property
+    def log_determinant(self) -> float:
+        """Logarithm of the absolute determinant."""
+        of_blocks = np.linalg.slogdet(self._block_values)[1].sum()
+        return float(of_blocks + np.log(np.abs(np.diag(self._factor[0]))).sum())
+
+    def solve(self, values: Floats) -> Floats:
+        """The inverse times values (d, ...)."""
+        inner, solved = values[self._inner], np.empty_like(values)
+        border = values[self._border] - self._reach @ inner
+        border = linalg.lu_solve(self._factor, border, check_finite=False)
+        solved[self._border] = border
+        solved[self._inner] = self._block_inverse @ inner - self._reach.T @ border
+        return solved
+
+    def inverse_at(self, rows: Indices, columns: Indices) -> Floats:
+        """(n,) entries of the inverse. The rows are all of blocks or all of the border, so are the
+        columns; a row and a column that are both of blocks are of one."""
+        place, of_block = self._place
+        within = of_block[rows[0]], of_block[columns[0]]
+        row, column = place[rows], place[columns]
+        if all(within):
+            count = self.blocks.shape[1]
+            return np.asarray(self._within_inverse[row // count, column // count, row % count])
+        if any(within):
+            return np.asarray(self._between_inverse[(row, column) if within[0] else (column, row)])
+        return np.asarray(self._border_inverse[row, column])
+
+    def forms(self, left: Any, right: Any) -> tuple[Floats, Floats, Floats]:
+        """(G,) l' M^-1 l, l' M^-1 r and r' M^-1 r for the rows l, r of sparse matrices (G, d)."""
+        parts = [self._parts(one) for one in (left, right)]
+        inner = [own for _, own in parts]
+        border = [rest - own @ self._reach.T for rest, own in parts]
+
+        def form(one: int, solved_inner: Any, solved_border: Floats) -> Floats:
+            whole = inner[one].multiply(solved_inner).sum(axis=1)
+            return np.asarray(whole + border[one].multiply(solved_border).sum(axis=1))
+
+        first = inner[0] @ self._block_inverse, _product(border[0], self._border_inverse)
+        second = inner[1] @ self._block_inverse, _product(border[1], self._border_inverse)
+        return form(0, *first), form(1, *first), form(1, *second)
+
+
+def _product(left: Any, right: Any) -> Floats:
+    """Dense product of a sparse matrix with another, or with a dense one."""
+    if left.nnz > _FULL * np.prod(left.shape):
+        left, right = _dense(left), _dense(right)
+    return _dense(left @ right)
+
+
+def _dense(matrix: Any) -> Floats:
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
