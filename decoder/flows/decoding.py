@@ -167,18 +167,25 @@ def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
             f"a known matrix needs {space.num_pairs:,} shares of 0 or more, not all 0: one for "
             f"each pair of {space.num_cells} cells, other and no data"
         )
-    floor = KNOWN_FLOOR / space.num_pairs
+    floor = np.where(_uncounted(space, known), 1.0, KNOWN_FLOOR) / space.num_pairs
     return Gravity(space, np.log(known / total + floor), KNOWN_SIDE_PRECISION)
 
 
+def _uncounted(space: FlowSpace, known: Floats) -> Flags:
+    """(P,) pairs with `other` or `no_data` where a known matrix has nobody of that side: it was
+    not asked."""
+    sides = space.num_sides
+    counted = np.bincount(space.origin, known, sides) + np.bincount(space.destination, known, sides)
+    empty = (counted == 0) & (np.arange(sides) >= space.num_cells)
+    return np.asarray(empty[space.origin] | empty[space.destination])
+
+
 def _start(gravity: Gravity, answers: Mapping[str, Answers]) -> Floats:
-    """Parameters at which both margins are as answered."""
-    origins, destinations = (
-        answers[name].shares.reshape(-1, 2).sum(axis=1) for name in (HOME, WORK)
-    )
+    """Parameters at which margins and own cells are as answered."""
     if gravity.offset.any():
         return np.zeros(gravity.size)
-    return gravity.start(origins, destinations)
+    home, work = (answers[name].shares.reshape(-1, 2) for name in (HOME, WORK))
+    return gravity.start(home[:, 0], work[:, 0], (home[:, 1] + work[:, 1]) / 2)
 
 
 def _surprising(moments: FlowMoments) -> Flags:

@@ -47,9 +47,11 @@ class Gravity:
     def precision(self) -> Floats:
         """(n,) precisions of the priors."""
         sides, zones = self.space.num_sides, self.space.num_classes("zones")
+        each = np.full(sides, self.side_precision)
+        each[self.space.num_cells :] = SIDE_PRECISION  # a known matrix seldom has these
         return np.concatenate(
             [
-                np.full(2 * sides, self.side_precision),
+                np.tile(each, 2),
                 np.full(sides, OWN_PRECISION),
                 np.full(self.space.num_bands, BAND_PRECISION),
                 np.full(zones, ZONE_PRECISION),
@@ -94,13 +96,21 @@ class Gravity:
         powers = np.exp(logs - logs.max())
         return np.asarray(powers / powers.sum())
 
-    def start(self, origins: Floats, destinations: Floats) -> Floats:
-        """Parameters (n,) whose sides are in proportion to shares (K + 2,) of both margins."""
+    def start(self, origins: Floats, destinations: Floats, own: Floats) -> Floats:
+        """Parameters (n,) at which sides (K + 2,) have these shares of all people.
+
+        Args:
+            origins, destinations: of people who leave a side and who come to it.
+            own: of people both of whose sides it is. Without them in the start the climb ends where
+                nobody stays without data.
+        """
+        least = 0.1 / self.space.num_sides
+        left, came, stay = (np.maximum(one, least) for one in (origins, destinations, own))
+        left, came = left / left.sum(), came / came.sum()
+        moving = max(1 - stay.sum(), least)
+        stays = np.log(stay / (moving * left * came))
         parameters = np.zeros(self.size)
-        sides = self.space.num_sides
-        for first, margin in ((0, origins), (sides, destinations)):
-            logs = np.log(np.maximum(margin, 0.1 / sides))
-            parameters[first : first + sides] = logs - logs.mean()
+        parameters[: 3 * self.space.num_sides] = np.concatenate([np.log(left), np.log(came), stays])
         return parameters
 
     def slope(self, shares: Floats, values: Floats) -> Floats:
