@@ -293,9 +293,12 @@ def _climbed(fit: FlowFit) -> tuple[FlowFit, float]:
             break
         if steps < _STEPS:
             return fit, first - loss
+    answers = len(fit.shares) + len(fit.data.coarse)
+    off = (2 * abs(loss) / answers) ** 0.5
     raise ConvergenceError(
-        f"the gravity model does not converge in {_METRICS * _STEPS} steps: use a longer window, "
-        "or coarser cells"
+        f"the gravity model does not converge in {_METRICS * _STEPS} steps; answers are {off:.3g} "
+        "standard errors off it, where those of independent reports are about 1: counts that were "
+        "multiplied, added up twice or forged contradict each other, so decode those of a collector"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from dataclasses import replace
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
+from decoder.errors import ConvergenceError
+from decoder.flows import fit as fit_module
 from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
 from decoder.flows.decoding import fit_answers
 from decoder.flows.fit import FlowData, FlowFit, fit_flows
@@ -249,3 +252,16 @@ def test_few_reports_end_in_a_fit() -> None:
         counts = symbol_counts(draw_flows(metric, truth, 2_000, rng), metric.details)
         moments, _ = fit_answers(space, counts)
         assert np.isfinite(moments.fit.mean).all()
+
+
+def test_what_does_not_converge_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts that were multiplied contradict each other; a longer window would not help."""
+    sharp = small_fit()
+    pair = replace(sharp.data.pair, variance=sharp.data.pair.variance * 1e-8)
+    data = replace(sharp.data, pair=pair)
+    monkeypatch.setattr(fit_module, "_METRICS", 1)
+    monkeypatch.setattr(fit_module, "_STEPS", 1)
+    with pytest.raises(ConvergenceError, match=r"standard errors off it.* multiplied") as raised:
+        fit_flows(sharp.gravity, data, np.zeros(sharp.gravity.size))
+    off = float(re.findall(r"answers are (\S+) standard", str(raised.value))[0])
+    assert off > 1.5

@@ -188,6 +188,14 @@ def test_nobody_anywhere_is_a_matrix_too() -> None:
         assert found.flow_share[pair] > 0.9
 
 
+def test_ten_devices_tell_nothing_and_are_decoded(truth: Floats) -> None:
+    found = decode_flows(draw_flows(flow_metric(), truth, 10, np.random.default_rng(6)))
+    assert found.num_told == 0
+    assert found.flow_share.sum() == pytest.approx(1)
+    assert np.all(found.flows.low <= found.flows.high)
+    assert found.smallest_found > 0.5
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_people_without_data_stay_without_data(known: bool) -> None:
     """Of two draws; the climb ended where next to nobody did. False alarm 1 in 2,000."""
