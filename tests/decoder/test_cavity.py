@@ -56,6 +56,7 @@ def test_scores_are_those_of_a_fit_without_the_candidate(problem, make):
         assert scores.std_errors[i] == pytest.approx(information**-0.5, rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_wrong_strings_have_standard_scores_whatever_is_missing():
     """2,000 wrong strings, nothing true listed: mean square within 5 standard errors of 1."""
@@ -211,6 +212,7 @@ def unconverged(*, full: bool):
     return fit
 
 
+@pytest.mark.long
 def test_where_the_fit_of_all_does_not_converge_the_probable_ones_are_fitted(crowded, monkeypatch):
     alone = fit_cavity(replace(crowded, may_be_full=False))
     assert crowded.full
@@ -235,6 +237,7 @@ def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
     }
 
 
+@pytest.mark.long
 def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_saw_it(crowded):
     """Each p below .001 is that of a fit on the list without the candidate."""
     fit = fit_cavity(crowded)
