@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 
 from collector.app import prepare_database
@@ -36,7 +36,7 @@ from tests.collector.crash import (
     senders,
     start,
 )
-from tests.collector.support import Bench, make_bench
+from tests.collector.support import make_bench
 from tests.waiting import until
 
 
@@ -152,11 +152,10 @@ def _leave(cache: CounterCache, left: list[int]) -> None:
     CounterCache.leave_shard(cache)
 
 
-def waiting_locks(bench: Bench) -> int:
+def waiting_locks(connection: Connection) -> int:
     """Advisory locks that somebody waits for."""
     asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    with bench.database.read() as connection:
-        return int(connection.execute(text(asked)).scalar_one())
+    return int(connection.execute(text(asked)).scalar_one())
 
 
 def test_a_writer_that_finds_every_shard_taken_waits_for_one(
@@ -171,7 +170,7 @@ def test_a_writer_that_finds_every_shard_taken_waits_for_one(
         reports = bench.sender.reports(METRIC, 3)
         thread = threading.Thread(target=lambda: sent.extend(bench.send(reports)))
         thread.start()
-        until(lambda: waiting_locks(bench) > 0)
+        until(lambda: waiting_locks(connection) > 0)
         assert sent == []  # it waits, and is not refused
     thread.join()
     assert isinstance(sent[0], Receipt)

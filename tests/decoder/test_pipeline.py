@@ -239,6 +239,7 @@ def test_options_name_the_bad_value(wrong, message):
         DecodeOptions(**wrong)
 
 
+@pytest.mark.long
 def test_more_candidates_than_the_full_fit_takes(make_aggregate, values):
     wrong = [f"absent-{i}" for i in range(13_000)]
     decoding = decode(
