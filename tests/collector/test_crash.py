@@ -25,8 +25,20 @@ def post_by_relay(config: KeyConfig, http: httpx.Client, body: bytes) -> tuple[i
 KILLS = int(os.environ.get("RAPPOR_KILLS", "5"))
 
 
+LONG = pytest.mark.long
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["direct", "relay"])
+@pytest.mark.parametrize(
+    ("database_url", "way"),
+    [
+        ("sqlite", "direct"),
+        pytest.param("sqlite", "relay", marks=LONG),
+        pytest.param("postgresql", "direct", marks=LONG),
+        ("postgresql", "relay"),
+    ],
+    indirect=["database_url"],
+)
 def test_killed_at_random_moments_it_loses_and_doubles_nothing(
     database_url: str, way: str, tmp_path: Path
 ) -> None:

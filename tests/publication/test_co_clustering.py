@@ -190,6 +190,7 @@ def test_planted_groups_are_found() -> None:
     assert alone.finest.information == 0.0
 
 
+@pytest.mark.long
 def test_a_table_of_many_distinct_rows_begins_with_gathered_ones() -> None:
     rng = np.random.default_rng(5)
     kind = np.repeat([0, 1, 2], [900, 500, 200])
