@@ -118,13 +118,8 @@ def test_places_of_many_bits_pass() -> None:
     assert any(check.what.startswith("two places") for check in result.checks)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "crashed",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("homepage", "usual_place")),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["homepage", "usual_place"])
 def test_an_honest_client_passes_small_audits(name: str) -> None:
     """All in-memory parts but the enumeration."""
     options = AuditOptions(
