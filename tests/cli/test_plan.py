@@ -125,6 +125,7 @@ def test_a_usual_plan_is_read_in_eighty_columns(capsys: pytest.CaptureFixture[st
     assert "nothing is solved for: share = 0.3 is seen" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_text_and_page_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The text rounded the claim to the nearest, the page up; the last number was cut off."""
     words = [

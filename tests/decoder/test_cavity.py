@@ -294,7 +294,9 @@ def one_cohort():
         yield FitProblem(seen.reshape(1, bits), positions, random, lambda _: noise)
 
 
-@pytest.mark.parametrize("work", [cavity.MOST_REFIT_WORK, 0.0])
+@pytest.mark.parametrize(
+    "work", [pytest.param(cavity.MOST_REFIT_WORK, marks=pytest.mark.long), 0.0]
+)
 def test_in_few_cohorts_no_candidate_shapes_the_law_of_its_own_score(one_cohort, monkeypatch, work):
     """More than 128 rows, most of them left over: one fit for each, or one for all doubtful."""
     monkeypatch.setattr(cavity, "MOST_REFIT_WORK", work)

@@ -245,6 +245,7 @@ def test_a_real_change_is_found_and_named() -> None:
     assert found.detected[:-1].tolist() == own.tolist()  # `other` is tested by itself
 
 
+@pytest.mark.long
 def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
     """The estimates are nearly the same; maps differ by less than from the truth."""
     rng, metric = np.random.default_rng(6), parts(BOTH + BLOOM)[0]

@@ -35,7 +35,11 @@ EVEN = np.full(8, 0.15)
 EMPTY = 11  # a cell in a corner
 
 
-@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+@pytest.mark.parametrize(
+    "keys",
+    [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)],
+    ids=["window", "symbols"],
+)
 def test_no_window_is_lost_where_other_moves_far_from_its_average(keys: str) -> None:
     """`other` from .2 to .95 over 26 windows: each near its truth, and near the best of its own."""
     rng, (metric, places) = np.random.default_rng(4), declared(keys)
@@ -93,6 +97,7 @@ def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
     assert (alone["map_source"], alone["change"]) == ("field", None)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "keys",

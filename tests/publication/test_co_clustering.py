@@ -315,6 +315,7 @@ NINE = ["sex", "age", "race", "marital_status", "education", "native_country", "
         "occupation", "income"]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_some_thousand_rows_take_seconds() -> None:
     table = adult(3_000)

@@ -165,6 +165,7 @@ def test_a_part_that_was_tried_again_counts_once() -> None:
     assert (draw_fleet(fleet, 3, run_twice).counts.bit_counts == whole.bit_counts).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_draws_the_same() -> None:

@@ -105,10 +105,9 @@ def test_values_found_in_crowded_lists_are_covered():
     assert covered / detected > 0.92
 
 
+@pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("method", "runs"), [("lasso", 30), pytest.param("cavity", 8, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("method", "runs"), [("lasso", 30), ("cavity", 8)])
 def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
     """.95 +- .004 and .008 (one standard error); .91 and .90 by Student's t alone."""
     cells = [
@@ -140,6 +139,7 @@ def test_errors_of_the_lasso_hold_where_others_take_over_a_share():
     assert (np.concatenate(found) ** 2).mean() < 1.6
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_of_the_lasso_do_not_hold_a_share_for_unlisted_that_is_taken_out():
     """One value of .5 and 60 others, one list: errors of .6 of the stated ones before, 1.04 now.

@@ -250,7 +250,9 @@ def test_nothing_is_narrower_than_promised() -> None:
     assert {seed: told for seed in range(4) if (told := narrow(seed))} == {}
 
 
-@pytest.mark.parametrize("seed", [13, 56, 59, 535, 1492])
+@pytest.mark.parametrize(
+    "seed", [535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))]
+)
 def test_nothing_is_narrower_in_worlds_that_told_more_once(seed: int) -> None:
     assert narrow(seed) == []
 
