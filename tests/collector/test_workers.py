@@ -40,6 +40,7 @@ from tests.collector.support import make_bench
 from tests.waiting import until
 
 
+@pytest.mark.long
 def test_four_workers_count_together(new_postgresql: Callable[[], str]) -> None:
     url = new_postgresql()
     bench = make_bench(url)

@@ -163,6 +163,7 @@ def test_the_budget_and_the_crowd() -> None:
             Trust(**bad)
 
 
+@pytest.mark.long
 def test_what_other_metrics_cost_is_taken_from_the_budget() -> None:
     existing = parse_metrics(planned(devices=1e5, epsilon_life=2, kind="boolean").table)
     labels = dataclasses.replace(LABELS, name="another")

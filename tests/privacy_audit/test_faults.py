@@ -17,8 +17,6 @@ from tests.privacy_audit.faults import FAULTS, METRICS, Fault
 TRIALS, ALPHA = 4_000, 0.01
 FEW_TRIALS, FEW_INSTALLATIONS, SMALL_ALPHA = 2_000, 2, 1e-7
 QUICK = (  # every other is found by its part in the long tests
-    "permanent-response-redrawn",
-    "cap-off-by-one",
     "noise-from-a-seed-of-sixteen-bits",
     "one-value-in-a-hundred-as-no-data",
 )
