@@ -12,10 +12,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if
 .PHONY: help demo test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table, an HTML report and a service to look at"
-	@echo "make test   lint, types, import rules, unit, statistical and end-to-end tests"
+	@echo "make test   lint, types, import rules, and the tests that hold the promises of docs/claims.md"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
-	@echo "make test-long  the tests marked long, which make test leaves out; up to half an hour on two cores"
+	@echo "make test-long  the tests marked long, which make test leaves out"
 	@echo "make coverage   the lines that the long tests run, by package"
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
@@ -71,7 +71,7 @@ test-long: $(VENV)/.dev js-built
 	$(PYTEST) -m long $(PYTEST_ARGS)
 	@if command -v npm >/dev/null; then cd client_js && npm run test:long; fi
 
-# In this process and its workers; no threshold.
+# In this process and its workers; no threshold. Apart from test-long: the tracer takes 1.6 times the processor.
 coverage: $(VENV)/.dev
 	$(PYTEST) -m long --cov --cov-report=json:build/coverage.json $(PYTEST_ARGS)
 	$(BIN)/python -m tests.coverage_by_package build/coverage.json

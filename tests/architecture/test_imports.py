@@ -147,8 +147,13 @@ def test_every_module_loads_only_what_its_package_may(check) -> None:
             'def late() -> None:\n    __import__("requests.api")',
             "requests",
         ),
-        (numerical_in_the_collector, "collector/app.py", "import numpy", "numpy"),
-        (servers_in_the_decoder, "decoder/numerics/threads.py", "import typer", "typer"),
+        *(
+            pytest.param(*planted, marks=pytest.mark.long)
+            for planted in (
+                (numerical_in_the_collector, "collector/app.py", "import numpy", "numpy"),
+                (servers_in_the_decoder, "decoder/numerics/threads.py", "import typer", "typer"),
+            )
+        ),
         (strangers_of_help, "rappor_cli/main.py", "import rich", "rich"),
     ],
 )
@@ -190,6 +195,7 @@ def test_a_collectors_client_needs_no_numerical_library() -> None:
     assert not names & {"numpy", "scipy", "typer", "rich"}
 
 
+@pytest.mark.long
 def test_maps_need_no_simulation() -> None:
     names = names_after("import rappor_cli.density")
     assert not {name for name in names if name.partition(".")[0] == "simulations"}

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+import pytest
+
 from decoder_service.jobs.kinds import job_kinds
 from tests.architecture.test_walk import section
 from tests.decoder_service.in_process import do_jobs
@@ -31,6 +33,7 @@ def noted(found: set[str], into: list[set[str]]) -> Iterator[None]:
         into.pop()
 
 
+@pytest.mark.long
 def test_a_job_passes_the_modules_of_its_walk(tmp_path: Path) -> None:
     assert job_kinds()  # loads their modules, which is no step of the walk
     found: set[str] = set()

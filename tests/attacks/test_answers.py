@@ -13,6 +13,7 @@ from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, Report, make_batch
 from tests.attacks.support import Target, request, target, today
 from tests.collector.support import ServerMaker, make_metric
+from tests.waiting import until
 
 METRIC = make_metric()
 CONNECTIONS = 150
@@ -68,10 +69,15 @@ def test_connections_that_never_read_are_cut_off(sqlite_url: str) -> None:
         silent = [collector.connect(receive_bytes=4096) for _ in range(CONNECTIONS)]
         for one in silent:
             one.sendall(wanted)
-        deadline, most, peak = time.monotonic() + 60, 0.0, 0
-        while time.monotonic() < deadline and not (most and _unsent(collector) == 0):
-            most, peak = max(most, _unsent(collector)), max(peak, collector.rss)
-            time.sleep(0.2)
+        most, peak = 0.0, 0
+
+        def all_are_cut_off() -> bool:
+            nonlocal most, peak
+            unsent = _unsent(collector)
+            most, peak = max(most, unsent), max(peak, collector.rss)
+            return most > 0 == unsent
+
+        until(all_are_cut_off, 60, every=0.2)
         assert collector.http.get("/readyz").status_code == 200
         print(f"\n{CONNECTIONS} that never read: {before >> 20} MB before, {peak >> 20} at most, ")
         print(f"{most:,.0f} bytes unsent at most, {_unsent(collector):,.0f} at the end")
@@ -101,7 +107,7 @@ def test_the_longest_waiting_answer_goes_first_when_there_are_too_many(sqlite_ur
         silent = [collector.connect(receive_bytes=4096) for _ in range(12)]
         for one in silent:
             one.sendall(wanted)
-            time.sleep(0.1)
+            time.sleep(0.1)  # who came first has waited longest
         assert 0 < _unsent(collector) <= 1 << 20
         assert _is_cut_off(silent[0])
 

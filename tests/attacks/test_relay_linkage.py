@@ -78,6 +78,7 @@ def test_an_address_is_kept_as_often_as_its_law_says() -> None:
     assert abs(month - exact) < 0.015
 
 
+@pytest.mark.long
 def test_a_reviewer_reads_both_ways_and_who_hides_from_whom() -> None:
     file = parse_metrics(
         declared(**SMALL) + declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75)

@@ -29,6 +29,7 @@ from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
+LONG = pytest.mark.long
 LEAKS = re.compile(
     r"Traceback|Errno|NoneType|codec|0x[0-9a-f]{2}|Expecting|invalid literal|could not "
     r"convert|object has no|\bsqlite3\.|sqlalche|psycopg|urlopen|<class|tuple|[a-z]+\(\)|"
@@ -277,7 +278,11 @@ def faults_of(line: str) -> tuple[Callable[[Path], None], ...]:
 
 @pytest.mark.parametrize(
     ("line", "broken"),
-    [pytest.param(one, b, id=f"{one}-{b.__name__}") for one in READS for b in faults_of(one)],
+    [  # each input with a third of the faults, each fault with a third of the inputs; all are long
+        pytest.param(one, b, id=f"{one}-{b.__name__}", marks=() if (i + k) % 3 == 0 else LONG)
+        for i, one in enumerate(READS)
+        for k, b in enumerate(faults_of(one))
+    ],
 )
 def test_a_broken_file_is_named_in_a_sentence(
     line: str,

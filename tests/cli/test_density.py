@@ -57,6 +57,12 @@ def test_maps_changes_and_what_can_be_tracked_are_printed_together(
         "density.csv", "density.geojson", "density.gpkg", "density.html",
         "density.parquet", "density.png",
     ]  # fmt: skip
+    assert days_of_cells(tmp_path / "out") == ["2026-11-03"] * 2 * 9
+
+
+def days_of_cells(folder: Path) -> list[str]:
+    features = json.loads((folder / "density.geojson").read_text())["features"]
+    return [one["properties"]["first_day"] for one in features]
 
 
 def test_slots_come_as_they_are_declared(
@@ -85,19 +91,14 @@ def test_slots_and_regions_are_chosen(
     assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows if row["cell"] == "0-0-0")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("cells.txt", "0-0-0\n\n0-1-1\r\nother\n0-0-0\n"),
-        ("cells.csv", "0-0-0,home\n0-1-1,shop\n"),
-        ("named.csv", "place,cell\nhome,0-0-0\nshop,0-1-1\n"),
-    ],
-)
+CELLS = "0-0-0\n\n0-1-1\r\nother\n0-0-0\n"
+
+
 def test_a_list_of_cells_is_shown_alone(
-    name: str, text: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, out = tmp_path / name, tmp_path / "out"
-    path.write_text(text)
+    path, out = tmp_path / "cells.txt", tmp_path / "out"
+    path.write_text(CELLS)
     command = ["density", "places", *files, "--slot", "day", "--method", "simplex"]
     assert main([*command, "--cells", str(path), "--json", "-o", str(out)]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -109,9 +110,25 @@ def test_a_list_of_cells_is_shown_alone(
     assert by_day[3]["estimate"] is by_day[3]["visible"] is None
     cells = json.loads((out / "density.geojson").read_text())["features"]
     assert {one["properties"]["cell"] for one in cells} == {"0-0-0", "0-1-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cells.csv", "0-0-0,home\n0-1-1,shop\n"),
+        ("named.csv", "place,cell\nhome,0-0-0\nshop,0-1-1\n"),
+    ],
+)
+def test_a_table_of_cells_is_a_list(
+    name: str, text: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
     one = ["density", "places", *files[:2], "--method", "simplex", "--cells", str(path)]
     assert main(one) == 0
-    assert "Cells that are not shown hold" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Cells that are not shown hold" in told
+    assert [f"0-{n}-{n}" in told for n in range(3)] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -138,17 +155,11 @@ def test_a_list_with_a_bad_cell_is_refused_by_file_and_line(
 
 def test_earlier_windows_come_into_the_geojson_on_request(files: list[str], tmp_path: Path) -> None:
     """The tables always hold all."""
-    days = {}
-    for option in ([], ["--every-window"]):
-        out = tmp_path / f"out{len(option)}"
-        command = ["density", "places", *files, "--slot", "day", "--method", "simplex"]
-        assert main([*command, "-o", str(out), *option]) == 0
-        found = json.loads((out / "density.geojson").read_text())["features"]
-        days[len(option)] = [one["properties"]["first_day"] for one in found]
-        assert (out / "density.csv").read_text().count("\n") == 1 + 2 * 10
-    assert set(days[0]) == {"2026-11-03"}
-    assert len(days[0]) == 9
-    assert len(days[1]) == 2 * 9
+    out = tmp_path / "out"
+    command = ["density", "places", *files, "--slot", "day", "--method", "simplex"]
+    assert main([*command, "-o", str(out), "--every-window"]) == 0
+    assert sorted(days_of_cells(out)) == ["2026-11-02"] * 9 + ["2026-11-03"] * 9
+    assert (out / "density.csv").read_text().count("\n") == 1 + 2 * 10
 
 
 def one_aggregate(declared: str, level: int, day: int, folder: Path) -> list[str]:

@@ -87,6 +87,7 @@ def test_a_comma_before_decimals_is_no_separator_of_thousands(text: str) -> None
         plan_command.number(text)
 
 
+@pytest.mark.long
 def test_a_stranger_is_told_of_an_epsilon_that_protects_nobody(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_stranger_is_told_of_an_epsilon_that_protects_nobody(
     assert "promises next to nothing" in json.loads((tmp_path / "plan.json").read_text())["weak"]
 
 
+@pytest.mark.long
 def test_a_usual_plan_is_read_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     """The crowd was 1,500 beside a cohort of 1,250; names were cut; a row stood there twice."""
     words = [
@@ -123,6 +125,7 @@ def test_a_usual_plan_is_read_in_eighty_columns(capsys: pytest.CaptureFixture[st
     assert "nothing is solved for: share = 0.3 is seen" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_text_and_page_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The text rounded the claim to the nearest, the page up; the last number was cut off."""
     words = [
@@ -150,6 +153,7 @@ def test_text_and_page_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(float(x) + 6 * len(number) <= 640 for x, number in ticks)
 
 
+@pytest.mark.long
 def test_a_long_plan_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, int, int]] = []
 

@@ -86,6 +86,7 @@ def test_no_plan_of_a_grid_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFi
     assert made > len(MANY) / 2
 
 
+@pytest.mark.long
 def test_the_file_of_a_plan_passes_and_holds_what_was_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

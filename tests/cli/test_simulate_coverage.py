@@ -44,6 +44,7 @@ def metrics(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_metrics_with_places_are_counted(metrics: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMAND, metrics, "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)

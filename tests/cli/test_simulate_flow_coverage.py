@@ -33,6 +33,7 @@ def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
+@pytest.mark.long
 def test_a_row_for_each_setting_and_the_same_for_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--side", "2", "--cohorts", "10", "--world", "even", "--world", "one cell"]
     rows = figures(capsys, *options)

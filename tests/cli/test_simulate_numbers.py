@@ -10,6 +10,7 @@ from rappor_cli.main import main
 from simulations.numbers.rivals import square_wave_chances
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_table_has_every_design_and_one_answer_leads(
     capsys: pytest.CaptureFixture[str],

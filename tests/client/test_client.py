@@ -220,7 +220,8 @@ def test_a_stored_time_of_sending_far_ahead_is_drawn_again(
     clock.now += 10 * YEAR
     with open_client(delivery=Delivery(mean_delay=0.05)) as client:
         client.record("homepage", "a")
-        time.sleep(0.01)
+        state = client._life.session.state
+        until(lambda: state.get("send_at") is not None or collector.counted())
     clock.now -= 10 * YEAR
     with open_client(delivery=Delivery(mean_delay=0.05)):
         until(collector.counted)

@@ -23,7 +23,7 @@ import pytest
 from client_sdk import Client, Delivery, Transport, TransportError
 from client_sdk.delivery.thread import SenderThread
 from client_sdk.testing import MemoryCollector
-from tests.waiting import waited
+from tests.waiting import until, waited
 
 AT_ONCE = Delivery(mean_delay=0, first_pause=0.01, timeout=10)
 CERTIFICATE = Path(__file__).parent / "tls" / "loopback.pem"
@@ -175,7 +175,7 @@ def test_while_a_body_is_being_sent(open_client: Any, end: End) -> None:
         flushing.start()
         connection, _ = listener.accept()
         with connection:
-            time.sleep(0.3)
+            until(lambda: waiting_in(connection) > 0)
             ended(client, end)
             arrived = waiting_in(connection)
             assert 0 < arrived < 32_768

@@ -36,8 +36,8 @@ def test_nothing_is_lost_beside_a_process_on_a_slow_disk(used: Client, tmp_path:
     def other() -> None:
         while not ended.is_set():
             with held(tmp_path / "state"):
-                time.sleep(0.15)
-            time.sleep(0.15)
+                ended.wait(0.15)
+            ended.wait(0.15)
 
     def record(value: str) -> None:
         nonlocal queued

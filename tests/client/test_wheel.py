@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -259,10 +260,16 @@ def wheel_files(project: str) -> set[str]:
     return found
 
 
+@cache
+def texts_of(project: str) -> dict[str, str]:
+    """Files as they are in the wheel of a project; to make them takes a second."""
+    made: dict[str, str] = dict(script("wheel_files").wheel_texts(ROOT, hook_of(project)))
+    return made
+
+
 def wheel_texts(*projects: str) -> dict[str, str]:
     """Files as they are in the wheels of some projects."""
-    build = script("wheel_files").wheel_texts
-    return {name: text for project in projects for name, text in build(ROOT, hook_of(project))}
+    return {name: text for project in projects for name, text in texts_of(project).items()}
 
 
 def base_files() -> set[str]:
@@ -497,80 +504,43 @@ def test_the_base_alone_serves_a_device_without_places(tmp_path: Path, metrics_t
 
 
 @pytest.mark.parametrize("form", ["toml", "json"])
-def test_a_metric_of_places_says_which_wheel_it_needs(
-    tmp_path: Path, metrics_text: str, form: str
+@pytest.mark.parametrize(
+    ("text", "there", "missing"),
+    [
+        (HOME, ["client"], "location"),
+        (NUMBERS, ["client"], "number"),
+        (FLOW, ["client", "client_location"], "flow"),
+        (SITE, ["client"], "discover"),
+        (LINKED, ["client"], "association"),
+    ],
+)
+def test_a_metric_says_which_wheel_it_needs(
+    tmp_path: Path, metrics_text: str, text: str, there: list[str], missing: str, form: str
 ) -> None:
-    path = installed_in(tmp_path / "site", "client")
+    path = installed_in(tmp_path / "site", *there)
     with pytest.raises(subprocess.CalledProcessError) as raised:
-        use(path, tmp_path, metrics_text + HOME, form)
+        use(path, tmp_path, metrics_text + text, form)
     last = raised.value.stderr.splitlines()[-1]
-    assert "metric 'home" in last
-    assert last.endswith("install rappor-telemetry-client-location")
+    assert last.endswith(f"install rappor-telemetry-client-{missing}")
+    name = re.findall(r"metrics\.(\w+)", text)[-1]
+    assert f"metric '{name}" in last or text in (FLOW, LINKED)
 
 
-@pytest.mark.parametrize("form", ["toml", "json"])
-def test_a_metric_of_numbers_says_which_wheel_it_needs(
-    tmp_path: Path, metrics_text: str, form: str
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (NUMBERS, ["client_number"]),
+        (HOME, ["client_location"]),
+        (HOME + FLOW, ["client_location", "client_flow"]),
+        (SITE, ["client_discover"]),
+        (LINKED, ["client_association"]),
+    ],
+)
+def test_the_parts_serve_a_device_together(
+    tmp_path: Path, metrics_text: str, text: str, parts: list[str]
 ) -> None:
-    path = installed_in(tmp_path / "site", "client")
-    with pytest.raises(subprocess.CalledProcessError) as raised:
-        use(path, tmp_path, metrics_text + NUMBERS, form)
-    last = raised.value.stderr.splitlines()[-1]
-    assert "metric 'crashes" in last
-    assert last.endswith("install rappor-telemetry-client-number")
-
-
-def test_both_parts_serve_a_device_with_numbers(tmp_path: Path, metrics_text: str) -> None:
-    path = installed_in(tmp_path / "site", "client", "client_number")
-    assert use(path, tmp_path, metrics_text + NUMBERS, "json") == ["[]", "[]"]
-
-
-def test_both_parts_serve_a_device_with_places(tmp_path: Path, metrics_text: str) -> None:
-    path = installed_in(tmp_path / "site", "client", "client_location")
-    assert use(path, tmp_path, metrics_text + HOME, "json") == ["[]", "[]"]
-
-
-@pytest.mark.parametrize("form", ["toml", "json"])
-def test_a_metric_of_flows_says_which_wheel_it_needs(
-    tmp_path: Path, metrics_text: str, form: str
-) -> None:
-    path = installed_in(tmp_path / "site", "client", "client_location")
-    with pytest.raises(subprocess.CalledProcessError) as raised:
-        use(path, tmp_path, metrics_text + FLOW, form)
-    assert raised.value.stderr.splitlines()[-1].endswith("install rappor-telemetry-client-flow")
-
-
-def test_three_parts_serve_a_device_with_flows(tmp_path: Path, metrics_text: str) -> None:
-    path = installed_in(tmp_path / "site", "client", "client_location", "client_flow")
-    assert use(path, tmp_path, metrics_text + HOME + FLOW, "json") == ["[]", "[]"]
-
-
-def test_a_metric_that_finds_strings_needs_its_wheel(tmp_path: Path, metrics_text: str) -> None:
-    text = metrics_text + SITE
-    path = installed_in(tmp_path / "site", "client")
-    for form in ("toml", "json"):
-        with pytest.raises(subprocess.CalledProcessError) as raised:
-            use(path, tmp_path, text, form)
-        last = raised.value.stderr.splitlines()[-1]
-        assert last.endswith("install rappor-telemetry-client-discover")
-    path = installed_in(tmp_path / "both", "client", "client_discover")
-    assert use(path, tmp_path, text, "json") == ["[]", "[]"]
-
-
-@pytest.mark.parametrize("form", ["toml", "json"])
-def test_an_association_needs_its_wheel(tmp_path: Path, metrics_text: str, form: str) -> None:
-    text = metrics_text + LINKED
-    path = installed_in(tmp_path / "site", "client")
-    with pytest.raises(subprocess.CalledProcessError) as raised:
-        use(path, tmp_path, text, form)
-    last = raised.value.stderr.splitlines()[-1]
-    assert last.endswith("install rappor-telemetry-client-association")
-
-
-def test_both_parts_serve_a_device_with_an_association(tmp_path: Path, metrics_text: str) -> None:
-    text = metrics_text + LINKED
-    path = installed_in(tmp_path / "site", "client", "client_association")
-    assert use(path, tmp_path, text, "json") == ["[]", "[]"]
+    path = installed_in(tmp_path / "site", "client", *parts)
+    assert use(path, tmp_path, metrics_text + text, "json") == ["[]", "[]"]
 
 
 def test_a_device_without_associations_loads_nothing_of_them(
@@ -623,14 +593,24 @@ MOST_KB = {
 
 
 @pytest.mark.slow
-def test_the_wheels_hold_the_device_and_nothing_else(tmp_path: Path, metrics_text: str) -> None:
+@pytest.mark.parametrize(
+    "projects",
+    [
+        ("client", "client_location", "client_number"),
+        pytest.param((*MOST_KB,), marks=pytest.mark.long),
+    ],
+    ids=["three", "all"],
+)
+def test_the_wheels_hold_the_device_and_nothing_else(
+    tmp_path: Path, metrics_text: str, projects: tuple[str, ...]
+) -> None:
     """Built by pip with the backend of this environment: an isolated one is downloaded for each."""
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    folders = [str(ROOT / "packaging" / project) for project in MOST_KB]
+    folders = [str(ROOT / "packaging" / project) for project in projects]
     subprocess.run([*build, "-w", str(tmp_path), *folders], check=True)
-    for project, most in MOST_KB.items():
+    for project in projects:
         (wheel,) = tmp_path.glob(f"rappor_telemetry_{project}-*.whl")
-        assert wheel.stat().st_size <= most * 1_000
+        assert wheel.stat().st_size <= MOST_KB[project] * 1_000
         with zipfile.ZipFile(wheel) as archive:
             names = {name for name in archive.namelist() if ".dist-info" not in name}
             archive.extractall(tmp_path / "site")

@@ -163,6 +163,12 @@ def deliver(  # type: ignore[type-arg]
         time.sleep(0.02)
 
 
+def await_more(tally: Tally) -> None:
+    """Wait until a batch more was acknowledged."""
+    before = tally.reports
+    until(lambda: tally.reports > before, 60)
+
+
 Send = Callable[[int, int, threading.Event, Tally], None]
 
 
@@ -207,7 +213,7 @@ def crash_test(
                     process.wait()
                     process = start(database, listener, workers=workers, **more)
                     await_ready(port)
-                time.sleep(0.3)
+                await_more(tally)
         finally:
             process.terminate()
             process.wait(60)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -131,7 +130,6 @@ def test_a_commit_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) 
     asyncio.run(give_up())
     may_write.set()
     until(lambda: line.bench.collector.list_metrics()[0]["accepted"] == 2)
-    time.sleep(0.05)
     assert asyncio.run(act()).accepted == 2
     queue.stop()
 

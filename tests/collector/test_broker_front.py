@@ -148,6 +148,7 @@ class FakeProducer:
         self.waiting: list[Any] = []
         self.answers: list[KafkaError | None] = []
         self.least = 1  # messages of which the first is answered
+        self.produced = threading.Event()
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         there = SimpleNamespace(error=None, partitions={0: None})
@@ -157,9 +158,11 @@ class FakeProducer:
         if self.error is not None:
             raise self.error
         self.waiting.append(on_delivery)
+        self.produced.set()
 
     def poll(self, seconds: float) -> None:
-        time.sleep(0.01)
+        self.produced.wait(0.01)
+        self.produced.clear()
         if len(self.waiting) < self.least:
             return
         while self.waiting and self.answers:

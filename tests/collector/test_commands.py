@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.association_support import TEXT as LINKED
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 from tests.metric_texts import declaration
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 METRICS = declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75, min_reports=5)
@@ -91,7 +91,6 @@ def test_the_life_of_a_metric_through_commands(
         made = run("keys", "create", "--scope", "aggregate", "--collector", url, **admin)
         analyst = {"RAPPOR_KEY": made.stdout.strip()}
         made = run("keys", "create", "--scope", "report", "--collector", url, **admin)
-        time.sleep(1.1)
         _send(url, made.stdout.strip())
         refused = run("aggregate", "theme", "--collector", url, **analyst)
         assert refused.returncode == 1
@@ -144,8 +143,14 @@ def _send(url: str, key: str) -> None:
         "authorization": f"Bearer {key}",
     }
     body = encode_binary(make_batch(os.urandom(16), reports))
-    answer = httpx.post(f"{url}/v1/reports", content=body, headers=headers)
-    assert answer.json()["results"] == [{"status": "accepted"}] * 20
+    answers = []
+
+    def is_taken() -> bool:  # a collector reads its metrics once a second
+        answers.append(httpx.post(f"{url}/v1/reports", content=body, headers=headers))
+        return answers[-1].status_code == 200
+
+    until(is_taken, every=0.1)
+    assert answers[-1].json()["results"] == [{"status": "accepted"}] * 20
 
 
 def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) -> None:

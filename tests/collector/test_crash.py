@@ -22,15 +22,27 @@ def post_by_relay(config: KeyConfig, http: httpx.Client, body: bytes) -> tuple[i
     return answer.status, answer.content
 
 
-KILLS = int(os.environ.get("RAPPOR_KILLS", "5"))
+KILLS = int(os.environ.get("RAPPOR_KILLS", "3"))
+
+
+LONG = pytest.mark.long
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["direct", "relay"])
+@pytest.mark.parametrize(
+    ("database_url", "way"),
+    [
+        ("sqlite", "direct"),
+        pytest.param("sqlite", "relay", marks=LONG),
+        pytest.param("postgresql", "direct", marks=LONG),
+        ("postgresql", "relay"),
+    ],
+    indirect=["database_url"],
+)
 def test_killed_at_random_moments_it_loses_and_doubles_nothing(
     database_url: str, way: str, tmp_path: Path
 ) -> None:
-    """5 kills here; RAPPOR_KILLS=200 for the long form."""
+    """3 kills here; RAPPOR_KILLS=200 for the long form."""
     bench = make_bench(database_url)
     bench.clock.now = datetime.now(UTC)
     bench.collector.push_metrics([METRIC], "test")

@@ -149,11 +149,23 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.long
+@settings(max_examples=40, deadline=None)
+@given(st.lists(operations, min_size=4, max_size=20))
+def test_no_answers_of_many_scripts_differ_by_few(script: list[tuple]) -> None:  # type: ignore[type-arg]
+    check_script(script)
+
+
+@settings(max_examples=5, deadline=None)
 @example([("thin", 0, TODAY, 12, 1), ("close", TODAY), ("ask_all",), ("send", 0, TODAY, 9, 4)])
 @example([("thin", 1, TODAY, 12, 3), ("retire", 1), ("push", 1, 5), ("pass", 5), ("ask_all",)])
 @given(st.lists(operations, min_size=4, max_size=20))
 def test_two_answers_never_differ_by_a_few_reports(script: list[tuple]) -> None:  # type: ignore[type-arg]
+    check_script(script)
+
+
+def check_script(script: list[tuple]) -> None:  # type: ignore[type-arg]
+    """Act as a script says, ask for every window, and compare all answers."""
     with new_world(FLOORED, COHORT_FLOOR) as world:
         for name, *arguments in script:
             if name == "send":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -36,15 +36,18 @@ def test_a_flood_on_one_day_is_told_and_steady_days_are_not(bench: Bench) -> Non
 def test_a_flood_stands_in_the_list_of_metrics(
     bench: Bench, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The command has the clock of the machine: days are counted from it."""
+    bench.clock.now = datetime.now(UTC)
+    today = bench.clock.now.date()
     bench.collector.push_metrics([METRIC, make_metric(name="other", min_reports=10)], "test")
     for days in (4, 3, 2):
-        bench.send(bench.sender.reports(METRIC, 100, TODAY - timedelta(days)))
-    bench.send(bench.sender.reports(METRIC, 1_500, TODAY))
+        bench.send(bench.sender.reports(METRIC, 100, today - timedelta(days)))
+    bench.send(bench.sender.reports(METRIC, 1_500, today))
     growing = {row["name"]: row["growing"] for row in bench.collector.list_metrics()}
-    told = {"day": str(TODAY), "reports": 1_500, "usual": 100}
+    told = {"day": str(today), "reports": 1_500, "usual": 100}
     assert growing == {"homepage": [told], "other": []}
     assert main(["metrics", "list", "--database", database_url]) == 0
-    said = f"homepage grows: 1,500 reports of {TODAY}, usual are 100"
+    said = f"homepage grows: 1,500 reports of {today}, usual are 100"
     assert said in capsys.readouterr().out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -9,7 +10,6 @@ import random
 import socket
 import sqlite3
 import threading
-import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -32,6 +32,7 @@ from tests.collector.support import (
     make_metric,
     running_server,
 )
+from tests.waiting import until
 
 METRIC = make_metric()
 GZIP = {"content-encoding": "gzip"}
@@ -323,12 +324,11 @@ def test_what_drips_in_after_an_answer_holds_no_connection(
     with serving([METRIC]) as server, _connect(server) as one:
         one.sendall(request_bytes)
         assert one.recv(1000)[9:12] in (b"200", b"415")
-        assert any(_hangs_up_on(one, drip) for _ in range(50))
+        until(lambda: _hangs_up_on(one, drip), every=0.1)
 
 
 def _hangs_up_on(connection: socket.socket, drip: bytes) -> bool:
-    """Send a little after a while; whether nobody is there to take it."""
-    time.sleep(0.1)
+    """Send a little; whether nobody is there to take it."""
     try:
         connection.sendall(drip)
     except (BrokenPipeError, ConnectionResetError):
@@ -422,31 +422,27 @@ def test_overload_is_answered_with_503_and_when_to_come_back(serving: ServerMake
 
 
 def _while_the_database_is_held(server: Server, body: bytes, count: int) -> list[httpx.Response]:
-    """Send while another process writes, so that the queue fills; then let the writer go on."""
+    """Send while another process writes, until the queue is full; then let the writer go on."""
     file = server.settings.database.removeprefix("sqlite:///")
     answers: list[httpx.Response] = []
+
+    async def send_one(http: httpx.AsyncClient) -> None:
+        own = body[:5] + os.urandom(16) + body[21:]
+        headers = {"content-type": BINARY_CONTENT_TYPE}
+        answers.append(await http.post("/v1/reports", content=own, headers=headers))
+
+    async def send_all() -> None:
+        async with httpx.AsyncClient(base_url=server.http.base_url, timeout=30) as http:
+            await asyncio.gather(*(send_one(http) for _ in range(count)))
+
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        sending = threading.Thread(target=lambda: answers.extend(_at_once(server, body, count)))
+        sending = threading.Thread(target=lambda: asyncio.run(send_all()))
         sending.start()
-        time.sleep(2)
+        until(lambda: any(answer.status_code == 503 for answer in answers))
         other.execute("ROLLBACK")
     sending.join()
     return answers
-
-
-def _at_once(server: Server, body: bytes, count: int) -> list[httpx.Response]:
-    import asyncio
-
-    async def all_of_them() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=server.http.base_url, timeout=30) as http:
-            bodies = [body[:5] + os.urandom(16) + body[21:] for _ in range(count)]
-            headers = {"content-type": BINARY_CONTENT_TYPE}
-            return await asyncio.gather(
-                *(http.post("/v1/reports", content=one, headers=headers) for one in bodies)
-            )
-
-    return asyncio.run(all_of_them())
 
 
 def test_long_names_and_parameters_fill_neither_answers_nor_the_audit_log(server: Server) -> None:

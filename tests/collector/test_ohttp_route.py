@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from collector import chores
 from collector.domain.access import Scope
 from collector.domain.relay_keys import (
     MAX_KEYS,
@@ -192,15 +192,21 @@ def test_a_new_key_holds_at_once_and_a_retired_one_no_more(
 
 
 def test_an_old_newest_key_is_logged_once(
-    tmp_path: Path, serving: ServerMaker, clock: Clock, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    serving: ServerMaker,
+    clock: Clock,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    look, looks = chores._tell_of_relay_keys, list[None]()
+    monkeypatch.setattr(chores, "_tell_of_relay_keys", lambda *a: (look(*a), looks.append(None)))
     file, _ = new_keys(tmp_path, 2)
     retire_relay_keys(file, lambda row: row.key_id == 1, date(2026, 11, 21))
     clock.pass_days(91)
     chosen = {"ohttp_keys": file, "log_level": "info", "housekeeping_seconds": 0.05}
     with serving([METRIC], **chosen) as server:
         until(lambda: 'age_days{key="2"} 91.0' in metrics_text(server))
-        time.sleep(0.3)  # six looks more
+        until(lambda: len(looks) > 5)
         assert 'key="1"' not in metrics_text(server)
     assert capfd.readouterr().err.count("relay_key_is_old") == 1
 

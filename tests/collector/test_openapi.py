@@ -78,6 +78,7 @@ def api(live: Server) -> Any:
 OPERATIONS = [(path, method) for path, methods in document()["paths"].items() for method in methods]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_generated_requests_get_documented_answers(

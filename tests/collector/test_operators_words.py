@@ -215,7 +215,7 @@ def _serve(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_listening_is_logged_when_requests_are_answered(
     new_postgresql: Callable[[], str], workers: int
 ) -> None:

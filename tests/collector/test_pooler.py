@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
@@ -24,7 +23,16 @@ from collector.settings import load_settings
 from collector.store.database import CollectorDatabase, back_up, make_engine
 from rappor_server.errors import SettingsError
 from rappor_server.schema import check_connections
-from tests.collector.crash import METRIC, Tally, await_ready, listening, port_of, senders, start
+from tests.collector.crash import (
+    METRIC,
+    Tally,
+    await_more,
+    await_ready,
+    listening,
+    port_of,
+    senders,
+    start,
+)
 from tests.collector.support import Bench, make_bench
 from tests.collector.test_shared_limits import Process
 from tests.free_ports import free_port
@@ -115,12 +123,12 @@ def test_four_workers_behind_a_small_pool_count_once_through_kills(
             await_ready(port_of(listener))
             with senders(port_of(listener), tally):
                 for _ in range(3):
-                    time.sleep(0.5)
+                    await_more(tally)
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
                     process = start(url, listener, workers=4)
                     await_ready(port_of(listener))
-                time.sleep(0.5)
+                await_more(tally)
                 assert sessions_of(direct) <= POOL_SIZE
         finally:
             process.terminate()

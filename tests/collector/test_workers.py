@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 
 from collector.app import prepare_database
@@ -28,6 +28,7 @@ from collector.store.database import SHARD_LOCKS, CollectorDatabase, make_engine
 from tests.collector.crash import (
     METRIC,
     Tally,
+    await_more,
     await_ready,
     listening,
     port_of,
@@ -39,6 +40,7 @@ from tests.collector.support import make_bench
 from tests.waiting import until
 
 
+@pytest.mark.long
 def test_four_workers_count_together(new_postgresql: Callable[[], str]) -> None:
     url = new_postgresql()
     bench = make_bench(url)
@@ -56,7 +58,7 @@ def test_four_workers_count_together(new_postgresql: Callable[[], str]) -> None:
             ]
             for thread in threads:
                 thread.start()
-            time.sleep(3)
+            until(lambda: tally.reports > 2_000, 60)
             stop.set()
             for thread in threads:
                 thread.join()
@@ -151,6 +153,12 @@ def _leave(cache: CounterCache, left: list[int]) -> None:
     CounterCache.leave_shard(cache)
 
 
+def waiting_locks(connection: Connection) -> int:
+    """Advisory locks that somebody waits for."""
+    asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    return int(connection.execute(text(asked)).scalar_one())
+
+
 def test_a_writer_that_finds_every_shard_taken_waits_for_one(
     new_postgresql: Callable[[], str],
 ) -> None:
@@ -163,7 +171,7 @@ def test_a_writer_that_finds_every_shard_taken_waits_for_one(
         reports = bench.sender.reports(METRIC, 3)
         thread = threading.Thread(target=lambda: sent.extend(bench.send(reports)))
         thread.start()
-        time.sleep(0.3)
+        until(lambda: waiting_locks(connection) > 0)
         assert sent == []  # it waits, and is not refused
     thread.join()
     assert isinstance(sent[0], Receipt)
@@ -198,7 +206,7 @@ def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
                             rng.choice(workers), signal.SIGKILL
                         )  # its supervisor starts another
                 await_ready(port)
-                time.sleep(0.5)
+                await_more(tally)
         finally:
             for host in hosts:
                 host.terminate()

@@ -16,6 +16,11 @@ def flow_metric(epsilon: float = 2.0, cohorts: int = 100, symbols: int = 8) -> M
     return city_metric(epsilon, **shape)
 
 
+def small_metric() -> Metric:
+    """A metric of flows of 16 cells in 4 zones, whose fit takes a fifth of the time."""
+    return city_metric(2.0, rows=2, columns=2, num_cohorts=100, num_symbols=8)
+
+
 def noisy(
     counts: SymbolCounts, cohort: int, people: Floats, rng: np.random.Generator
 ) -> np.ndarray:

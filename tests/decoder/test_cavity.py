@@ -56,6 +56,7 @@ def test_scores_are_those_of_a_fit_without_the_candidate(problem, make):
         assert scores.std_errors[i] == pytest.approx(information**-0.5, rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_wrong_strings_have_standard_scores_whatever_is_missing():
     """2,000 wrong strings, nothing true listed: mean square within 5 standard errors of 1."""
@@ -211,6 +212,7 @@ def unconverged(*, full: bool):
     return fit
 
 
+@pytest.mark.long
 def test_where_the_fit_of_all_does_not_converge_the_probable_ones_are_fitted(crowded, monkeypatch):
     alone = fit_cavity(replace(crowded, may_be_full=False))
     assert crowded.full
@@ -235,6 +237,7 @@ def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
     }
 
 
+@pytest.mark.long
 def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_saw_it(crowded):
     """Each p below .001 is that of a fit on the list without the candidate."""
     fit = fit_cavity(crowded)
@@ -291,7 +294,9 @@ def one_cohort():
         yield FitProblem(seen.reshape(1, bits), positions, random, lambda _: noise)
 
 
-@pytest.mark.parametrize("work", [cavity.MOST_REFIT_WORK, 0.0])
+@pytest.mark.parametrize(
+    "work", [pytest.param(cavity.MOST_REFIT_WORK, marks=pytest.mark.long), 0.0]
+)
 def test_in_few_cohorts_no_candidate_shapes_the_law_of_its_own_score(one_cohort, monkeypatch, work):
     """More than 128 rows, most of them left over: one fit for each, or one for all doubtful."""
     monkeypatch.setattr(cavity, "MOST_REFIT_WORK", work)

@@ -28,6 +28,7 @@ from tests.number_support import jittered_shares
 FEW = Population("few", "linear", 0, 100, 1, False, lambda rng, size: rng.random(size))
 COUNTS = Population("counts", "linear", 0, 30, 1, True, lambda rng, size: rng.poisson(0.45, size))
 RUNS, LEAST = 250, 0.87
+LONG = pytest.mark.long
 EIGHT = {"scale": "linear", "from": 0, "to": 100, "bins": 8}
 
 
@@ -47,7 +48,7 @@ def curves(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("devices", [2, 5, 20])
+@pytest.mark.parametrize("devices", [2, pytest.param(5, marks=LONG), 20])
 def test_a_mean_of_few_devices(devices: int, share: float) -> None:
     flags = []
     for curve in curves(np.full(2, share), devices, 4.0, ask="mean"):
@@ -110,7 +111,7 @@ def test_rates_of_variances_are_those_that_some_share_has() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("devices", [5, 10, 20])
+@pytest.mark.parametrize("devices", [pytest.param(5, marks=LONG), 10, pytest.param(20, marks=LONG)])
 def test_replicates_that_are_equal_by_chance_leave_a_width(devices: int, share: float) -> None:
     """Of a pool of 7 periods: of 10 devices the cohorts agreed in 23 of 100 draws, with width 0."""
     flags = []
@@ -127,7 +128,7 @@ def test_replicates_that_are_equal_by_chance_leave_a_width(devices: int, share: 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.parametrize("devices", [5, 10, 20])
+@pytest.mark.parametrize("devices", [pytest.param(5, marks=LONG), 10, pytest.param(20, marks=LONG)])
 def test_no_change_of_few_devices_is_certain(devices: int, share: float) -> None:
     """Where all cohorts differed alike between two windows, the p-value was 0: 21 of 100 draws."""
     metric, rng = metric_of(FEW, 8.0, none="apart"), np.random.default_rng(4)
@@ -145,7 +146,7 @@ def test_no_change_of_few_devices_is_certain(devices: int, share: float) -> None
     assert np.mean(flags) > LEAST
 
 
-@pytest.mark.parametrize("data", [1.0, 0.7])
+@pytest.mark.parametrize("data", [pytest.param(1.0, marks=LONG), 0.7])
 @pytest.mark.parametrize("mode", ["memo", "once"])
 @pytest.mark.parametrize(("first", "last"), [(0.0, 1.0), (0.0, 0.2), (0.4, 0.6)])
 def test_the_error_of_a_mean_is_within_what_check_predicts(
@@ -169,7 +170,9 @@ def test_the_error_of_a_mean_is_within_what_check_predicts(
     assert 0.5 * predicted < np.std(means) < 1.15 * predicted
 
 
-@pytest.mark.parametrize("devices", [500, 2_000, 20_000])
+@pytest.mark.parametrize(
+    "devices", [pytest.param(500, marks=LONG), 2_000, pytest.param(20_000, marks=LONG)]
+)
 def test_a_mean_of_coarse_edges_has_no_bias_but_what_they_leave_open(devices: int) -> None:
     """Of counts of .45 on average, 4 standard errors; cut to the range it was .95 of 2,000."""
     metric = metric_of(COUNTS, 2.0, edges=[1, 3, 10, 30], of_period="count", whole=True)

@@ -24,18 +24,20 @@ from decoder.workflows.decoding import DecodeJob
 from decoder.workflows.flows import KIND, FlowsJob, run_flows
 from decoder.workflows.kinds import FetchedCounts, KindAnswer, run_own
 from rappor_cli.main import main
+from rappor_core.metrics.metric import Metric
 from simulations.flows.city import city_matrix, city_metric, draw_flows
 
 SMALL = {"rows": 3, "columns": 3}  # zones; 36 cells
 METRIC = city_metric(4.0, 100_000, **SMALL)
+TINY = city_metric(4.0, 100_000, rows=2, columns=2)  # 16 cells: a fit in a tenth of the time
 FLOWS_COLUMNS = ["origin", "destination", "origin_name", "destination_name", "km", "estimate",
                  "std_error", "low", "high", "told", "flow_share", "gravity", "note"]  # fmt: skip
 
 
-def counts_of(days: tuple[date, date], seed: int = 1) -> Any:
+def counts_of(days: tuple[date, date], seed: int = 1, metric: Metric = METRIC) -> Any:
     rng = np.random.default_rng(1)
-    matrix = city_matrix(METRIC.details, rng)
-    return draw_flows(METRIC, matrix, 100_000, np.random.default_rng(seed), days)
+    matrix = city_matrix(metric.details, rng)
+    return draw_flows(metric, matrix, 100_000, np.random.default_rng(seed), days)
 
 
 NOVEMBER = (date(2026, 11, 1), date(2026, 11, 30))
@@ -46,6 +48,13 @@ def counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("flows") / "commute.json"
     path.write_text(counts_of(NOVEMBER).to_json(), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> AggregateFiles:
+    path = tmp_path_factory.mktemp("flows") / "tiny.json"
+    path.write_text(counts_of(NOVEMBER, metric=TINY).to_json(), encoding="utf-8")
+    return AggregateFiles((path,))
 
 
 @pytest.fixture(scope="module")
@@ -154,8 +163,8 @@ def test_only_what_is_told_is_solid(folder: Path) -> None:
     assert page.count('class="ribbon told"') == sum(row["told"] for row in zones)
 
 
-def test_flows_under_a_distance_are_not_shown(counts: Path) -> None:
-    answer = run_flows(FlowsJob(AggregateFiles((counts,)), "commute", display=far(3.0, 5)))
+def test_flows_under_a_distance_are_not_shown(tiny: AggregateFiles) -> None:
+    answer = run_flows(FlowsJob(tiny, "commute", display=far(3.0, 5)))
     flows = answer.content["flows"]
     assert all(row["km"] >= 3 for row in flows)
     assert sum(not row["told"] for row in flows) == 5
@@ -168,26 +177,24 @@ def far(km: float, top: int) -> Any:
 
 
 def test_the_same_counts_give_the_same_bytes(counts: Path, folder: Path, tmp_path: Path) -> None:
-    run_flows(FlowsJob(AggregateFiles((counts,)), output=tmp_path))
+    """Also by `rappor decode`, which knows the kind."""
+    assert main(["decode", "--aggregate", str(counts), "-o", str(tmp_path)]) == 0
+    assert len(list(tmp_path.iterdir())) == len(list(folder.iterdir()))
     for path in sorted(folder.iterdir()):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
-def test_a_notebook_has_the_columns_of_the_file(counts: Path, folder: Path) -> None:
-    view = FlowView(decode_flows(AggregateFiles((counts,)).read()))
+def test_a_notebook_has_the_columns_of_the_file(tiny: AggregateFiles, tmp_path: Path) -> None:
+    view = FlowView(decode_flows(tiny.read()))
     shown = view._repr_html_()
     assert "told from zero" in shown
     assert shown.index("True") < shown.index("False")
     pytest.importorskip("pandas")
     frame = view.to_frame()
-    rows = table(folder / "flows.csv")
+    run_flows(FlowsJob(tiny, output=tmp_path))
+    rows = table(tmp_path / "flows.csv")
     assert list(frame.columns) == list(rows[0])
     assert frame["estimate"].tolist() == [float(row["estimate"]) for row in rows]
-
-
-def test_rappor_decode_knows_the_kind(counts: Path, folder: Path, tmp_path: Path) -> None:
-    assert main(["decode", "--aggregate", str(counts), "-o", str(tmp_path)]) == 0
-    assert (tmp_path / "flows.csv").read_bytes() == (folder / "flows.csv").read_bytes()
 
 
 def census(folder: Path, *lines: str) -> Path:
@@ -224,8 +231,8 @@ def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: s
         read_known_flows(bad, METRIC.details)
 
 
-def test_a_census_brings_the_guess_nearer(counts: Path, tmp_path: Path) -> None:
-    flow = METRIC.details
+def test_a_census_brings_the_guess_nearer(tiny: AggregateFiles, tmp_path: Path) -> None:
+    flow = TINY.details
     truth = city_matrix(flow, np.random.default_rng(1))
     cells = len(flow.cells)
     inside = truth.reshape(flow.num_sides, -1)[:cells, :cells]
@@ -234,7 +241,7 @@ def test_a_census_brings_the_guess_nearer(counts: Path, tmp_path: Path) -> None:
     path = census(tmp_path, *lines)
 
     def off(prior: Path | None) -> float:
-        run_flows(FlowsJob(AggregateFiles((counts,)), prior=prior, output=tmp_path / "out"))
+        run_flows(FlowsJob(tiny, prior=prior, output=tmp_path / "out"))
         rows = table(tmp_path / "out" / "flows.csv")
         guess = np.array([float(row["flow_share"]) for row in rows])
         return float(0.5 * np.abs(guess - truth).sum())
@@ -257,7 +264,7 @@ def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> Non
 @pytest.fixture
 def series() -> KindAnswer:
     days = [(date(2026, 11, 2), date(2026, 11, 8)), (date(2026, 11, 9), date(2026, 11, 15))]
-    windows = tuple(counts_of(day, seed) for seed, day in enumerate(days, start=2))
+    windows = tuple(counts_of(day, seed, TINY) for seed, day in enumerate(days, start=2))
     answer = run_own(DecodeJob(FetchedCounts(windows)), Each.WEEK)
     assert isinstance(answer, KindAnswer)
     return answer
@@ -275,7 +282,7 @@ def test_windows_are_a_series_of_distance_bands(series: KindAnswer) -> None:
 
 
 def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
-    moves = city_metric(4.0, 100_000, **SMALL | {"to": "night 22-6", "lag": 3})
+    moves = city_metric(4.0, 100_000, rows=2, columns=2, to="night 22-6", lag=3)
     matrix = city_matrix(moves.details, np.random.default_rng(1))
     drawn = draw_flows(moves, matrix, 50_000, np.random.default_rng(5))
     answer = run_flows(FlowsJob(FetchedCounts((drawn,)), output=tmp_path))

@@ -242,6 +242,7 @@ def test_ratios_of_what_is_known_are_exact() -> None:
     assert np.all(found <= high)
 
 
+@pytest.mark.long
 def test_few_reports_end_in_a_fit() -> None:
     """Three draws of 2,000 devices, where t0 is most curved."""
     metric = flow_metric(cohorts=20)

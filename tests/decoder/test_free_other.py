@@ -26,7 +26,11 @@ SYMBOLS = RapporParams(2, 1, 64, TwoRoundMechanism.symbols(2, 2 * LN3, LN3), "sy
 BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimised(2 * LN3, LN3))
 
 
-@pytest.mark.parametrize("params", [SYMBOLS, BITS], ids=["symbols", "bits"])
+@pytest.mark.parametrize(
+    "params",
+    [pytest.param(SYMBOLS, marks=pytest.mark.long), BITS],
+    ids=["symbols", "bits"],
+)
 def test_even_cells_beside_a_large_other_stay_even_and_say_so(params: RapporParams) -> None:
     """961 cells, 20,000 devices, 30 % `other`: with `other` in the field .31 to .51, no warning."""
     truth = np.append(np.full(961, 0.7 / 961), 0.3)

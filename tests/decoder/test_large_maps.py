@@ -22,6 +22,7 @@ SIDE = 68
 KEYS = 'period = "week"\nnum_cohorts = 16\n' + MODES["window"].format(budget=4.0)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_maps_of_many_cells_are_pooled_and_no_rougher_than_the_data() -> None:
     """4,624 cells, 512 rows: .23 off; .40 by itself with strength 0.05, as before.
@@ -44,6 +45,7 @@ def test_maps_of_many_cells_are_pooled_and_no_rougher_than_the_data() -> None:
     assert max(off) < 0.8 * cell_distance(rough.shares, true[0])
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_large_map_of_noise_says_so() -> None:
     rng, metric = np.random.default_rng(5), square_metric(SIDE, KEYS)

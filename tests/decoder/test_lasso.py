@@ -44,6 +44,7 @@ def low_p_values():
     return found
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_long_lists_of_wrong_strings_have_honest_p_values(monkeypatch):
     """6.1 of 20,480 expected; a correct null has more than 15 in one of 2,000 draws of the seeds.

@@ -162,7 +162,7 @@ def test_the_covariance_holds_for_devices_that_report_again(times: int) -> None:
     assert (np.abs(mean - SHARES.ravel()) < 6 * np.sqrt(expected / 600)).all()
 
 
-@pytest.mark.parametrize("times", [1, 6])
+@pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.long)])
 def test_the_level_of_the_test_holds_for_devices_that_report_again(times: int) -> None:
     """300 independent tables: outside of 3 to 30 at .05 by chance in fewer than 1 of 1,000 runs."""
     rng = np.random.default_rng(8)

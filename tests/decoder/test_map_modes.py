@@ -144,7 +144,7 @@ def distance(mode: Mode, where: Places, truth: np.ndarray, devices: int, seed: i
 
 @pytest.mark.parametrize(
     ("devices", "periods", "budget", "least"),
-    [(20_000, 12, 2.0, 1), (100_000, 12, 2.0, 3)],
+    [pytest.param(20_000, 12, 2.0, 1, marks=pytest.mark.long), (100_000, 12, 2.0, 3)],
 )
 def test_the_named_mode_is_measured_to_be_best_or_nearly_so(
     devices: int, periods: int, budget: float, least: int

@@ -27,7 +27,7 @@ def decoded(aggregate, listed, options):
         return None, str(refusal)
 
 
-@pytest.mark.parametrize("method", ["cavity", "lasso"])
+@pytest.mark.parametrize("method", ["cavity", pytest.param("lasso", marks=pytest.mark.long)])
 @pytest.mark.parametrize("coins", COINS)
 def test_tiny_filters_and_odd_coins_give_numbers_or_a_named_refusal(coins, method):
     f, p, q = coins

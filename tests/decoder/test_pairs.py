@@ -89,7 +89,7 @@ def test_without_hashing_it_agrees_with_the_decoder_of_categories() -> None:
     assert (np.sqrt(table.variances.ravel()) < 1.02 * errors).all()
 
 
-@pytest.mark.parametrize("more", ["", HASHED])
+@pytest.mark.parametrize("more", ["", pytest.param(HASHED, marks=pytest.mark.long)])
 def test_the_covariance_is_that_of_many_draws(more: str) -> None:
     """800 draws: each variance within 5 sd (25 %) of the stated one, correlations within .15."""
     one = metric(more)

@@ -239,6 +239,7 @@ def test_options_name_the_bad_value(wrong, message):
         DecodeOptions(**wrong)
 
 
+@pytest.mark.long
 def test_more_candidates_than_the_full_fit_takes(make_aggregate, values):
     wrong = [f"absent-{i}" for i in range(13_000)]
     decoding = decode(
@@ -281,6 +282,7 @@ def test_more_candidates_than_bits_is_told(values):
     )
 
 
+@pytest.mark.long
 def test_found_values_of_a_crowded_list_have_sampled_intervals(values, monkeypatch):
     """60 candidates read from 32 numbers; with no room for samples the conditional ones remain."""
     params = RapporParams.rappor(

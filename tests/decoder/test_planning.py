@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,10 @@ ZIPF = zipf_population(1.0)
 LABELS = Labels("home-page", "<b>Home</b>", "o@x", date(2090, 6, 30))
 
 
+USUAL = {"devices": 1e6, "epsilon_life": 6.0, "candidates": 20.0}
+
+
+@cache  # a plan takes seconds, and nothing changes it
 def planned(**numbers: object) -> Plan:
     request = PlanRequest(**({"mode": "memo"} | numbers))  # type: ignore[arg-type]
     return make_plan(request, ZIPF, LABELS, Trust())
@@ -102,10 +107,15 @@ def test_a_bad_number_is_named(name: str, value: object) -> None:
 @pytest.mark.parametrize(
     "numbers",
     [
-        {"devices": 1e10, "epsilon_life": 6},
-        {"devices": 1e6, "epsilon_life": 20, "candidates": 1},
-        {"devices": 1e6, "epsilon_life": 20, "candidates": 1e7},
-        {"share": 1, "epsilon_life": 6},
+        *(
+            pytest.param(extreme, marks=pytest.mark.long)
+            for extreme in (
+                {"devices": 1e10, "epsilon_life": 6},
+                {"devices": 1e6, "epsilon_life": 20, "candidates": 1},
+                {"devices": 1e6, "epsilon_life": 20, "candidates": 1e7},
+                {"share": 1, "epsilon_life": 6},
+            )
+        ),
         {"devices": 1e5, "epsilon_life": 3, "kind": "boolean"},
         {"devices": 1e5, "epsilon_life": 3, "candidates": 8, "complete": True},
         {"devices": 1e5, "epsilon_year": 1},
@@ -139,7 +149,7 @@ def test_more_of_each_is_better() -> None:
 
 
 def test_the_budget_and_the_crowd() -> None:
-    request = PlanRequest(devices=1e6, epsilon_life=6, mode="memo")
+    request = PlanRequest(mode="memo", **USUAL)
     made = make_plan(request, ZIPF, LABELS, Trust(), None, 10.0)
     assert made.left == pytest.approx(4, abs=1e-3)
     with pytest.raises(PlanError, match="budget = 3"):
@@ -153,10 +163,11 @@ def test_the_budget_and_the_crowd() -> None:
             Trust(**bad)
 
 
+@pytest.mark.long
 def test_what_other_metrics_cost_is_taken_from_the_budget() -> None:
-    existing = parse_metrics(planned(devices=1e6, epsilon_life=2).table)
+    existing = parse_metrics(planned(devices=1e5, epsilon_life=2, kind="boolean").table)
     labels = dataclasses.replace(LABELS, name="another")
-    request = PlanRequest(devices=1e6, epsilon_life=6, mode="memo")
+    request = PlanRequest(mode="memo", **USUAL)
     made = make_plan(request, ZIPF, labels, Trust(), existing, 10.0)
     assert made.spent == existing.lifetime_epsilon > 1.9
     assert made.left == pytest.approx(10 - made.spent - made.metric.lifetime_epsilon)
@@ -183,7 +194,7 @@ def test_a_crowd_below_min_reports_is_the_declared_one() -> None:
 
 
 def test_values_beside_a_value_cost_power() -> None:
-    setting = planned(devices=1e6, epsilon_life=6).design.setting
+    setting = planned(**USUAL).design.setting
     alone, beside = information(setting), information(setting, 0.05)
     assert beside < 0.9 * alone
     shares = zipf_shares(1.0, 1_000)
@@ -195,6 +206,7 @@ def test_values_beside_a_value_cost_power() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_plan_says_where_its_predictions_are_rough() -> None:
     """More candidates than bits of all cohorts, of which all take part in the fit."""
     crowded = planned(devices=9_000, epsilon_life=12, candidates=1_000, bytes=4)
@@ -203,11 +215,11 @@ def test_a_plan_says_where_its_predictions_are_rough() -> None:
     assert ".11 more often" in crowded.rough
     assert crowded.to_dict()["rough"] == crowded.rough
     assert crowded.rough in render_plan(crowded)
-    assert planned(devices=1e6, epsilon_life=6).rough is None
+    assert planned(**USUAL).rough is None
 
 
 def test_alternatives_that_cost_more_do_not_fit() -> None:
-    rows = {row.name: row for row in planned(devices=1e6, epsilon_life=6).alternatives}
+    rows = {row.name: row for row in planned(**USUAL).alternatives}
     assert rows["recommended"].fits
     assert not rows["Chrome SPARSE"].fits
     assert rows["Chrome SPARSE"].epsilon_life > 6.1
@@ -242,7 +254,7 @@ def test_populations(tmp_path: Path) -> None:
         with pytest.raises(PlanError, match=words):
             read_shares(table)
     made = make_plan(
-        PlanRequest(devices=1e6, epsilon_life=6, mode="memo"),
+        PlanRequest(mode="memo", **USUAL),
         given_population(np.array([0.3, 0.2])),
         LABELS,
         Trust(),
@@ -251,7 +263,7 @@ def test_populations(tmp_path: Path) -> None:
 
 
 def test_the_page_escapes_and_says_who_must_be_trusted() -> None:
-    page = render_plan(planned(devices=1e6, epsilon_life=6))
+    page = render_plan(planned(**USUAL))
     assert "<b>Home</b>" not in page
     assert "<script" not in page
     assert "http" not in page
@@ -270,7 +282,7 @@ def test_a_bound_is_never_said_to_be_less_than_it_is(bound: float) -> None:
 
 def test_the_table_of_the_page_rounds_beliefs_up_as_the_sentence_does() -> None:
     """81.0 % stood in the table for a bound of 81.03 %, and 100 % for 99.8 %."""
-    made = planned(share=0.01, devices=1e6)
+    made = planned(**USUAL)
     page = render_plan(made)
     for prior in (0.01, 0.5):
         ever = believed(made.metric.lifetime_epsilon, prior)

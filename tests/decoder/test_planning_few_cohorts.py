@@ -84,6 +84,7 @@ def test_many_cohorts_are_predicted_as_before() -> None:
     assert one[0] == pytest.approx(20, abs=0.2)
 
 
+@pytest.mark.long
 def test_a_plan_says_what_one_cohort_does_not_show() -> None:
     labels = Labels("page", "Page", "o@example.org", date(2090, 1, 1))
     few = PlanRequest(devices=1_500, epsilon_life=30, candidates=20, bytes=16, mode="memo")

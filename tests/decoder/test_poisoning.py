@@ -58,7 +58,7 @@ def attacked(honest, weights, fraction, most):
     return Aggregate(honest.metric, honest.params, honest.reports_per_cohort, rows)
 
 
-@pytest.mark.parametrize("method", ["cavity", "lasso"])
+@pytest.mark.parametrize("method", ["cavity", pytest.param("lasso", marks=pytest.mark.long)])
 @pytest.mark.parametrize("encoding", ["bits", "symbols"])
 def test_no_forger_does_better_than_the_bound(make_aggregate, values, method, encoding, params):
     """1 and 3 % of the reports are the best forgeries, spread over all cohorts or over few.

@@ -57,7 +57,11 @@ BY_BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimised(2 * LN3, LN3))
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
 
 
-@pytest.mark.parametrize("params", [BY_SYMBOLS, BY_BITS], ids=["symbols", "bits"])
+@pytest.mark.parametrize(
+    "params",
+    [pytest.param(BY_SYMBOLS, marks=pytest.mark.long), BY_BITS],
+    ids=["symbols", "bits"],
+)
 def test_even_cells_beside_both_stay_even_and_say_so(params: RapporParams) -> None:
     """961 cells, 20,000 devices, 30 % `other`, 20 % `no_data`."""
     truth = np.concatenate([np.full(961, 0.5 / 961), [0.3, 0.2]])
@@ -140,7 +144,9 @@ def test_the_evidence_of_even_cells_counts_both_with_their_covariance() -> None:
     assert even_evidence(misfit, even, 2) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+@pytest.mark.parametrize(
+    "keys", [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)], ids=["window", "symbols"]
+)
 def test_no_window_of_a_series_is_lost_where_both_move(keys: str) -> None:
     """`other` from .1 to .6 while `no_data` goes from .6 to .1."""
     rng, (metric, places) = np.random.default_rng(4), declared(keys + APART)

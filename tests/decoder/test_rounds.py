@@ -210,7 +210,9 @@ def test_two_ends_are_kept_of_fits_begun_anew(windows):
     assert len(warm_starts.kept) == 2
 
 
-@pytest.mark.parametrize("rows", ["few", "used up", "of the probable alone"])
+@pytest.mark.parametrize(
+    "rows", ["few", pytest.param("used up", marks=pytest.mark.long), "of the probable alone"]
+)
 def test_where_a_start_would_not_pay_none_is_kept(windows, rows):
     whole, warm_starts = windows[0], WarmStarts()
     if rows == "few":

@@ -171,6 +171,7 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
     assert below.any()
 
 
+@pytest.mark.long
 def test_few_found_values_come_with_what_a_wrong_one_does():
     """Two held values of 42 candidates: where fdr names more, the decoding says what it costs."""
     rng = np.random.default_rng(2)

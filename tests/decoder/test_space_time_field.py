@@ -35,7 +35,11 @@ EVEN = np.full(8, 0.15)
 EMPTY = 11  # a cell in a corner
 
 
-@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+@pytest.mark.parametrize(
+    "keys",
+    [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)],
+    ids=["window", "symbols"],
+)
 def test_no_window_is_lost_where_other_moves_far_from_its_average(keys: str) -> None:
     """`other` from .2 to .95 over 26 windows: each near its truth, and near the best of its own."""
     rng, (metric, places) = np.random.default_rng(4), declared(keys)
@@ -52,7 +56,9 @@ def test_no_window_is_lost_where_other_moves_far_from_its_average(keys: str) -> 
     assert {one.source for one in maps} == {"series"}
 
 
-@pytest.mark.parametrize("keys", [WINDOW, SYMBOLS], ids=["window", "symbols"])
+@pytest.mark.parametrize(
+    "keys", [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)], ids=["window", "symbols"]
+)
 def test_a_new_crowd_in_an_empty_cell_is_found_and_shown(keys: str) -> None:
     """5 % of 60,000 devices for one window; no other cell or window is named."""
     rng, (metric, places) = np.random.default_rng(5), declared(keys)
@@ -93,6 +99,7 @@ def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
     assert (alone["map_source"], alone["change"]) == ("field", None)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "keys",
@@ -140,7 +147,7 @@ def test_a_map_that_contradicts_its_own_sums_is_caught() -> None:
     assert caught.p_value < 1e-9
 
 
-@pytest.mark.parametrize("lost", ["series", "whole", "alone"])
+@pytest.mark.parametrize("lost", ["series", "whole", pytest.param("alone", marks=pytest.mark.long)])
 def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the pooled map is wrong that of all is shown, then the window's own, a projection."""
     rng, (metric, places) = np.random.default_rng(7), declared(WINDOW, side=6)

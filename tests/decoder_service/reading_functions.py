@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
+
+from tests.waiting import until
 
 
 def many_lists(content: bytes) -> int:
@@ -24,6 +25,5 @@ def process_of(content: bytes) -> int:
 def await_go(content: bytes, folder: str, number: int) -> int:
     """Write how nice it is, and wait for a file `go`."""
     Path(folder, f"nice-{number}").write_text(str(os.nice(0)))
-    while content and not Path(folder, "go").exists():
-        time.sleep(0.01)
+    until(lambda: not content or Path(folder, "go").exists())
     return number

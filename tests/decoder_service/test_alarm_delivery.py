@@ -6,7 +6,6 @@ import hmac
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -274,6 +273,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(hook: Hook) -> None
 def test_a_webhook_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes within the time of a read; the exchange would never end."""
     monkeypatch.setattr(webhooks, "_SECONDS", 0.5)
+    left = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def drip() -> None:
@@ -282,7 +282,8 @@ def test_a_webhook_that_drips_is_left_at_the_deadline(monkeypatch: pytest.Monkey
                 connection.sendall(b"HTTP/1.1 200 OK\r\n")
                 for _ in range(100):
                     connection.sendall(b"A: b\r\n")
-                    time.sleep(0.1)
+                    if left.wait(0.1):
+                        return
                 connection.sendall(b"\r\n")
 
         thread = threading.Thread(target=drip)
@@ -294,6 +295,7 @@ def test_a_webhook_that_drips_is_left_at_the_deadline(monkeypatch: pytest.Monkey
                 webhooks.post(url, b"{}", event="e", secret="k", at=1, allow_loopback=True)
 
         assert waited(post) < 3
+        left.set()
         thread.join()
 
 

@@ -16,8 +16,8 @@ from rappor_server.fair_lock import FairLock
 from tests.waiting import until
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from rappor_server.fair_lock import FairLock\n"
-    "with FairLock(Path(sys.argv[1]), 60).held(): print('held', flush=True); time.sleep(60)"
+    "import sys; from pathlib import Path; from rappor_server.fair_lock import FairLock\n"
+    "with FairLock(Path(sys.argv[1]), 60).held(): print('held', flush=True); sys.stdin.read()"
 )
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks of open files are Linux's")
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks of open f
 def holder(path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that has the lock."""
     command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         yield process

@@ -23,7 +23,7 @@ from tests.decoder_service.release_support import MONDAY, POLICY, proposal, prop
 from tests.decoder_service.support import running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 
-METRIC = city_metric(4.0, 50_000, rows=3, columns=3)
+METRIC = city_metric(4.0, 50_000, rows=2, columns=2)
 
 
 def week(number: int) -> bytes:

@@ -39,9 +39,9 @@ levels = [0]
 slots = ["night 22-6"]
 period = "week"
 mode = "memo"
-encoding = "symbol"
-num_symbols = 8
-num_cohorts = 64
+encoding = "one_hot"
+mechanism = "l-osue"
+max_memoized_values = 3
 epsilon_infinity = 4.0
 epsilon_one = 3.0
 """

@@ -33,6 +33,7 @@ def code_cells() -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
+@pytest.mark.long
 def test_the_notebook_runs_and_its_objects_show_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

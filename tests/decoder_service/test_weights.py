@@ -128,6 +128,7 @@ def test_what_are_no_weights_is_refused_in_words(
         assert all(one["name"] != "bad" for one in ana.get("/v1/lists").json()["lists"])
 
 
+@pytest.mark.long
 def test_a_result_is_one_for_the_content_of_its_weights(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana, served.client("ben") as ben:
         spec = decode_spec(ana, candidates=words(ana, "words of one"))

@@ -42,6 +42,7 @@ def test_every_case_is_stored() -> None:
     assert {name.split("/")[0] for name in FILES} == {*make.DECODE, *make.DENSITY}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
 def test_a_stored_aggregate_gives_its_stored_table(made, name: str) -> None:
     expected, now = rows(make.EXPECTED / name), rows(made / name)

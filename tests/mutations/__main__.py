@@ -27,7 +27,7 @@ LEFT_OUT = shutil.ignore_patterns(
     ".*", "__pycache__", "build", "dist", "site", "node_modules", "*.sqlite"
 )
 SECONDS = 600  # of the tests of one mutation
-KILLED, NOT_KILLED = 1, 0  # exit codes of pytest: a test failed, all passed
+KILLED, NOT_KILLED, NO_TESTS = 1, 0, 5  # exit codes of pytest: a test failed, all passed, none ran
 
 
 def main() -> int:
@@ -78,12 +78,14 @@ def _is_killed(tree: Path, one: Mutation) -> bool:
     path.write_text(one.applied(before), encoding="utf-8")
     try:
         done = _pytest(tree, one.tests, SECONDS)
+        if _code(done) in (NOT_KILLED, NO_TESTS):
+            done = _pytest(tree, one.tests, SECONDS, "long")
     except subprocess.TimeoutExpired:
         print(f"{'TIMED OUT':10} {one.name}", flush=True)
         return False
     finally:
         path.write_text(before, encoding="utf-8")
-    known = {KILLED: "killed", NOT_KILLED: "SURVIVED"}
+    known = {KILLED: "killed", NOT_KILLED: "SURVIVED", NO_TESTS: "SURVIVED"}
     verdict = known.get(_code(done), f"NOT RUN ({done.returncode})")
     print(f"{verdict:10} {one.name:32} {time.monotonic() - started:5.1f} s", flush=True)
     if _code(done) not in known:
@@ -97,22 +99,13 @@ def _code(done: subprocess.CompletedProcess[str]) -> int:
 
 
 def _pytest(
-    tree: Path, tests: Sequence[str], seconds: float | None = None
+    tree: Path, tests: Sequence[str], seconds: float | None = None, marks: str = "not long"
 ) -> subprocess.CompletedProcess[str]:
     """Run tests in the copy, which comes before what is installed, also in child processes."""
     few = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     own = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-m",
-        "not long",
-        "-p",
-        "no:cacheprovider",
-    ]
+    quiet = ["-x", "-q", "-m", marks, "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *quiet]
     return subprocess.run(
         [*command, *tests],
         cwd=tree,

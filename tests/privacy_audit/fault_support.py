@@ -16,9 +16,9 @@ PACKAGES = ("client_sdk", "rappor_core", "privacy_audit")
 
 
 def copy_client(tree: Path) -> None:
-    """Copy what an audit needs."""
+    """What an audit needs: links, so that what was compiled serves the copy."""
     for name in PACKAGES:
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tree / name, copy_function=os.symlink)
     own = tree / "tests" / "privacy_audit"
     own.mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "privacy_audit" / "fault_run.py", own)
@@ -37,6 +37,7 @@ def plant(fault: Fault, tree: Path) -> None:
     """Copy what an audit needs, with the fault in it."""
     copy_client(tree)
     text, path = text_with(fault, tree), tree / fault.file
+    path.unlink()
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
 
 

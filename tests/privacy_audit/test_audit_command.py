@@ -81,6 +81,7 @@ def test_an_honest_client_passes_with_each_kind_of_metric(name: str) -> None:
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
 
 
+@pytest.mark.long
 def test_linked_metrics_of_an_honest_client_pass() -> None:
     """Both metrics must be audited for their link to be."""
     file = load_metrics(DEFAULT_METRICS)
@@ -118,7 +119,8 @@ def test_places_of_many_bits_pass() -> None:
     assert any(check.what.startswith("two places") for check in result.checks)
 
 
-@pytest.mark.parametrize("name", ["homepage", pytest.param("usual_place", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["homepage", "usual_place"])
 def test_an_honest_client_passes_small_audits(name: str) -> None:
     """All in-memory parts but the enumeration."""
     options = AuditOptions(
@@ -283,6 +285,7 @@ of = ["light", "late"]
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_a_file_with_every_kind_is_audited_through_a_command() -> None:
     """What the protocol has no command for is told."""

@@ -56,7 +56,9 @@ def test_each_life_is_one_answer_with_a_fix_or_without(which: str) -> None:
             assert [len(seen) for seen in SdkClient(file).record("commute", lives)] == [1] * 8
 
 
-@pytest.mark.parametrize("which", KINDS)
+@pytest.mark.parametrize(
+    "which", ["once", *(pytest.param(one, marks=pytest.mark.long) for one in ("window", "moved"))]
+)
 def test_silence_tells_as_much_as_the_claim_and_no_more(which: str) -> None:
     file = declared(which)
     _, silence, *_ = flow_scenarios(file.metrics["commute"])

@@ -62,6 +62,7 @@ WINDOW = declaration(
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_who_knows_when_there_was_data_reaches_the_claim_and_no_more() -> None:
     """False alarms: one in a million. A report's bits tell of its half what epsilon allows."""
     file = parse_metrics(WINDOW)

@@ -94,6 +94,7 @@ def test_a_header_that_follows_from_reports_is_found(monkeypatch: pytest.MonkeyP
     assert_found(OUTSIDE)
 
 
+@pytest.mark.long
 def test_a_size_that_follows_from_reports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Padding left out, and bodies compressed after it was added."""
     first = sending.encode_request
@@ -126,6 +127,7 @@ def test_a_key_pair_for_life_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_found(FRESH)
 
 
+@pytest.mark.long
 def test_a_body_in_clear_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def clear(config: Any, request: bytes) -> Any:
         sealed, exchange = encapsulate(config, request)

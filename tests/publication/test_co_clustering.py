@@ -190,6 +190,7 @@ def test_planted_groups_are_found() -> None:
     assert alone.finest.information == 0.0
 
 
+@pytest.mark.long
 def test_a_table_of_many_distinct_rows_begins_with_gathered_ones() -> None:
     rng = np.random.default_rng(5)
     kind = np.repeat([0, 1, 2], [900, 500, 200])
@@ -314,6 +315,7 @@ NINE = ["sex", "age", "race", "marital_status", "education", "native_country", "
         "occupation", "income"]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_some_thousand_rows_take_seconds() -> None:
     table = adult(3_000)

@@ -128,6 +128,7 @@ def test_a_search_without_end_is_given_up_with_a_way_out(monkeypatch: pytest.Mon
     assert assess_risk(columns, domain, "orthodox").minimum >= 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",

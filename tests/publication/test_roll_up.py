@@ -105,6 +105,7 @@ def test_what_does_not_fit_is_refused(changes: dict[str, object], told: str) -> 
             prefix_tree([str(value) for value in bad[0]], bad[1])
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_values_take_seconds() -> None:
     values = [f"{i:06d}" for i in range(100_000)]
     rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import pytest
 
 from rappor_cli.calibration import HEADINGS, _cells, _figure, _without_nan
 from rappor_cli.figures import markdown_lines
-from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore, draw, run_cell
+from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore, draw
 from simulations.experiments.calibration_table import (
     MeanOfRuns,
     mean_over_runs,
@@ -82,8 +82,17 @@ def test_a_ranking_is_cut_where_its_false_share_is_reached_last():
 
 
 def test_markdown_and_json_of_a_run():
-    scores = [run_cell(CalibrationRun("few rows", "nothing true", "exp", seed)) for seed in (1, 2)]
-    rows = summarise(scores)
+    nothing, rule = np.zeros(6, dtype=bool), RuleScore(math.nan, 0.0, False, 0, 0)
+    scores = [_score(run, nothing, np.linspace(0, 1, 6), covered=0) for run in (1, 2)]
+    run = CalibrationRun("few rows", "nothing true", "exp", 1)
+    rows = summarise(
+        [
+            replace(
+                one, cell=run, rules=dict.fromkeys(one.rules, rule), oracle=math.nan, bound=math.nan
+            )
+            for one in scores
+        ]
+    )
     head, rule, line = markdown_lines(HEADINGS, map(_cells, rows))
     assert head.count("|") == rule.count("|") == line.count("|") == len(HEADINGS) + 1
     assert line.startswith("| few rows nothing true (2) | - | - / - |")

@@ -79,21 +79,20 @@ def p_values(one: np.ndarray, other: np.ndarray) -> dict[str, float]:
 @pytest.mark.statistical
 def test_counts_have_the_law_of_the_sdk_and_not_that_of_its_neighbours() -> None:
     """Neighbours: permanent bits redrawn each period, another f, a share moved."""
-    metric, devices, runs = metric_of(), 25, 500
+    metric, devices, runs = metric_of(), 25, 300
     real = of_devices(metric, devices, runs, seed=5)
-    assert min(p_values(real, drawn(metric.params, devices, 2000)).values()) > FALSE_ALARM
-    fresh = np.concatenate(
-        [drawn(metric.params, devices, 2000)[p * 600 : p * 600 + 600, :1] for p in range(3)], axis=1
-    )
+    ours = drawn(metric.params, devices, 1200)
+    assert min(p_values(real, ours).values()) > FALSE_ALARM
+    fresh = np.concatenate([ours[p * 400 : p * 400 + 400, :1] for p in range(3)], axis=1)
     assert p_values(real, fresh)["changes of all bits"] < FALSE_ALARM
     other = metric_of(prob_f=0.75).params
-    assert min(p_values(real, drawn(other, devices, 2000)).values()) < FALSE_ALARM
+    assert min(p_values(real, drawn(other, devices, 600)).values()) < FALSE_ALARM
 
 
 @pytest.mark.statistical
 def test_turnover_has_the_law_of_devices_that_come_and_go() -> None:
     """A second way: device by device in numpy; means, and covariances over periods and bits."""
-    params, devices, turnover, runs = metric_of().params, 60, 0.4, 3000
+    params, devices, turnover, runs = metric_of().params, 60, 0.4, 1200
     fleet = fleet_of(params, devices, turnover)
     ours = np.array([draw_fleet(fleet, seed, serial).counts.bit_counts for seed in range(runs)])
     rng = np.random.default_rng(9)
@@ -166,6 +165,7 @@ def test_a_part_that_was_tried_again_counts_once() -> None:
     assert (draw_fleet(fleet, 3, run_twice).counts.bit_counts == whole.bit_counts).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_draws_the_same() -> None:
@@ -202,6 +202,7 @@ def test_what_is_no_fleet_is_refused() -> None:
         Fleet(params, SHARES, Candidates.from_strings(["a"]).positions(params), 5)
 
 
+@pytest.mark.long
 def test_the_command_draws_a_hundred_million_devices(tmp_path: Path) -> None:
     """Its files are aggregates of weeks, one after the other; the table decodes them."""
     words = ["fleet", "--devices", "100000000", "--weeks", "3", "--values", "20", "--absent", "20",

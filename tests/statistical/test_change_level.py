@@ -50,7 +50,7 @@ def _naive_p(before, after):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("same_devices", [True, False])
+@pytest.mark.parametrize("same_devices", [pytest.param(True, marks=pytest.mark.long), False])
 def test_level_of_the_test_for_change(same_devices):
     rng = np.random.default_rng(31)
     rejected, naive = [], []

@@ -22,21 +22,18 @@ CONFIGURATIONS = ("typical", "loose", "over_x2")
 LEAST_RECALL = {"typical": 0.48, "loose": 0.73, "over_x2": 0.34}
 
 
-@pytest.fixture(scope="module")
-def rows():
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "configuration",
+    ["typical", *(pytest.param(one, marks=pytest.mark.long) for one in CONFIGURATIONS[1:])],
+)
+def test_promises(configuration):
     scores = [
         run_cell(CalibrationRun("small", configuration, distribution, 100 + run))
-        for configuration in CONFIGURATIONS
         for distribution in DISTRIBUTIONS
         for run in range(RUNS)
     ]
-    return {row.configuration: row for row in summarise(scores)}
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_promises(rows, configuration):
-    row = rows[configuration]
+    (row,) = summarise(scores)
     assert row.recall["fdr"].value > LEAST_RECALL[configuration]
     assert row.false_proportion["fdr"].value < 0.10
     assert row.family_wise["bonferroni"].value <= 0.3
@@ -60,6 +57,7 @@ def _covered_of_a_complete_list(monkeypatch, distribution: str, seeds: Sequence[
     return float(np.mean(inside))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_are_no_wider_than_a_quiet_residual_shows(monkeypatch):
     """Values of one share, which the prior takes for unlike: .98 and more were covered.
@@ -69,6 +67,7 @@ def test_errors_are_no_wider_than_a_quiet_residual_shows(monkeypatch):
     assert 0.92 < _covered_of_a_complete_list(monkeypatch, "uniform", (5, 8)) < 0.97
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_are_not_narrowed_by_a_residual_that_is_quiet_by_chance(monkeypatch):
     """Unlike values, a ratio of .75, 1.6 standard errors below 1: by its root .89 are covered."""
@@ -106,10 +105,9 @@ def test_values_found_in_crowded_lists_are_covered():
     assert covered / detected > 0.92
 
 
+@pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("method", "runs"), [("lasso", 30), pytest.param("cavity", 8, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("method", "runs"), [("lasso", 30), ("cavity", 8)])
 def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
     """.95 +- .004 and .008 (one standard error); .91 and .90 by Student's t alone."""
     cells = [
@@ -141,6 +139,7 @@ def test_errors_of_the_lasso_hold_where_others_take_over_a_share():
     assert (np.concatenate(found) ** 2).mean() < 1.6
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_errors_of_the_lasso_do_not_hold_a_share_for_unlisted_that_is_taken_out():
     """One value of .5 and 60 others, one list: errors of .6 of the stated ones before, 1.04 now.

@@ -246,12 +246,13 @@ def narrow(seed: int) -> list[str]:
     return [found for found in Reader(world).narrow() if not found.startswith(names or ("\0",))]
 
 
-@pytest.mark.parametrize("start", range(0, 12, 4))
-def test_nothing_is_narrower_than_promised(start: int) -> None:
-    assert {seed: told for seed in range(start, start + 4) if (told := narrow(seed))} == {}
+def test_nothing_is_narrower_than_promised() -> None:
+    assert {seed: told for seed in range(4) if (told := narrow(seed))} == {}
 
 
-@pytest.mark.parametrize("seed", [13, 56, 59, 535, 1492])
+@pytest.mark.parametrize(
+    "seed", [535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))]
+)
 def test_nothing_is_narrower_in_worlds_that_told_more_once(seed: int) -> None:
     assert narrow(seed) == []
 
