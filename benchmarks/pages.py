@@ -25,8 +25,9 @@ import numpy as np
 from _run import Comparison, run
 
 from decoder.output.basemap import bundled_source
-from decoder.output.density_html import map_json, view_of
+from decoder.output.density_html import view_of
 from decoder.output.jinja import page_template
+from decoder.output.map_data import map_json
 from decoder.output.palette import TOLD_FROM, UNTOLD_STEPS, UNTOLD_TO
 from rappor_core.metrics.file import parse_metrics
 

@@ -9,8 +9,16 @@ from typing import Any
 from decoder.output.basemap import bundled_source
 from decoder.output.flows_chord import MOST_ZONES, chord
 from decoder.output.flows_geojson import drawn_share
-from decoder.output.flows_map import flow_maps, flow_title, side_text
+from decoder.output.flows_map import (
+    flow_map_data,
+    flow_title,
+    largest_flows,
+    side_text,
+    way_text,
+)
 from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
+from decoder.output.map_data import map_json
+from decoder.output.map_picture import map_picture
 from decoder.output.svg import share_forest
 from decoder.output.tables import TableQuery, page_of
 from decoder.results.warnings import percent
@@ -33,11 +41,11 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         for row in found["flows"]
     ]
     return {
+        **_map(found, flow),
         "found": found,
         "moves": bool(flow.lag),
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
-        "maps": flow_maps(found, flow) if found["flows"] else (),
         "chord": chord(found["zones"], found["level"]),
         "most_zones": MOST_ZONES,
         "heat": zone_heat(found["zones"], found["level"]),
@@ -47,6 +55,20 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "level": f"{100 * found['level']:g} %",
         "source": bundled_source(),
     }  # fmt: skip
+
+
+def _map(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
+    """The map: its picture, None without flows, what its script draws, and its table."""
+    if not found["flows"]:
+        return {"picture": None}
+    data = flow_map_data(found, flow)
+    return {
+        "picture": map_picture(data),
+        "data": map_json(data),
+        "data_url": None,
+        "window": data["first"],
+        "largest": [{**row, "way": way_text(row)} for row in largest_flows(found["flows"])],
+    }
 
 
 def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:

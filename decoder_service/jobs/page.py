@@ -48,6 +48,7 @@ HEADINGS = {
     "each": "Length of a window",
     "find": "Options",
     "known": "Known flows",
+    "areas": "Areas",
     "flows": "Which flows are shown",
 }
 DIGEST = re.compile(r"[0-9a-f]{64}")

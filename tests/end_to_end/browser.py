@@ -58,6 +58,11 @@ def sideways(page: Any) -> int:
     return width
 
 
+def settled(page: Any) -> None:
+    """Wait until the next frame is drawn."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """The files of a folder over HTTP, under the strict policy; gives the URL."""
