@@ -22,7 +22,7 @@ from decoder.output.map_picture import map_picture
 from decoder.output.svg import share_forest
 from decoder.output.tables import TableQuery, page_of
 from decoder.results.warnings import percent
-from rappor_core.metrics.flow import Flow
+from rappor_core.metrics.flow import QUESTIONS, Flow
 from rappor_core.reserved import RESERVED
 
 LEAST_TEXT = 0.0005  # a share below that is no number in the matrix
@@ -49,7 +49,8 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "chord": chord(found["zones"], found["level"]),
         "most_zones": MOST_ZONES,
         "heat": zone_heat(found["zones"], found["level"]),
-        "bands": share_forest([(row["band"], row["estimate"], row["low"], row["high"])
+        "questions": _questions(flow),
+        "bands": share_forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"])
                                for row in found["bands"]]),
         "table": page_of(named, "way", query),
         "level": f"{100 * found['level']:g} %",
@@ -92,8 +93,20 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
          tuple(_square(at[origin, destination], top, level) for destination in sides))
         for origin in sides
     )  # fmt: skip
-    columns = tuple(side if side in RESERVED else numbers[side] for side in sides)
+    columns = tuple(_plain(side) if side in RESERVED else numbers[side] for side in sides)
     return Heat(made, columns, len(sides) < len(sizes))
+
+
+def _questions(flow: Flow) -> dict[str, str]:
+    """What each question asks, for people."""
+    asked = (flow.origin.name, flow.destination.name, "the distance", "the pair of zones",
+             "the pair of cells")  # fmt: skip
+    return dict(zip(QUESTIONS, asked, strict=True))
+
+
+def _plain(name: str) -> str:
+    """The name of a reserved value, or of a band with one, for people."""
+    return name.replace("_", " ")
 
 
 def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
@@ -105,4 +118,4 @@ def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
 
 def _zone_name(row: Mapping[str, Any], number: str) -> str:
     name = str(row["origin_name"] or row["origin"])
-    return name if row["origin"] in RESERVED else f"{number} {name}"
+    return _plain(name) if row["origin"] in RESERVED else f"{number} {name}"
