@@ -216,20 +216,18 @@ def plotly_page(data: dict[str, Any]) -> str:
     return text.replace("<head>", f"<head><script>{NO_COASTS}</script>", 1)
 
 
-def drawn(browser: Any, path: Path, ready: str, surface: str) -> tuple[float, float]:
-    """Milliseconds of the page's thread until a map is drawn, and for a step of a drag.
-
-    ready: an expression that is true once it is.  surface: what is dragged.
-    """
+def drawn(browser: Any, path: Path, key: str) -> tuple[float, float]:
+    """Milliseconds of the page's thread until a map is drawn, and for a step of a drag. key: whose
+    page it is. Ends the benchmark where the drag moved nothing."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(300_000)
     clock = counting(page)
     before = thread_seconds(clock)
     page.goto(path.as_uri(), wait_until="load")
-    page.wait_for_function(ready)
+    page.wait_for_function(READY[key])
     page.evaluate(FRAMES)
-    begun = thread_seconds(clock)
-    box = page.locator(surface).first.bounding_box()
+    begun, place = thread_seconds(clock), page.evaluate(WHERE[key])
+    box = page.locator(SURFACE[key]).first.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
@@ -239,6 +237,8 @@ def drawn(browser: Any, path: Path, ready: str, surface: str) -> tuple[float, fl
     page.mouse.up()
     page.evaluate(FRAMES)
     dragged = thread_seconds(clock) - begun
+    if page.evaluate(WHERE[key]) == place:
+        raise SystemExit(f"the map of {key} was not moved by a drag")
     page.close()
     return 1000 * (begun - before), 1000 * dragged / DRAGS
 
@@ -259,7 +259,7 @@ def rival(rounds: int) -> Iterator[Comparison]:
         times: dict[str, list[tuple[float, float]]] = {key: [] for key in pages}
         for number in range(rounds + 1):
             for key in pages:
-                found = drawn(browser, Path(folder) / f"{key}.html", READY[key], SURFACE[key])
+                found = drawn(browser, Path(folder) / f"{key}.html", key)
                 if number:  # the first of each fills caches
                     times[key].append(found)
     sizes = {key: (len(text.encode()) / 1e6,) for key, text in pages.items()}
@@ -282,7 +282,11 @@ READY = {
     "ours": "document.querySelectorAll('#maps canvas').length === 1",
     "plotly": f"document.querySelectorAll('.choroplethlayer path').length >= {ROWS * COLUMNS}",
 }
-SURFACE = {"ours": "#maps canvas", "plotly": ".geo .bg, .geolayer .bg"}
+WHERE = {  # changes as the map is moved
+    "ours": "location.hash",
+    "plotly": "document.querySelector('.choroplethlayer path').getAttribute('d')",
+}
+SURFACE = {"ours": "#maps canvas", "plotly": ".js-plotly-plot"}
 
 
 def thread_seconds(clock: Any) -> float:

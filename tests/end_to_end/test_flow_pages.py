@@ -14,7 +14,15 @@ from decoder.output.flows_content import flows_content
 from decoder.output.flows_html import render_flows
 from decoder.results.warnings import percent
 from simulations.flows.city import city_matrix, city_metric, draw_flows
-from tests.end_to_end.browser import THEMES, WIDTHS, open_browser, settled, sideways, violations
+from tests.end_to_end.browser import (
+    THEMES,
+    WIDTHS,
+    kept,
+    open_browser,
+    settled,
+    sideways,
+    violations,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +68,7 @@ def test_the_page_fits_and_is_accessible(
     assert sideways(page) <= 0
     assert page.locator("#maps .picture").count() == 0
     assert violations(page) == []
+    kept(page, f"flows-{width}-{theme}")
     page.close()
 
 

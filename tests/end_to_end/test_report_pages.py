@@ -38,6 +38,7 @@ from tests.discovery_support import falling_shares, site_names, small_metric
 from tests.end_to_end.browser import (
     THEMES,
     WIDTHS,
+    kept,
     need_browser,
     open_browser,
     serving,
@@ -202,6 +203,7 @@ def test_a_page_fits_every_window_in_both_themes(name: str, pages: Path, browser
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
             assert sideways(page) <= 0, (width, theme)
+            kept(page, f"{name}-{width}-{theme}")
             if width in (390, 1280):
                 assert violations(page) == [], (width, theme)
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
