@@ -99,7 +99,8 @@ def largest_flows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     each part those between two cells, then by share."""
 
     def key(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
-        return not row["told"], row["origin"] == row["destination"], -drawn_share(row)
+        size = row["estimate"] if row["told"] else drawn_share(row)
+        return not row["told"], row["origin"] == row["destination"], -size
 
     return sorted(rows, key=key)[:MOST_ROWS]
 

@@ -137,7 +137,7 @@ def test_a_flow_is_read_by_keys_pointer_and_table(
 ) -> None:
     page = shown(browser, address)
     rows = [row for row in content["flows"] if row["told"] and row["origin"] != row["destination"]]
-    largest = max(rows, key=lambda row: row["flow_share"])
+    largest = max(rows, key=lambda row: row["estimate"])
     page.locator("#maps canvas").focus()
     page.keyboard.press("ArrowRight")
     first = page.inner_text("#tip")

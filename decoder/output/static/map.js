@@ -162,7 +162,7 @@ if (seen.length === 3 && seen.every(Number.isFinite) && seen[2] > 0) place(seen[
 function fit(panel) {
   const pixels = Math.max(1, window.devicePixelRatio || 1), wide = panel.canvas.parentNode.clientWidth - 2;
   const shape = (north - south) / (east - west || 1);
-  const room = Math.max(300, innerHeight - panels[0].canvas.getBoundingClientRect().top - scrollY - 12);
+  const room = Math.max(.72 * innerHeight, innerHeight - panels[0].canvas.getBoundingClientRect().top - scrollY - 12);
   const high = Math.round(Math.max(280, Math.min(wide * Math.max(shape * 1.06, panels.length > 1 ? 1.3 : 1) + UNDER, room)));
   if (panel.wide === wide && panel.high === high && panel.pixels === pixels) return;
   panel.canvas.width = Math.round(wide * pixels);
@@ -481,8 +481,9 @@ function turningScale(canvas, pen, wide) {
   pen.fillStyle = theme.ink; pen.textAlign = "left"; pen.fillText("not outlined: not told from no change", left + 98, 72);
   canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top + " " + unit + "; outlined cells changed");
 }
+const sizeOf = (map, i) => Math.abs((flows && map.visible.has(i) ? map.estimate : map.share)[i]);
 const inOrder = map => map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) ||
-  (flows && stays(map, a) - stays(map, b)) || Math.abs(map.share[b]) - Math.abs(map.share[a]));
+  (flows && stays(map, a) - stays(map, b)) || sizeOf(map, b) - sizeOf(map, a));
 function table() {
   const map = focused.map, body = $("busiest");
   $("which").textContent = (flows ? "Largest flows" : moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
