@@ -315,7 +315,7 @@ def _legend(data: Mapping[str, Any]) -> Legend:
         steps = range(PICTURE_STEPS + 1)
         pale = [round(PICTURE_STEPS * part) for part in (0.4, 0.45, 0.5, 0.55, 0.6)]
         return Legend(
-            "Change of the share of all answers, points",
+            "Change of the share, points",
             tuple(f"turn-{step}" for step in steps),
             (points(-top), "0", points(top)),
             tuple(f"turn-{step}" for step in pale),

@@ -470,7 +470,7 @@ function turningScale(canvas, pen, wide) {
   const left = 12, width = wide - 24, relative = isRelative();
   const top = percent(relative ? data.top_relative : data.top).replace(" %", ""), unit = relative ? "per cent of the base" : "points";
   pen.font = "12px " + FONT; pen.fillStyle = theme.ink;
-  pen.fillText(relative ? "Change of the share, per cent of the base" : "Change of the share of all answers, points", left, 12);
+  pen.fillText(relative ? "Change of the share, per cent of the base" : "Change of the share, points", left, 12);
   for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.fillText("-" + top, left, 48);
