@@ -214,8 +214,15 @@ def every_page_fits(page: Any, url: str, paths: list[str], name: str = "") -> No
                 page.set_viewport_size({"width": width, "height": 800})
                 assert sideways(page) <= 0, (path, width)
                 assert links_out_of_sight(page) == 0, (path, width)
+                assert drawn_twice(page) == 0, (path, width)
                 kept(page, f"{name}{number}-{width}-{theme}")
             assert violations(page) == [], (path, theme)
+
+
+def drawn_twice(page: Any) -> int:
+    """How many drawings for wide pages are seen beside those for narrow ones."""
+    shown = [page.locator(f".plot.{one}:visible").count() for one in ("wide", "narrow")]
+    return min(shown)
 
 
 def links_out_of_sight(page: Any) -> int:
