@@ -39,7 +39,7 @@ class CandidateList:
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
         row = (self.name, self.version, self.entries, self.owner)
-        titles = {"weights": "Weights", "flows": "Known flows"}
+        titles = {"weights": "Weights", "flows": "Known flows", "areas": "Areas"}
         title = titles.get(self.kind, "Candidate list")
         return html_table(title, ("name", "version", "values", "owner"), [row])
 

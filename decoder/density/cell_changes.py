@@ -21,6 +21,7 @@ from decoder.density.space_time_modes import Deviations, modes_of
 from decoder.typing import Flags, Floats
 
 _ALPHA = 0.05  # family-wise, over all cells and patterns of a series
+MOST_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
 OWN = 2.0  # standard errors by which a window itself must differ for its change to be detected
 
 
@@ -28,12 +29,13 @@ class WindowChanges(NamedTuple):
     """Changes of the cells of one window, (n,) each, with standard errors.
 
     from_others: less the mean of the other windows; detected: a change beyond the Bonferroni
-    limit of all cells and windows.  since_first: less the first window; None of the first itself.
+    limit of all cells and windows.  since: less each earlier window, the first one's change first;
+    of a series of more than 14 windows less the first alone.
     """
 
     from_others: tuple[Floats, Floats]
     detected: Flags
-    since_first: tuple[Floats, Floats] | None
+    since: tuple[tuple[Floats, Floats], ...]
 
 
 def series_changes(
@@ -44,9 +46,18 @@ def series_changes(
     series = SeriesContrasts.of(deviations, laplacian, repeated)
     sizes, errors, detected = series.from_others()
     return [
-        WindowChanges((sizes[t], errors[t]), detected[t], series.between(0, t) if t else None)
+        WindowChanges(
+            (sizes[t], errors[t]),
+            detected[t],
+            tuple(series.between(base, t) for base in bases_of(t, series.windows)),
+        )
         for t in range(series.windows)
     ]
+
+
+def bases_of(number: int, windows: int) -> range:
+    """Numbers of the windows that window `number` of a series is compared with."""
+    return range(number if windows <= MOST_PAIRED else min(number, 1))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from decoder.comparison.differences import Differences, differences, independent
+from decoder.density.cell_changes import bases_of
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, location_of
 from decoder.density.field_prior import Belief
@@ -81,9 +82,11 @@ class Density(NotebookTable):
 
     Of a series, with reserved values the last: changes: of each cell's share, among those in a
     cell, from its mean in the other windows, where they were fitted together; told beyond the
-    Bonferroni limit over all cells and windows; reserved values are not a number.  since_first: the
-    same from the first window, corrected over the cells (Benjamini-Hochberg); reserved values are
-    shares of all, each tested by itself. By another method, of estimates of each window alone.
+    Bonferroni limit over all cells and windows; reserved values are not a number.  since: the same
+    from each earlier window, the first one's first (of more than 14 windows from the first alone),
+    each corrected over the cells (Benjamini-Hochberg); reserved values are shares of all, each
+    tested by itself. By another method, of estimates of each window alone.  fitted: whether changes
+    of cells were fitted together.
     """
 
     metric: Metric
@@ -106,7 +109,8 @@ class Density(NotebookTable):
     source: Source = "field"
     check: MapCheck | None = None
     changes: Differences | None = None
-    since_first: Differences | None = None
+    since: tuple[Differences, ...] = ()
+    fitted: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -124,9 +128,14 @@ class Density(NotebookTable):
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in names}
         unlisted = float(self.shares.sum() - rows["shares"].sum())
-        found = {name: getattr(self, name) for name in ("changes", "since_first")}
-        rows |= {name: one and one.of(listed) for name, one in found.items()}
+        rows["changes"] = self.changes and self.changes.of(listed)
+        rows["since"] = tuple(one.of(listed) for one in self.since)
         return replace(self, places=places, unlisted=unlisted, **rows)
+
+    @property
+    def since_first(self) -> Differences | None:
+        """The change from the first window of the series; None of the first itself."""
+        return self.since[0] if self.since else None
 
     @property
     def num_cells(self) -> int:
@@ -186,15 +195,17 @@ def estimate_density_series(
     if options.method == "field":
         fields = window_maps(ordered, places, options.belief, options.repeats)
     warm_starts = [WarmStarts() for _ in ordered[0]]
-    first: Density | None = None
+    earlier: list[Density] = []
     for aggregates in ordered:
         with one_thread():
             field = next(fields)
             decodings = _decode_levels(aggregates, places, options, warm_starts)
             made = _window_map(field, decodings, aggregates, places, options)
         found = _assemble(aggregates, places, options, decodings[-1], made)
-        yield found if first is None else replace(found, since_first=_since(first, found, made))
-        first = first or found
+        bases = bases_of(len(earlier), len(ordered))
+        since = tuple(_since(earlier[base], base, found, made) for base in bases)
+        yield replace(found, since=since)
+        earlier.append(found)
 
 
 def _decode_levels(
@@ -290,6 +301,7 @@ def _assemble(
         source=made.source,
         check=made.check,
         changes=_changes(made, options, len(places.reserved)),
+        fitted=made.changes is not None,
     )
 
 
@@ -303,11 +315,13 @@ def _changes(made: WindowMap, options: DensityOptions, reserved: int) -> Differe
     return replace(differences(difference, error, level=options.level), detected=detected)
 
 
-def _since(first: Density, last: Density, made: WindowMap) -> Differences:
-    """The change from the first window of a series to a later one."""
-    change, error = independent((first.estimate, first.std_error), (last.estimate, last.std_error))
-    if made.changes is not None and made.changes.since_first is not None:
-        change[: last.num_cells], error[: last.num_cells] = made.changes.since_first
+def _since(before: Density, base: int, last: Density, made: WindowMap) -> Differences:
+    """The change from a window of a series, of number `base`, to a later one."""
+    change, error = independent(
+        (before.estimate, before.std_error), (last.estimate, last.std_error)
+    )
+    if made.changes is not None:
+        change[: last.num_cells], error[: last.num_cells] = made.changes.since[base]
     apart = np.arange(len(change)) >= last.num_cells
     return differences(
         change, error, level=last.options.level, alpha=last.options.alpha, apart=apart

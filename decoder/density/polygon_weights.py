@@ -39,6 +39,39 @@ class _Cells:
         return cls(outlines, around, np.array([surface(one) for one in outlines]))
 
 
+@dataclass(frozen=True)
+class Outline:
+    """A named area of a file. rings: corners (n, 2), longitude first and counter-clockwise, with
+    1, or -1 for a hole.  geometry: as given."""
+
+    name: str
+    rings: list[tuple[Floats, int]]
+    geometry: Mapping[str, Any]
+
+
+def outlines_of(collection: Any, name_property: str = "name") -> list[Outline]:
+    """Read named areas from a GeoJSON FeatureCollection, and check what needs no grid.
+
+    Raises ParameterError: another geometry, a name that is missing or stands twice, a ring that
+    crosses itself or the antimeridian, or too many of them.
+    """
+    found: dict[str, Outline] = {}
+    corners = 0
+    for number, feature in enumerate(_features(collection), start=1):
+        name = _name(feature, number, name_property)
+        if name in found:
+            raise ParameterError(f"feature {number}: {shown(name)} stands twice; name areas apart")
+        try:
+            rings = _rings(feature)
+            corners += sum(len(ring) for ring, _ in rings)
+            if corners > MOST_CORNERS:
+                raise ParameterError(f"more than {MOST_CORNERS:,} corners; simplify the outlines")
+        except ParameterError as error:
+            raise ParameterError(f"feature {number}, {shown(name)}: {error}") from error
+        found[name] = Outline(name, rings, feature["geometry"])
+    return list(found.values())
+
+
 def areas_of(
     grid: Grid, cells: Sequence[str], collection: Any, name_property: str = "name"
 ) -> tuple[Areas, int]:
@@ -54,25 +87,16 @@ def areas_of(
         The areas that meet a cell, and how many do not.
 
     Raises:
-        ParameterError: another geometry, a name that is missing or stands twice, a ring that
-            crosses itself or the antimeridian, too many of them, or none that meets a cell.
+        ParameterError: as `outlines_of`, a hole outside of its polygon, or no area that meets a
+            cell.
     """
-    features = _features(collection)
-    listed, names, weights, covered = _Cells.of(grid, cells), [], [], []
-    corners = 0
-    for number, feature in enumerate(features, start=1):
-        name = _name(feature, number, name_property)
-        if name in names:
-            raise ParameterError(f"feature {number}: {shown(name)} stands twice; name areas apart")
+    outlines = outlines_of(collection, name_property)
+    listed, weights, covered = _Cells.of(grid, cells), [], []
+    for number, one in enumerate(outlines, start=1):
         try:
-            rings = _rings(feature)
-            corners += sum(len(ring) for ring, _ in rings)
-            if corners > MOST_CORNERS:
-                raise ParameterError(f"more than {MOST_CORNERS:,} corners; simplify the outlines")
-            inside, whole = _inside(rings, listed)
+            inside, whole = _inside(one.rings, listed)
         except ParameterError as error:
-            raise ParameterError(f"feature {number}, {shown(name)}: {error}") from error
-        names.append(name)
+            raise ParameterError(f"feature {number}, {shown(one.name)}: {error}") from error
         weights.append(sparse.csr_array(inside[None, :]))
         covered.append(min(float(inside @ listed.surfaces) / whole, 1.0))
     met = [i for i, row in enumerate(weights) if row.nnz]
@@ -80,16 +104,16 @@ def areas_of(
         raise ParameterError(
             f"no area has a part in the box of the grid, {grid.box} (GeoJSON has longitude first)"
         )
-    kept = [names[i] for i in met]
+    kept = [outlines[i].name for i in met]
     together = sparse.vstack([weights[i] for i in met]).tocsr()
     found = Areas(
         tuple(kept),
         together,
         np.array([covered[i] for i in met]),
         _overlapping(kept, together),
-        tuple(features[i]["geometry"] for i in met),
+        tuple(outlines[i].geometry for i in met),
     )
-    return found, len(names) - len(met)
+    return found, len(outlines) - len(met)
 
 
 def surface(ring: Floats) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from decoder.candidates.files import read_values
 from decoder.density.areas import Areas
 from decoder.density.cells import Places
-from decoder.density.polygon_weights import areas_of, in_words
+from decoder.density.polygon_weights import Outline, areas_of, in_words, outlines_of
 from decoder.density.regions import listed_cells, region_cells
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming
@@ -18,6 +20,7 @@ from rappor_core.grid.box import Point
 
 MOST_BYTES = 32 * 2**20  # of a file of areas
 CELL_COLUMN = "cell"  # of a table with a header, as in density.csv
+Read = TypeVar("Read")
 
 
 def read_cells(path: Path, places: Places) -> tuple[str, ...]:
@@ -65,16 +68,46 @@ def read_areas(
     """
     if places.pairs:
         raise DecodeError(f"--areas {path}: trips are not in an area; leave the option out")
+    cells = places.finest[: len(places.finest) - len(places.reserved)]
+
+    def read(collection: Any) -> tuple[Areas, int]:
+        return areas_of(places.grid, cells, collection, name_property)
+
+    areas, outside = _of_areas(path, read)
+    return areas, in_words(areas, outside)
+
+
+def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
+    """Read the named areas of a file, whatever the cells that they are for.
+
+    Raises DecodeError that names the file.
+    """
+    return _of_areas(path, lambda collection: outlines_of(collection, name_property))
+
+
+def outlines_json(outlines: Sequence[Outline]) -> str:
+    """One text for the same areas in the same order: a FeatureCollection in which each has the
+    property `name` alone."""
+    features = [
+        {"type": "Feature", "properties": {"name": one.name},
+         "geometry": {name: one.geometry[name] for name in ("type", "coordinates")}}
+        for one in outlines
+    ]  # fmt: skip
+    collection = {"type": "FeatureCollection", "features": features}
+    return json.dumps(collection, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _of_areas(path: Path, read: Callable[[Any], Read]) -> Read:
+    """What `read` makes of the collection in a file of areas."""
     with naming(path, DecodeError, "give a GeoJSON FeatureCollection of polygons with names"):
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES // 2**20} MB; simplify the outlines")
-        cells = places.finest[: len(places.finest) - len(places.reserved)]
-        collection = json.loads(path.read_bytes())
         try:
-            areas, outside = areas_of(places.grid, cells, collection, name_property)
+            return read(json.loads(path.read_bytes()))
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ValueError("its members are not those of a polygon") from error
-        return areas, in_words(areas, outside)
+        except RecursionError as error:
+            raise ValueError("its brackets are nested too deeply") from error
 
 
 def read_points(path: Path) -> list[Point]:

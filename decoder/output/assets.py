@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from decoder.output.palette import THEMES
+from decoder.output.palette import PICTURE_STEPS, THEMES, css_colours
 
 SCRIPTS = ("map.js",)
 SCALES = ("stops", "turn")  # lists of colours, each one variable
@@ -25,8 +25,18 @@ def stylesheet() -> str:
 
 
 def flow_stylesheet() -> str:
-    """The style of flows, which other pages do without."""
+    """The style of the diagram of zones, which other pages do without."""
     return _text("flows.css")
+
+
+def map_stylesheet() -> str:
+    """The style of maps, which other pages do without, with a class for each colour of their
+    pictures (`map_picture`)."""
+    dark = _picture_colours("dark")
+    return (
+        f"{_text('maps.css')}{_picture_colours('light')}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ {dark} }}\n"
+    )
 
 
 def script(name: str) -> str:
@@ -42,6 +52,15 @@ def _variables(theme: str) -> str:
     plain += [f"--line-{i}: {value};" for i, value in enumerate(known[LINES])]
     scales = [f"--{name}: {' '.join(known[name])};" for name in SCALES]
     return " ".join([*plain, *scales])
+
+
+def _picture_colours(theme: str) -> str:
+    root = ":root:not([data-theme=light]) " if theme == "dark" else ""
+    return " ".join(
+        f"{root}.{name}-{step} {{ fill: {colour}; }}"
+        for name, scale in (("shade", "stops"), ("turn", "turn"))
+        for step, colour in enumerate(css_colours(scale, theme, PICTURE_STEPS))
+    )
 
 
 def _text(name: str) -> str:

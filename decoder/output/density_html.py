@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from decoder.density.areas import Areas, AreaShares
+from decoder.density.areas import AreaShares
 from decoder.density.maps import LEAST_IN_BOX, Density
 from decoder.output.base_layer import BaseLayer, place_name
-from decoder.output.basemap import View, bundled_source, surroundings
+from decoder.output.basemap import bundled_source
 from decoder.output.density_text import (
     cell_km,
     grid_text,
@@ -24,6 +23,8 @@ from decoder.output.density_text import (
     window_text,
 )
 from decoder.output.jinja import page_template
+from decoder.output.map_data import PLACES, UNIT, area_outlines, counted, map_ground, map_json
+from decoder.output.map_picture import first_shown, map_picture
 from decoder.output.palette import (
     TOLD_FROM,
     UNTOLD_STEPS,
@@ -32,14 +33,10 @@ from decoder.output.palette import (
     positions,
     top_share,
 )
-from decoder.typing import Floats
 from rappor_core.grid.box import Point
 from rappor_core.grid.drawing import cell_centre, unrolled
 
 BUSIEST = 10  # cells of the page's table
-_PLACES = 5  # decimals of a degree: a metre
-_UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
-_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
 
 
 def render_page(
@@ -60,16 +57,9 @@ def render_page(
     )
 
 
-def map_json(data: dict[str, Any]) -> str:
-    """The data that map.js draws, as JSON that is safe within a page."""
-    drawn = {name: value for name, value in data.items() if name != "texts"}
-    text = json.dumps(drawn, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return text.replace("<", "\\u003c")
-
-
 def view_of(data: dict[str, Any]) -> dict[str, Any]:
     """The variables of `map_view.html.j2`: texts, and the table of the first map."""
-    one = next(each for each in data["maps"][::-1] if each["window"] == data["first"])
+    one = first_shown(data)
     told, shares = set(one["visible"]), one["share"]
     inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
     order = sorted(range(len(shares)), key=lambda i: (i not in told, -shares[i]))[:BUSIEST]
@@ -88,7 +78,7 @@ def view_of(data: dict[str, Any]) -> dict[str, Any]:
     shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
     shown["no_data"] = "no_data" in one
     shown["areas"] = one.get("areas", [])
-    return {"shown": shown, "texts": data["texts"]}
+    return {"shown": shown, "picture": map_picture(data), "texts": data["texts"]}
 
 
 def first_view(maps: Sequence[Density]) -> int:
@@ -110,34 +100,24 @@ def map_data(
 ) -> dict[str, Any]:
     """The data that map.js draws, as plain values. Arguments as in `render_page`."""
     one, base = maps[0], base or BaseLayer()
-    grid, outlines = one.places.grid, one.places.outlines()
-    cells = [
-        [[round(lon, _PLACES), round(lat, _PLACES)] for lat, lon in outline] for outline in outlines
-    ]
-    corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
-    (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
-    own = base.shifted(partial(unrolled, grid))
+    grid = one.places.grid
     first = window_text(maps[first_view(maps)])
     top = top_share([drawn_shares(each) for each in maps])
     drawn = [_map(each, top) for each in maps]
     for each, found in zip(drawn, areas, strict=False):
         each["areas"] = _area_rows(found)
     return {
-        "cells": cells,
+        **map_ground(one.places.outlines(), base, partial(unrolled, grid)),
         "names": list(one.places.shown_cells),
-        "points": [
-            [round(unrolled(grid, lon), _PLACES), round(lat, _PLACES)] for lat, lon in points
-        ],
+        "points": [[round(unrolled(grid, lon), PLACES), round(lat, PLACES)] for lat, lon in points],
         "maps": drawn,
         "areas": area_outlines(areas[0].areas, partial(unrolled, grid)) if areas else [],
         "called": _called(maps, base),
         "first": first,
         "level": one.options.level,
-        "unit": _UNIT,
+        "unit": UNIT,
         "top": top,
         "scale": {"told_from": TOLD_FROM, "untold_to": UNTOLD_TO, "untold_steps": UNTOLD_STEPS},
-        "around": surroundings(View(west, south, east, north).wider(_AROUND)),
-        "base": {"lines": own.lines, "areas": own.areas, "points": own.points},
         "texts": {
             "promise": promise_text(one),
             "grid": grid_text(one),
@@ -167,21 +147,6 @@ def _map(one: Density, top: float) -> dict[str, Any]:
         "source": source_text(one),
         "changed": _changed(one),
     }
-
-
-def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[list[list[float]]]]:
-    """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
-
-    def rings(geometry: Mapping[str, Any]) -> list[list[list[float]]]:
-        coordinates = geometry["coordinates"]
-        parts = coordinates if geometry["type"] == "MultiPolygon" else [coordinates]
-        return [
-            [[round(moved(x), _PLACES), round(y, _PLACES)] for x, y, *_ in ring]
-            for part in parts
-            for ring in part
-        ]
-
-    return [rings(geometry) for geometry in areas.geometries]
 
 
 def _area_rows(found: AreaShares) -> list[dict[str, Any]]:
@@ -217,9 +182,3 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     named |= {i: place_name(centres[i], base, wide, finely=True)
               for i, name in named.items() if name in alike}  # fmt: skip
     return {i: name for i, name in named.items() if name}
-
-
-def counted(shares: Floats) -> list[int]:
-    """Shares as whole multiples of `_UNIT`, as the page's script reads them."""
-    counts: list[int] = np.rint(shares / _UNIT).astype(np.int64).tolist()
-    return counts

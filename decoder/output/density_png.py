@@ -16,10 +16,12 @@ from matplotlib.colors import ListedColormap, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
+from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.output.base_layer import BaseLayer
 from decoder.output.basemap import View, surroundings
 from decoder.output.density_text import NONE_TOLD, NOT_APART, window_text
+from decoder.output.map_data import area_outlines
 from decoder.output.palette import (
     THEMES,
     TOLD_FROM,
@@ -28,11 +30,13 @@ from decoder.output.palette import (
     positions,
     top_share,
 )
+from decoder.results.tables import short
 from decoder.results.warnings import percent
 from rappor_core.grid.box import Point
 from rappor_core.grid.drawing import unrolled
 
 MOST_PANELS = 12
+MOST_NAMED = 20  # areas
 _PANEL_INCHES = 4.2
 _LIGHT = THEMES["light"]
 
@@ -42,13 +46,16 @@ def write_picture(
     path: FilePath,
     points: Sequence[Point] = (),
     base: BaseLayer | None = None,
+    areas: Sequence[AreaShares] = (),
 ) -> None:
     """Draw the maps as a PNG; of more than 12, only the last of each slot.
 
     points: latitude and longitude, marked on each.  base: the user's streets and districts.
+    areas: shares of named areas in each of the maps, or none.
     """
-    last = {one.location.slot: one for one in maps}
-    shown = (list(maps) if len(maps) <= MOST_PANELS else list(last.values()))[:MOST_PANELS]
+    last = {one.location.slot: i for i, one in enumerate(maps)}
+    chosen = (range(len(maps)) if len(maps) <= MOST_PANELS else list(last.values()))[:MOST_PANELS]
+    shown = [maps[i] for i in chosen]
     columns = min(4 if len(shown) > 6 else 3, len(shown))
     rows = math.ceil(len(shown) / columns)
     outlines = [[(lon, lat) for lat, lon in ring] for ring in shown[0].places.outlines()]
@@ -72,6 +79,8 @@ def write_picture(
         panel.set_aspect(stretch)
         _draw(panel, one, outlines, top, around, own)
         _mark(panel, one, points)
+    for panel, found in zip(axes, [areas[i] for i in chosen] if areas else (), strict=False):
+        _name(panel, found, area_outlines(found.areas, partial(unrolled, shown[0].places.grid)))
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
     if any(one.visible[: one.num_cells].any() for one in shown):
@@ -118,6 +127,23 @@ def _draw(
         panel.plot([x], [y], ".", color=_LIGHT["ink"], markersize=4)
         text = panel.annotate(name, (x, y), (4, 0), textcoords="offset points", fontsize=8,
                               va="center", color=_LIGHT["ink"], clip_on=True)  # fmt: skip
+        text.set_path_effects([withStroke(linewidth=2, foreground=_LIGHT["paper"])])
+        text.set_in_layout(False)
+
+
+def _name(panel: Any, found: AreaShares, outlines: Sequence[Any]) -> None:
+    """Draw areas; where they are few, with their names and, where told from zero, shares."""
+    rings = [ring for parts in outlines for ring in parts]
+    _add(panel, LineCollection(rings, colors=_LIGHT["ink"], linewidths=1.2, linestyles="dashed"))
+    if len(outlines) > MOST_NAMED:
+        return
+    for parts, name, share, told in zip(
+        outlines, found.areas.names, found.estimate, found.told, strict=True
+    ):
+        x, y = np.mean(parts[0][:-1], axis=0)
+        said = f"{short(name, 24)}\n{percent(float(share))}" if told else short(name, 24)
+        text = panel.text(x, y, said, fontsize=7, ha="center", va="center", clip_on=True,
+                          color=_LIGHT["ink"], parse_math=False)  # fmt: skip
         text.set_path_effects([withStroke(linewidth=2, foreground=_LIGHT["paper"])])
         text.set_in_layout(False)
 

@@ -1,86 +1,114 @@
-"""Geometry of the flow map: curves, arrowheads, rings and land in the units of a view box."""
+"""The map of flows: the data that map.js draws, and the words of a flow."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from decoder.output.base_layer import BaseLayer
-from decoder.output.basemap import View, surroundings
 from decoder.output.flows_geojson import drawn_share, line_width, top_drawn
+from decoder.output.map_data import UNIT, counted, map_ground
+from decoder.output.number_text import days
 from decoder.results.warnings import percent
-from rappor_core.grid.box import Point
 from rappor_core.grid.drawing import cell_outline, unrolled
 from rappor_core.metrics.flow import Flow
 
-WIDE, NARROW = 960, 400  # units of the view boxes
-MARGIN = 1.06  # of the map around the cells
-BEND = 0.16  # of a curve, in its lengths
-LARGEST_RING = 17.0
+LARGEST_RING = 17.0  # pixels
 SMALLEST_RING = 1.5
-_SHAPES = ((0.45, 0.85), (0.8, 1.4))  # least and most height over width, wide and narrow
-_FAR = 0.2  # of a curve's length, at most, that an arrowhead takes
+MOST_ROWS = 10  # of the table beside the map
 
 
-@dataclass(frozen=True)
-class MapLine:
-    """A flow on the map: a curve, and the corners of its arrowhead, "" where the flow is not told
-    from zero."""
+def flow_map_data(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
+    """The data that map.js draws, as plain values: one map, whose marks are flows.
 
-    path: str
-    head: str
-    width: float
-    told: bool
-    title: str
-
-
-@dataclass(frozen=True)
-class MapRing:
-    """People who stay in a cell, as the area of a circle."""
-
-    x: float
-    y: float
-    radius: float
-    told: bool
-    title: str
-
-
-@dataclass(frozen=True)
-class MapCity:
-    """A city of the base map."""
-
-    x: float
-    y: float
-    name: str
-
-
-@dataclass(frozen=True)
-class FlowMap:
-    """A map of `width` by `height` units. areas, outlines: path data by class of the style."""
-
-    width: int
-    height: int
-    is_narrow: bool
-    areas: tuple[tuple[str, str], ...]
-    lines: tuple[MapLine, ...]
-    rings: tuple[MapRing, ...]
-    cities: tuple[MapCity, ...]
-
-
-Project = Callable[[float, float], tuple[float, float]]
-
-
-def flow_maps(found: Mapping[str, Any], flow: Flow) -> tuple[FlowMap, ...]:
-    """The map for wide pages, then that for narrow ones.
-
-    found: content of results.json.  flow: the settings in it.
+    Args:
+        found: content of results.json, with flows.
+        flow: the settings in it.
     """
+    rows = found["flows"]
     outlines = [cell_outline(flow.grid, name) for name in flow.cells]
-    titles = [flow_title(row, found["level"]) for row in found["flows"]]
-    return tuple(_map(found, flow, outlines, titles, narrow=narrow) for narrow in (False, True))
+    window = days(found["first_day"], found["last_day"]) if found["first_day"] else "all days"
+    return {
+        "flows": True,
+        **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
+        "names": list(flow.cells),
+        "called": _called(rows, flow),
+        "points": [],
+        "areas": [],
+        "maps": [_map(found, flow, window)],
+        "first": window,
+        "level": found["level"],
+        "unit": UNIT,
+        "top": top_drawn(rows),
+    }
+
+
+def _map(found: Mapping[str, Any], flow: Flow, window: str) -> dict[str, Any]:
+    """What is drawn of the flows; shares are of people."""
+    rows: Sequence[Mapping[str, Any]] = found["flows"]
+    number = {name: place for place, name in enumerate(flow.cells)}
+    drawn = [row for row in rows if {row["origin"], row["destination"]} <= number.keys()]
+
+    def column(name: str) -> list[int]:
+        return counted(np.array([row[name] for row in drawn], dtype=np.float64))
+
+    return {
+        "slot": f"{flow.origin.name} to {flow.destination.name}",
+        "window": window,
+        "reports": found["num_reports"],
+        "floor": found["smallest_found"],
+        "ends": [[number[row["origin"]], number[row["destination"]]] for row in drawn],
+        "size": _sizes(drawn),
+        "share": counted(np.array([drawn_share(row) for row in drawn])),
+        **{name: column(name) for name in ("low", "high", "estimate")},
+        "visible": [place for place, row in enumerate(drawn) if row["told"]],
+        "titles": [flow_title(row, found["level"]) for row in drawn],
+        "ways": [way_text(row) for row in drawn],
+        "changed": {},
+    }
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Pixels of each flow: the width of its line, or the radius of its ring, whose area is the
+    share of who stay."""
+    top = top_drawn(rows)
+    stays = [drawn_share(row) for row in rows if row["origin"] == row["destination"]]
+    largest = max(1e-9, *stays, 0.0)
+
+    def size(row: Mapping[str, Any]) -> float:
+        share = drawn_share(row)
+        if row["origin"] == row["destination"]:
+            return max(SMALLEST_RING, LARGEST_RING * math.sqrt(share / largest))
+        return line_width(share, top) if row["told"] else 1.0
+
+    return [round(size(row), 2) for row in rows]
+
+
+def _called(rows: Sequence[Mapping[str, Any]], flow: Flow) -> dict[int, str]:
+    """What cells are called, by their index."""
+    named = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
+    return {place: named[name] for place, name in enumerate(flow.cells) if named.get(name)}
+
+
+def largest_flows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Flows of the table beside the map, as map.js orders them: those told from zero first, in
+    each part those between two cells, then by share."""
+
+    def key(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
+        size = row["estimate"] if row["told"] else drawn_share(row)
+        return not row["told"], row["origin"] == row["destination"], -size
+
+    return sorted(rows, key=key)[:MOST_ROWS]
+
+
+def way_text(row: Mapping[str, Any]) -> str:
+    """From where to where, in words."""
+    start, end = (row[f"{side}_name"] or row[side] for side in ("origin", "destination"))
+    return f"stay in {start}" if row["origin"] == row["destination"] else f"{start} → {end}"
 
 
 def flow_title(row: Mapping[str, Any], level: float) -> str:
@@ -98,127 +126,3 @@ def side_text(row: Mapping[str, Any], side: str) -> str:
     """A side's name with its code, or the code alone."""
     name = row[f"{side}_name"]
     return f"{name} ({row[side]})" if name else str(row[side])
-
-
-def _map(
-    found: Mapping[str, Any],
-    flow: Flow,
-    outlines: Sequence[Sequence[Point]],
-    titles: Sequence[str],
-    *,
-    narrow: bool,
-) -> FlowMap:
-    width = NARROW if narrow else WIDE
-    view, project, height = _projection(outlines, width, *_SHAPES[narrow])
-    places = {name: project(unrolled(flow.grid, lon), lat)
-              for name, (lat, lon) in zip(flow.cells, flow.centres, strict=True)}  # fmt: skip
-    lines, rings = _flows(found["flows"], titles, places, 0.6 if narrow else 1.0)
-    base = BaseLayer(**found["base"]).shifted(partial(unrolled, flow.grid))
-    around = surroundings(view)
-    return FlowMap(
-        width,
-        height,
-        narrow,
-        tuple(
-            (name, data)
-            for name, shapes in (
-                ("land", around["land"]),
-                ("water", around["lakes"]),
-                ("coast", around["coast"]),
-                ("river", around["rivers"]),
-                ("border", around["borders"]),
-                ("grid", [[(x, y) for y, x in outline] for outline in outlines]),
-                ("district", [ring for _, rings in base.areas for ring in rings]),
-                ("street", base.lines),
-            )
-            if (data := _paths(shapes, project, closed=name in _CLOSED))
-        ),
-        lines,
-        rings,
-        tuple(_city(name, x, y, project) for name, x, y in around["cities"]),
-    )
-
-
-_CLOSED = ("land", "water", "grid", "district")
-
-
-def _projection(
-    outlines: Sequence[Sequence[Point]], width: int, least: float, most: float
-) -> tuple[View, Project, int]:
-    """A plate carree of the cells with a margin, true to scale in the middle.
-
-    least, most: height over width, between which the view is widened.
-    """
-    latitudes = [lat for outline in outlines for lat, _ in outline]
-    longitudes = [lon for outline in outlines for _, lon in outline]
-    middle = (min(latitudes) + max(latitudes)) / 2, (min(longitudes) + max(longitudes)) / 2
-    squeeze = math.cos(math.radians(middle[0]))
-    high = MARGIN * (max(latitudes) - min(latitudes))
-    wide = MARGIN * (max(longitudes) - min(longitudes)) * squeeze
-    wide, high = max(wide, high / most), max(high, wide * least)
-    scale = width / wide
-    west, north = middle[1] - wide / squeeze / 2, middle[0] + high / 2
-    view = View(west, middle[0] - high / 2, west + wide / squeeze, north)
-
-    def project(x: float, y: float) -> tuple[float, float]:
-        return (x - west) * squeeze * scale, (north - y) * scale
-
-    return view, project, round(high * scale)
-
-
-def _flows(
-    rows: Sequence[Mapping[str, Any]],
-    titles: Sequence[str],
-    places: Mapping[str, tuple[float, float]],
-    size: float,
-) -> tuple[tuple[MapLine, ...], tuple[MapRing, ...]]:
-    """Lines and rings; what is told from zero is drawn last, over the others."""
-    top = top_drawn(rows)
-    stays = [drawn_share(row) for row in rows if row["origin"] == row["destination"]]
-    largest = max(1e-9, *stays, 0.0)
-    lines, rings = [], []
-    for row, title in sorted(zip(rows, titles, strict=True), key=lambda one: one[0]["told"]):
-        share, told = drawn_share(row), row["told"]
-        if row["origin"] == row["destination"]:
-            radius = max(SMALLEST_RING, LARGEST_RING * size * math.sqrt(share / largest))
-            x, y = places[row["origin"]]
-            rings.append(MapRing(round(x, 1), round(y, 1), round(radius, 1), told, title))
-        else:
-            width = max(1.0, size * line_width(share, top)) if told else 1.0
-            path, head = _curve(places[row["origin"]], places[row["destination"]], width)
-            lines.append(MapLine(path, head if told else "", round(width, 2), told, title))
-    return tuple(lines), tuple(rings)
-
-
-def _curve(start: tuple[float, float], end: tuple[float, float], width: float) -> tuple[str, str]:
-    """A curve bent to the right of its way, and its arrowhead: two ways do not overlap."""
-    (xa, ya), (xb, yb) = start, end
-    bend = (xa + xb) / 2 - BEND * (yb - ya), (ya + yb) / 2 + BEND * (xb - xa)
-    length = max(math.hypot(xb - bend[0], yb - bend[1]), 1e-9)
-    along = (xb - bend[0]) / length, (yb - bend[1]) / length
-    head = min(5 + 1.6 * width, max(2 * _FAR * length, 4.0))
-    neck = xb - head * along[0], yb - head * along[1]
-    half = 0.36 * head + width / 4
-    corners = (
-        (xb, yb),
-        (neck[0] - half * along[1], neck[1] + half * along[0]),
-        (neck[0] + half * along[1], neck[1] - half * along[0]),
-    )
-    path = f"M{_at(xa, ya)}Q{_at(*bend)} {_at(*neck)}"
-    return path, " ".join(_at(*corner) for corner in corners)
-
-
-def _paths(shapes: Sequence[Any], project: Project, *, closed: bool) -> str:
-    end = "Z" if closed else ""
-    return "".join(
-        "M" + "L".join(_at(*project(x, y)) for x, y in shape) + end for shape in shapes if shape
-    )
-
-
-def _city(name: str, x: float, y: float, project: Project) -> MapCity:
-    across, down = project(x, y)
-    return MapCity(round(across, 1), round(down, 1), name)
-
-
-def _at(x: float, y: float) -> str:
-    return f"{x:.1f},{y:.1f}"

@@ -9,12 +9,20 @@ from typing import Any
 from decoder.output.basemap import bundled_source
 from decoder.output.flows_chord import MOST_ZONES, chord
 from decoder.output.flows_geojson import drawn_share
-from decoder.output.flows_map import flow_maps, flow_title, side_text
+from decoder.output.flows_map import (
+    flow_map_data,
+    flow_title,
+    largest_flows,
+    side_text,
+    way_text,
+)
 from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
+from decoder.output.map_data import map_json
+from decoder.output.map_picture import map_picture
 from decoder.output.svg import share_forest
 from decoder.output.tables import TableQuery, page_of
 from decoder.results.warnings import percent
-from rappor_core.metrics.flow import Flow
+from rappor_core.metrics.flow import QUESTIONS, Flow
 from rappor_core.reserved import RESERVED
 
 LEAST_TEXT = 0.0005  # a share below that is no number in the matrix
@@ -33,20 +41,35 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         for row in found["flows"]
     ]
     return {
+        **_map(found, flow),
         "found": found,
         "moves": bool(flow.lag),
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
-        "maps": flow_maps(found, flow) if found["flows"] else (),
         "chord": chord(found["zones"], found["level"]),
         "most_zones": MOST_ZONES,
         "heat": zone_heat(found["zones"], found["level"]),
-        "bands": share_forest([(row["band"], row["estimate"], row["low"], row["high"])
+        "questions": _questions(flow),
+        "bands": share_forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"])
                                for row in found["bands"]]),
         "table": page_of(named, "way", query),
         "level": f"{100 * found['level']:g} %",
         "source": bundled_source(),
     }  # fmt: skip
+
+
+def _map(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
+    """The map: its picture, None without flows, what its script draws, and its table."""
+    if not found["flows"]:
+        return {"picture": None}
+    data = flow_map_data(found, flow)
+    return {
+        "picture": map_picture(data),
+        "data": map_json(data),
+        "data_url": None,
+        "window": data["first"],
+        "largest": [{**row, "way": way_text(row)} for row in largest_flows(found["flows"])],
+    }
 
 
 def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
@@ -70,8 +93,20 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
          tuple(_square(at[origin, destination], top, level) for destination in sides))
         for origin in sides
     )  # fmt: skip
-    columns = tuple(side if side in RESERVED else numbers[side] for side in sides)
+    columns = tuple(_plain(side) if side in RESERVED else numbers[side] for side in sides)
     return Heat(made, columns, len(sides) < len(sizes))
+
+
+def _questions(flow: Flow) -> dict[str, str]:
+    """What each question asks, for people."""
+    asked = (flow.origin.name, flow.destination.name, "the distance", "the pair of zones",
+             "the pair of cells")  # fmt: skip
+    return dict(zip(QUESTIONS, asked, strict=True))
+
+
+def _plain(name: str) -> str:
+    """The name of a reserved value, or of a band with one, for people."""
+    return name.replace("_", " ")
 
 
 def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
@@ -83,4 +118,4 @@ def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
 
 def _zone_name(row: Mapping[str, Any], number: str) -> str:
     name = str(row["origin_name"] or row["origin"])
-    return name if row["origin"] in RESERVED else f"{number} {name}"
+    return _plain(name) if row["origin"] in RESERVED else f"{number} {name}"

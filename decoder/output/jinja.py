@@ -7,12 +7,21 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
-from decoder.output.assets import flow_stylesheet, script, stylesheet
-from decoder.output.number_text import count, days, fraction, interval, p_text, points_interval
+from decoder.output.assets import flow_stylesheet, map_stylesheet, script, stylesheet
+from decoder.output.number_text import (
+    count,
+    days,
+    fraction,
+    interval,
+    p_text,
+    points_interval,
+    signed_interval,
+    signed_percent,
+)
 from decoder.results.tables import short
 from decoder.results.warnings import percent, points
 
-_FILTERS = (count, fraction, p_text, percent, points, short)
+_FILTERS = (count, fraction, p_text, percent, points, short, signed_percent)
 
 
 @cache
@@ -37,9 +46,11 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
         "days": days,
         "interval": interval,
         "points_interval": points_interval,
+        "signed_interval": signed_interval,
         "script": script,
         "stylesheet": stylesheet,
         "flow_stylesheet": flow_stylesheet,
+        "map_stylesheet": map_stylesheet,
     }
     return environment
 

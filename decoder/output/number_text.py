@@ -50,6 +50,16 @@ def points_interval(low: float, high: float) -> str:
     return f"{points(low).removesuffix(' points')} to {points(high)}"
 
 
+def signed_percent(part: float) -> str:
+    """Format a change as a part of what it is a change of: +12.3 %."""
+    return points(part).replace(" points", " %")
+
+
+def signed_interval(low: float, high: float) -> str:
+    """Format an interval of such a change: -1.2 to +3.4 %."""
+    return points_interval(low, high).replace(" points", " %")
+
+
 def days(first: date | str | None, last: date | str | None) -> str:
     """Format a window of days, also of ISO text; ? where it is not known."""
     if first is None or last is None:

@@ -19,6 +19,7 @@ from decoder.typing import Flags, Floats
 TOLD_FROM = 0.3
 UNTOLD_TO = 0.2
 UNTOLD_STEPS = 3
+PICTURE_STEPS = 20  # colours of a scale, less one, in a picture that no script draws
 _LEAST_TOP = 1e-9
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
@@ -84,11 +85,17 @@ def top_share(shares: list[Floats]) -> float:
     return max([_LEAST_TOP, *(float(part.max()) for part in shares if part.size)])
 
 
-def colours(places: Floats, theme: str = "light") -> Floats:
-    """Red, green and blue, from 0 to 1, of positions on the colour scale, (n, 3)."""
-    stops = np.array([rgb(text) for text in THEMES[theme]["stops"]])
+def colours(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
+    """Red, green and blue, from 0 to 1, of positions on a colour scale, (n, 3)."""
+    stops = np.array([rgb(text) for text in THEMES[theme][scale]])
     known = np.linspace(0, 1, len(stops))
     return np.stack([np.interp(places, known, stops[:, c]) for c in range(3)], axis=-1)
+
+
+def css_colours(scale: str, theme: str, steps: int) -> list[str]:
+    """The colours of a scale in `steps` equal steps from end to end, as #rrggbb."""
+    found = np.rint(255 * colours(np.linspace(0, 1, steps + 1), theme, scale)).astype(int)
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in found.tolist()]
 
 
 def rgb(text: str) -> tuple[float, float, float]:

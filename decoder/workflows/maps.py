@@ -192,7 +192,7 @@ def write_maps(
     with replacing(folder / "density.gpkg") as part:
         write_geopackage(part, map_layers(densities, maps.areas), str(densities[-1].last_day))
     with replacing(folder / "density.png") as part:
-        write_picture(densities, part, maps.points, maps.base)
+        write_picture(densities, part, maps.points, maps.base, maps.areas)
     with replacing(folder / "density.html") as part:
         page = render_page(
             densities, maps.points, [*maps.area_notes, *notes], maps.base, maps.areas

@@ -19,6 +19,8 @@ from decoder.workflows.maps import MapJob, Maps, run_maps, write_maps
 from decoder_service.job_kinds.of_values import MOST_SHOWN, level_words
 from decoder_service.jobs.kinds import JobInputs, JobKind, StoredResult
 from decoder_service.jobs.known_counts import KnownCounts
+from decoder_service.lists.contents import file_name
+from decoder_service.lists.rows import ListKind
 from rappor_core.aggregate import Aggregate
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class DensityJob(JobKind):
     title = "Maps"
     purpose = "maps of a location metric, by slot and window"
     template = "result_density.html.j2"
-    members = frozenset({"map"})
+    members = frozenset({"map", "areas"})
     tables = ("density.json", "density.csv", "density.parquet", "density.gpkg", "density.geojson")
     metric_kind = "location"
     of_places = True
@@ -75,7 +77,8 @@ class DensityJob(JobKind):
         """Map every slot and window."""
         choices = inputs.spec.map
         source = _PlaceCounts(inputs.groups[0])
-        maps = run_maps(MapJob(inputs.metric, source, choices.slots, choices.options()), progress)
+        job = MapJob(inputs.metric, source, choices.slots, choices.options(), areas=inputs.areas)
+        maps = run_maps(job, progress)
         progress("writing files", 0, 1)
         write_maps(maps, inputs.folder, inputs.notes, every_window=True)
         return _write(maps, inputs.folder, inputs.notes)
@@ -99,6 +102,8 @@ class DensityJob(JobKind):
             words += ["--by", choices.split.value]
         words += level_words(choices.alpha, choices.level, choices.repeats)
         words += [word for slot in choices.slots for word in ("--slot", slot)]
+        if spec.areas is not None:
+            words += ["--areas", file_name(ListKind.AREAS, spec.areas.list, spec.areas.version)]
         # Every window in the GeoJSON, as a job writes it.
         return ["rappor", "density", metric, *sources[0], *words, "--every-window"]
 
@@ -111,6 +116,8 @@ class DensityJob(JobKind):
         fields += [("aggregates", sha) for sha in dict.fromkeys([*before, *after])]
         fields += [("slots", slot) for slot in choices["slots"]]
         fields.append(("split", choices["split"]))
+        if spec.get("areas"):
+            fields.append(("areas", f"{spec['areas']['list']}:{spec['areas']['version']}"))
         return fields + [
             (field, str(choices[name]))
             for name, field in _OPTIONS.items()
@@ -131,7 +138,10 @@ def _write(maps: Maps, folder: Path, notes: Sequence[str]) -> dict[str, Any]:
     write_json({"maps": listed, "changes": changes}, folder / "density.json", indent=1)
     if not maps.densities[0].places.pairs:
         _write_drawn(
-            map_data(maps.densities, maps.points, notes, maps.base, maps.areas), folder / MAP
+            map_data(
+                maps.densities, maps.points, [*maps.area_notes, *notes], maps.base, maps.areas
+            ),
+            folder / MAP,
         )
         moved = map_changes(maps.densities)
         if moved is not None:

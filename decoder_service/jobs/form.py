@@ -26,6 +26,7 @@ LABELS = {
     "repeats": "Repetition",
     "crowd": "Smallest crowd",
     "known": "Known flows",
+    "areas": "Areas",
     "min_km": "Least distance",
     "top": "Flows besides those told",
     "name": "Name",
@@ -166,5 +167,6 @@ _MEMBERS: dict[str, Callable[[Posted], Any]] = {
     "candidates": candidates_of_form,
     "weights": weights_of_form,
     "known": lambda form: _version(form, "known"),
+    "areas": lambda form: _version(form, "areas"),
     "flows": lambda form: _given(form, ("min_km", "top")),
 }  # of a specification, as the fields of the form give them

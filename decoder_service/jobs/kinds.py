@@ -46,7 +46,8 @@ class JobInputs:
 
     groups: the aggregates of each source of the specification, the earlier window of a comparison
     first.  notes: what was left out of them.  candidates, weights: files, None without them.
-    folder: for the files of the result.  known: a file of known flows, None without.
+    folder: for the files of the result.  known, areas: a file of known flows, of
+    areas, None without.
     """
 
     spec: JobSpec
@@ -57,6 +58,7 @@ class JobInputs:
     weights: Path | None
     folder: Path
     known: Path | None = None
+    areas: Path | None = None
 
     @property
     def all(self) -> tuple[Aggregate, ...]:

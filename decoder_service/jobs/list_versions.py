@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from decoder_service.jobs.specs import CandidateSpec, JobSpec, KnownSpec, WeightSpec
+from decoder_service.jobs.specs import AreaSpec, CandidateSpec, JobSpec, KnownSpec, WeightSpec
 from decoder_service.lists.rows import ListKind, ListVersionRow, load_lists, load_versions
 from decoder_service.people.permissions import Person, visible_lists
 from decoder_service.shell.errors import NotFoundError, RequestError
@@ -16,6 +16,7 @@ _HOLDS = {
     ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
     ListKind.WEIGHTS: "it holds weights: name it under weights, and as candidates a list of values",
     ListKind.FLOWS: "it holds known flows: name it under known",
+    ListKind.AREAS: "it holds named areas: name it under areas",
 }
 
 
@@ -23,18 +24,19 @@ _HOLDS = {
 class ResolvedSpec:
     """A specification whose lists have the numbers of their versions.
 
-    candidates, weights, known: SHA-256 of their contents, None where no list is named.
+    candidates, weights, known, areas: SHA-256 of their contents, None where no list is named.
     """
 
     spec: JobSpec
     candidates: str | None
     weights: str | None
     known: str | None = None
+    areas: str | None = None
 
     @property
     def digests(self) -> tuple[str | None, ...]:
         """Digests of the lists' versions, as they enter the digest of a specification."""
-        more = (one for one in (self.weights, self.known) if one is not None)
+        more = (one for one in (self.weights, self.known, self.areas) if one is not None)
         return (self.candidates, *more)
 
 
@@ -45,7 +47,7 @@ def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> Reso
     another kind.
     """
     changes: dict[str, CandidateSpec | WeightSpec] = {}
-    candidates = weights = known = None
+    candidates = weights = known = areas = None
     if spec.candidates.list is not None:
         asked = spec.candidates.list, spec.candidates.version
         found = _version(connection, person, *asked, ListKind.CANDIDATES)
@@ -61,7 +63,12 @@ def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> Reso
         found = _version(connection, person, *asked, ListKind.FLOWS)
         changes["known"] = KnownSpec(list=found.list_id, version=found.number)
         known = found.sha256
-    return ResolvedSpec(spec.model_copy(update=changes), candidates, weights, known)
+    if spec.areas is not None:
+        asked = spec.areas.list, spec.areas.version
+        found = _version(connection, person, *asked, ListKind.AREAS)
+        changes["areas"] = AreaSpec(list=found.list_id, version=found.number)
+        areas = found.sha256
+    return ResolvedSpec(spec.model_copy(update=changes), candidates, weights, known, areas)
 
 
 def _version(

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.workflows.kinds import decoder_kind
 from decoder_service.job_kinds.series import kinds_with_series
-from decoder_service.jobs.form import LEVELS, percent_of_share, spec_of_form
+from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
 from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, job_kind_of_metric
 from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
 from decoder_service.jobs.rows import LIVE, JobRow, JobState
@@ -48,8 +48,11 @@ HEADINGS = {
     "each": "Length of a window",
     "find": "Options",
     "known": "Known flows",
+    "areas": "Areas",
     "flows": "Which flows are shown",
 }
+_PARTS = {"method": "estimator", "split": "one map a"}
+_USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -179,9 +182,9 @@ def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
 def _words(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(
-            f"{name.replace('_', ' ')}: "
-            + (f"{100 * one:.12g} %" if name in LEVELS else _words(one))
+            f"{_part(name)}: " + (f"{100 * one:.12g} %" if name in LEVELS else _words(one))
             for name, one in value.items()
+            if (name, one) not in _USUAL
         )
     if isinstance(value, list):
         return ", ".join(map(_words, value))
@@ -189,6 +192,12 @@ def _words(value: Any) -> str:
         return "yes" if value else "no"
     text = str(value)
     return text[:16] if DIGEST.fullmatch(text) else text
+
+
+def _part(name: str) -> str:
+    """A member of a specification as the form calls it."""
+    label = LABELS.get(name, name.replace("_", " "))
+    return _PARTS.get(name, label[0].lower() + label[1:])
 
 
 def percent_done(row: JobRow) -> int | None:

@@ -125,6 +125,10 @@ class KnownSpec(WeightSpec):
     """A known matrix of flows, such as the last census: a list of flows, the latest by default."""
 
 
+class AreaSpec(WeightSpec):
+    """Named areas whose shares a map gives, too: a list of areas, the latest by default."""
+
+
 class Choices(StrictModel):
     """Options of a decoding; see `decoder.options.DecodeOptions`."""
 
@@ -190,7 +194,7 @@ class JobSpec(StrictModel):
 
     candidates, weights: of decode, series and compare.  options: of all but a density and a
     discovery; of a kind with a decoder of its own those that apply.  map: of a density.  each: of a
-    series.  find: of a discovery.  known, flows: of flows.
+    series.  find: of a discovery.  known, flows: of flows.  areas: of a density.
     """
 
     kind: JobName
@@ -204,6 +208,7 @@ class JobSpec(StrictModel):
     find: DiscoverChoices = DiscoverChoices()
     known: KnownSpec | None = None
     flows: FlowChoices = FlowChoices()
+    areas: AreaSpec | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:

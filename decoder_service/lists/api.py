@@ -1,4 +1,4 @@
-"""Lists of candidates, weights and known flows, and uploads. Files are read after the key."""
+"""Lists of values, weights, known flows and areas; uploads. Files are read after the key."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _TYPES = {
     ListKind.CANDIDATES: "text/plain; charset=utf-8",
     ListKind.WEIGHTS: "text/csv; charset=utf-8",
     ListKind.FLOWS: "text/csv; charset=utf-8",
+    ListKind.AREAS: "application/geo+json",
 }
 
 
@@ -66,7 +67,8 @@ async def create_list(
     """Store a list: the body is a file with a value a line, or a csv.
 
     Of kind weights it is a csv of `value,weight`; a line without a value is of all others. Of kind
-    flows it is a csv of `origin,destination,count`, a known matrix.
+    flows it is a csv of `origin,destination,count`, a known matrix. Of kind areas it is a GeoJSON
+    FeatureCollection of polygons, whose names are in the property `column`, "name" by default.
     """
     content = await request.body()
     row = await run_in_threadpool(
@@ -101,13 +103,13 @@ def get_content(
     """The values of a version, one a line, the latest by default.
 
     Of weights a CSV of `value,weight`, of known flows one of `origin,destination,count`, without
-    formulas of spreadsheets, or exact: as stored.
+    formulas of spreadsheets, or exact: as stored. Of areas GeoJSON.
     """
     lists = service_of(request).lists
     row, _ = lists.get(person, list_id)
     number = lists.version(person, list_id, version).number
     content = lists.content(person, list_id, number)
-    if row.kind != ListKind.CANDIDATES and not exact:
+    if row.kind in (ListKind.WEIGHTS, ListKind.FLOWS) and not exact:
         content = without_formulas(content)
     name = file_name(row.kind, list_id, number)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from decoder.candidates.lists import Candidates
-from decoder.errors import CandidatesError, CountsError
+from decoder.errors import CandidatesError, CountsError, DecodeError
 from decoder.formats.analyst_tables import read_weights
+from decoder.formats.density_inputs import outlines_json, read_outlines
 from decoder.formats.known_flows import flow_counts_csv, read_flow_counts
 from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import QuotaError, RequestError
@@ -27,6 +28,8 @@ def file_name(kind: str, list_id: str, number: int | None) -> str:
         return f"weights-{list_id}-{number}.csv"
     if kind == ListKind.FLOWS:
         return f"flows-{list_id}-{number}.csv"
+    if kind == ListKind.AREAS:
+        return f"areas-{list_id}-{number}.geojson"
     return f"list-{list_id}-{number}.txt"
 
 
@@ -36,17 +39,18 @@ def content_of(
     """The content as it is stored, and how many distinct values it has.
 
     Candidates are stored a value a line, in their order; weights as `Weights.to_csv`, known flows
-    as `flow_counts_csv`, so that the same ones in another order are the same content.
+    as `flow_counts_csv`, so that the same ones in another order are the same content; areas as
+    `outlines_json`, in their order.
 
     Args:
         content: a file.
         kind: what it holds.
-        suffix: of a file of candidates: txt (a value a line) or csv; of others always csv.
-        column: of a table of candidates.
+        suffix: of a file of candidates: txt (a value a line) or csv; others have one form.
+        column: of a table of candidates; of areas the property that names them, "name" if None.
         most: values at most.
 
     Raises:
-        RequestError, QuotaError, CandidatesError, CountsError.
+        RequestError, QuotaError, CandidatesError, CountsError, DecodeError.
     """
     if suffix not in SUFFIXES:
         raise RequestError(f"format {suffix[:20]!a} is not one of {', '.join(SUFFIXES)}")
@@ -56,6 +60,8 @@ def content_of(
         return _weights(content, column, most)
     if kind == ListKind.FLOWS:
         return _flows(content, column, most)
+    if kind == ListKind.AREAS:
+        return _areas(content, column)
     found = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
     _check_number(len(found), most)
     if any(b"\n" in value or b"\r" in value for value in found):
@@ -83,13 +89,18 @@ def _flows(content: bytes, column: str | None, most: int) -> tuple[bytes, int]:
     return flow_counts_csv(found).encode(), len(found)
 
 
+def _areas(content: bytes, column: str | None) -> tuple[bytes, int]:
+    found = _read(content, "geojson", lambda path: read_outlines(path, column or "name"))
+    return outlines_json(found).encode("utf-8", "surrogatepass"), len(found)
+
+
 def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:
     with tempfile.TemporaryDirectory(prefix="rappor-list-") as folder:
         path = Path(folder) / f"list.{suffix}"
         path.write_bytes(content)
         try:
             return read(path)
-        except (CandidatesError, CountsError) as error:
+        except (CandidatesError, CountsError, DecodeError) as error:
             raise type(error)(str(error).replace(f"{path}: ", "the list: ")) from error
 
 

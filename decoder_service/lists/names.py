@@ -9,7 +9,12 @@ from decoder_service.lists.rows import ListRow
 from decoder_service.shell.errors import FieldError
 from decoder_service.shell.web import Posted
 
-FIELDS = {"list": "List", "weights": "Weights", "known": "Known flows"}  # with their labels
+FIELDS = {
+    "list": "List",
+    "weights": "Weights",
+    "known": "Known flows",
+    "areas": "Areas",
+}  # with their labels
 _VERSION = ", version "
 
 

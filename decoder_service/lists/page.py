@@ -1,4 +1,4 @@
-"""Lists of candidates, weights and known flows: upload, versions, share; and uploaded counts."""
+"""Lists of values, weights, known flows and areas: upload, versions, share; uploaded counts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
         versions=versions,
         own=own,
         kind=row.kind,
-        takes_known=next((one.name for one in job_kinds() if "known" in one.members), ""),
+        takes={
+            member: next((one.name for one in job_kinds() if member in one.members), "")
+            for member in ("known", "areas")
+        },
     )
 
 
@@ -104,11 +107,13 @@ def delete(request: Request, person: Reader, list_id: str, form: Form) -> Respon
 
 
 def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
-    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`."""
+    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`,
+    `areas`."""
     names = {
         "lists": ListKind.CANDIDATES,
         "weights": ListKind.WEIGHTS,
         "known_flows": ListKind.FLOWS,
+        "areas": ListKind.AREAS,
     }
     return {name: [row for row in rows if row.kind == kind] for name, kind in names.items()}
 

@@ -1,4 +1,4 @@
-"""Database rows of lists of candidates, weights or known flows: names, versions, contents."""
+"""Rows of lists of candidates, weights, known flows or areas: names, versions, contents."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ PRIVATE = "private"
 
 class ListKind(StrEnum):
     """What a list holds. candidates: a value a line.  weights: CSV of `value,weight`.  flows: CSV
-    of `origin,destination,count`, a known matrix."""
+    of `origin,destination,count`, a known matrix.  areas: GeoJSON of named polygons."""
 
     CANDIDATES = "candidates"
     WEIGHTS = "weights"
     FLOWS = "flows"
+    AREAS = "areas"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Lists of candidates, weights and known flows: named, versioned, stored by content."""
+"""Lists of candidates, weights, known flows and areas: named, versioned, stored by content."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class Lists:
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
         """The values of a version, one a line, the latest by default; the read is audited.
 
-        Of weights `value,weight` a line, of known flows `origin,destination,count`.
+        Of weights `value,weight` a line, of known flows `origin,destination,count`, of areas
+        GeoJSON.
 
         Raises RoleError, NotFoundError.
         """
@@ -98,10 +99,10 @@ class Lists:
         Args:
             person: its owner.
             name: new among the owner's lists.
-            content: a file of values, of values with weights, or of known flows.
+            content: a file of values, of values with weights, of known flows, or of areas.
             source: where it comes from, in words.
-            suffix: of a file of candidates: txt (a value a line) or csv; of others always csv.
-            column: of a table.
+            suffix: of a file of candidates: txt (a value a line) or csv; others have one form.
+            column: of a table; of areas the property that names them.
             shared: whether other analysts see it.
             kind: what it holds, for good.
 
@@ -109,7 +110,8 @@ class Lists:
             The list.
 
         Raises:
-            RoleError, RequestError, ConflictError, QuotaError, CandidatesError, CountsError.
+            RoleError, RequestError, ConflictError, QuotaError, CandidatesError, CountsError,
+            DecodeError.
         """
         require(person, Act.ANALYSE)
         _check_text("name", name, MAX_NAME)

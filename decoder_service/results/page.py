@@ -85,6 +85,7 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         has_list=_may_open_list(request, person, manifest),
         weights=weights,
         known_flows=_list_version(request, person, manifest, "known"),
+        areas=_list_version(request, person, manifest, "areas"),
         late_weights=weights is not None and _is_late(weights, row),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],
@@ -167,7 +168,7 @@ def _may_open_list(request: Request, person: Person, manifest: dict[str, Any]) -
 def _list_version(
     request: Request, person: Person, manifest: dict[str, Any], member: str
 ) -> ListVersionRow | None:
-    """The weights or known flows of a result, if their list is there for this person."""
+    """The weights, known flows or areas of a result, if their list is there for this person."""
     given = manifest.get("spec", {}).get(member) or {}
     if not given:
         return None

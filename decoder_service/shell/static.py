@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from decoder.output.assets import SCRIPTS, flow_stylesheet, script, stylesheet
+from decoder.output.assets import SCRIPTS, flow_stylesheet, map_stylesheet, script, stylesheet
 from decoder_service.shell.guard import without_key
 from decoder_service.shell.web import ASSETS
 from decoder_service.shell.web import router as new_router
@@ -41,7 +41,7 @@ def _text(name: str) -> str:
     own = files("decoder_service.shell").joinpath("static")
     if name == "page.css":
         mine = own.joinpath("service.css").read_text(encoding="utf-8")
-        return stylesheet() + flow_stylesheet() + mine
+        return stylesheet() + map_stylesheet() + flow_stylesheet() + mine
     if name in SCRIPTS:
         return script(name)
     if name in OWN_SCRIPTS:

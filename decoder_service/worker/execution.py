@@ -20,7 +20,7 @@ from decoder_service.worker.task import Keyed, Task, TaskFinished
 from rappor_core.aggregate import Aggregate
 
 _ALWAYS = frozenset({"kind", "options", "map", "each"})  # also of kinds that do not take them
-_BY_DIGEST = frozenset({"before", "candidates", "weights", "known"})
+_BY_DIGEST = frozenset({"before", "candidates", "weights", "known", "areas"})
 Groups = tuple[tuple[Aggregate, ...], ...]
 Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
 
@@ -53,6 +53,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
         task.weights,
         task.folder / "out",
         task.known,
+        task.areas,
     )
     if not all(groups):
         raise DecodeError("the source holds no counts")
@@ -78,8 +79,12 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
 
 
 def _digests(task: Task) -> dict[str, str | None]:
-    """Those of a job's lists; without weights or known flows as it was before there were any."""
-    more = {"weights": task.weights_sha256, "known": task.known_sha256}
+    """Those of a job's lists; without further lists as it was before there were any."""
+    more = {
+        "weights": task.weights_sha256,
+        "known": task.known_sha256,
+        "areas": task.areas_sha256,
+    }
     given = {name: sha for name, sha in more.items() if sha is not None}
     return {"candidates": task.candidates_sha256, **given}
 

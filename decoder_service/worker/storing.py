@@ -52,12 +52,15 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
         counts: list[tuple[Path, ...] | None] = [
             _write_counts(connection, shas, folder) for shas in inputs["aggregates"]
         ]
-        candidates, weights, known = (inputs.get(one) for one in ("candidates", "weights", "known"))
+        candidates, weights, known, areas = (
+            inputs.get(one) for one in ("candidates", "weights", "known", "areas")
+        )
     else:
         counts = [_counts(connection, source, folder, settings) for source in spec.sources]
         candidates = _list_digest(connection, spec.candidates)
         weights = _list_digest(connection, spec.weights)
         known = _list_digest(connection, spec.known)
+        areas = _list_digest(connection, spec.areas)
     key = settings.collector_key
     return Task(
         spec=spec,
@@ -68,6 +71,8 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
         weights_sha256=weights,
         known=_write_list(connection, known, folder / "known.csv"),
         known_sha256=known,
+        areas=_write_list(connection, areas, folder / "areas.geojson"),
+        areas_sha256=areas,
         folder=folder,
         version=decoder_version(),
         collector=settings.collector,

@@ -16,7 +16,7 @@ class Task:
     counts: of each source of the specification the aggregate files, None where the
     collector is to be asked.  candidates: file of the values, one a line, if a list was named.
     candidates_sha256: of that list.  weights, weights_sha256: the same of weights, a CSV; known,
-    known_sha256: of known flows.
+    known_sha256: of known flows; areas, areas_sha256: of areas, GeoJSON.
     folder: for what is written; `out` in it for the result.  collector, collector_key: where to
     ask.  memory, file_size: bounds in bytes.
     """
@@ -31,6 +31,8 @@ class Task:
     weights_sha256: str | None = None
     known: Path | None = None
     known_sha256: str | None = None
+    areas: Path | None = None
+    areas_sha256: str | None = None
     collector: str | None = None
     collector_key: str | None = None
     memory: int = 2 << 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
@@ -97,6 +98,38 @@ def test_every_analyst_sees_the_chart_and_the_list_its_last_change(followed: Run
         assert "chart wide" not in page(vic)
         assert 'class="spark"' not in page(vic, "/metrics")
         assert vic.get("/metrics/homepage/chart.csv").status_code == 404
+
+
+def test_a_viewer_sees_a_daily_series_while_it_is_released(followed: Running) -> None:
+    result = row(followed).result_id
+    with signed_in(followed, "root") as root, signed_in(followed, "vic") as vic:
+        for released in ("1", "", "1", ""):
+            root.post(f"/results/{result}/release", data={"released": released})
+            shown = page(vic, "/metrics") + page(vic)
+            assert ('class="spark"' in shown, "chart wide" in shown) == (bool(released),) * 2
+            assert ("word-0" in shown) == bool(released)
+            status = 200 if released else 404
+            for path in ("/metrics/homepage/chart.svg", "/metrics/homepage/chart.csv",
+                         f"/results/{result}", f"/v1/results/{result}"):  # fmt: skip
+                assert vic.get(path).status_code == status, path
+
+
+def test_another_analyst_sees_no_value_that_was_not_found(followed: Running) -> None:
+    """The list stays its owner's; what the daily series found in it is for every analyst."""
+    result = row(followed).result_id
+    with signed_in(followed, "ben") as ben:
+        names = [one["name"] for one in ben.get(f"/v1/results/{result}").json()["files"]]
+        texts = [ben.get(f"/v1/results/{result}/files/{name}").text for name in names
+                 if name.endswith((".json", ".csv", ".html"))]  # fmt: skip
+        texts += [page(ben), page(ben, f"/results/{result}"), page(ben, "/lists")]
+        found = {one["string"] for one in ben.get(f"/v1/results/{result}/files/series.json").json()[
+            "changes"]}  # fmt: skip
+    hidden = {f"word-{number}" for number in range(12)} - found
+    assert found
+    assert hidden
+    assert "words0" not in texts[-1]
+    for word in hidden:
+        assert not any(re.search(rf"{word}\b", text) for text in texts), word
 
 
 def test_the_address_says_values_days_and_axis(followed: Running) -> None:

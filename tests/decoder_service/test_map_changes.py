@@ -104,7 +104,11 @@ def asked(maps: Maps, result: str) -> httpx.Response:
 def test_a_page_shows_the_changes_that_the_result_holds(maps: Maps) -> None:
     data = asked(maps, maps.weeks).json()
     assert data["difference"] is True
-    assert [one["window"] for one in data["maps"]] == ["week to 2026-09-13", "week to 2026-09-20"]
+    weeks = [f"week to 2026-09-{day:02}" for day in (6, 13, 20)]
+    assert data["bases"] == weeks[:2]
+    assert [(one["base"], one["window"]) for one in data["maps"]] == [
+        (weeks[0], weeks[1]), (weeks[0], weeks[2]), (weeks[1], weeks[2])]  # fmt: skip
+    by_first = [one for one in data["maps"] if one["base"] == weeks[0]]
     with maps.served.client("ana") as ana:
         content = ana.get(f"/v1/results/{maps.weeks}/data?format=parquet").content
     table = parquet.read_table(io.BytesIO(content))
@@ -112,15 +116,35 @@ def test_a_page_shows_the_changes_that_the_result_holds(maps: Maps) -> None:
     for shown, stored in names.items():
         column = table[stored].to_numpy().reshape(3, 17)
         assert np.isnan(column[0]).all()
-        for one, row in zip(data["maps"], column[1:], strict=True):
+        for one, row in zip(by_first, column[1:], strict=True):
             assert np.array(one[shown]) * data["unit"] == pytest.approx(row[:-1], abs=1e-6)
-    first, second = data["maps"]
+    first, second = by_first
     assert first["visible"] == []
     assert second["visible"][:2] == [0, 1]
     assert second["share"][0] < 0 < second["share"][1]
     shade = second["shade"]
     assert shade[0] < 60 < 128 < 190 < shade[1]
     assert all(100 < shade[i] < 156 for i in range(2, 16) if i not in second["visible"])
+
+
+def test_another_base_and_per_cent_of_it(maps: Maps) -> None:
+    """The first cell falls from 0.5 of 0.82 to 0.02; the second, 0.02 before, is not told there,
+    so that there is no per cent of it."""
+    data = asked(maps, maps.weeks).json()
+    *_, last = data["maps"]
+    assert last["visible"][:2] == [0, 1]
+    assert last["share"][0] * data["unit"] == pytest.approx(-0.48 / 0.82, abs=0.05)
+    change, low, high = last["relative"]["0"]
+    assert -1 <= low <= 0.02 / 0.5 - 1 <= high < -0.5
+    assert low <= change <= high
+    assert last["relative_shade"][0] < 60
+    assert all(
+        last["relative_shade"][i] == 128 for i in range(16) if str(i) not in last["relative"]
+    )
+    page = maps.browser.get("/compare", params={"before": maps.weeks, "after": maps.weeks}).text
+    assert '<select id="base">' in page
+    assert "<option>week to 2026-09-13</option>" in page
+    assert not INLINE.search(page)
 
 
 def test_two_results_are_mapped_as_one_series(maps: Maps) -> None:
@@ -151,8 +175,8 @@ def test_the_page_holds_the_numbers_without_its_script(maps: Maps) -> None:
     page = maps.browser.get("/compare", params={"before": maps.weeks, "after": maps.weeks}).text
     assert not INLINE.search(page)
     assert "Largest changes: night" in page
-    assert "the first of its slot, week to 2026-09-06" in page
-    assert " points</td>" in page
+    assert "changed since week to 2026-09-06" in page
+    assert " points<small>" in page
     assert f"/compare/map.json?result={maps.weeks}" in page
     assert "of 16" in page
     result = maps.browser.get(f"/results/{maps.weeks}").text

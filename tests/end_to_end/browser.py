@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,19 @@ def sideways(page: Any) -> int:
     """How many pixels a page is wider than its window."""
     width: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return width
+
+
+def settled(page: Any) -> None:
+    """Wait until the next frame is drawn."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def kept(page: Any, name: str) -> None:
+    """A picture of the whole page in the folder that RAPPOR_TEST_SCREENSHOTS names, to be looked
+    at."""
+    folder = os.environ.get("RAPPOR_TEST_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 @contextmanager

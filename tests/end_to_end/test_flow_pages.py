@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -11,8 +12,17 @@ import pytest
 from decoder.flows.decoding import decode_flows
 from decoder.output.flows_content import flows_content
 from decoder.output.flows_html import render_flows
+from decoder.results.warnings import percent
 from simulations.flows.city import city_matrix, city_metric, draw_flows
-from tests.end_to_end.browser import THEMES, WIDTHS, open_browser, sideways, violations
+from tests.end_to_end.browser import (
+    THEMES,
+    WIDTHS,
+    kept,
+    open_browser,
+    settled,
+    sideways,
+    violations,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -24,12 +34,28 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+def content() -> dict[str, Any]:
     metric, rng = city_metric(4.0, 100_000, rows=3, columns=3), np.random.default_rng(1)
     counts = draw_flows(metric, city_matrix(metric.details, rng), 100_000, rng)
+    return flows_content(decode_flows(counts))
+
+
+@pytest.fixture(scope="module")
+def address(content: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("page") / "flows.html"
-    path.write_text(render_flows(flows_content(decode_flows(counts))), encoding="utf-8")
+    path.write_text(render_flows(content), encoding="utf-8")
     return path.as_uri()
+
+
+def shown(browser: Any, address: str, width: int = 1280, theme: str = "light") -> Any:
+    """A tab with the page; what goes wrong in it is kept in `said`."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+    page.said = []
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.on("request", lambda request: page.said.append(request.url))
+    page.goto(address)
+    page.wait_for_selector("#maps canvas")
+    return page
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -37,29 +63,137 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_page_fits_and_is_accessible(
     width: int, theme: str, address: str, browser: Any
 ) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(address)
-    assert asked == [address]
+    page = shown(browser, address, width, theme)
+    assert page.said == [address]
     assert sideways(page) <= 0
-    maps = page.locator(".plot.flowmap")
-    shown = [maps.nth(i).is_visible() for i in range(maps.count())]
-    assert shown == [width > 719, width <= 719]
+    assert page.locator("#maps .picture").count() == 0
     assert violations(page) == []
+    kept(page, f"flows-{width}-{theme}")
     page.close()
+
+
+PIXELS = """colour => {
+  const canvas = document.querySelector("#maps canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let blue = 0, other = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 2] > data[i] + 60) blue++;
+    else if (Math.max(data[i], data[i + 1], data[i + 2]) < 215) other++;
+  }
+  return [blue, other];
+}"""  # pixels of what is told, and of what else is drawn
 
 
 def test_a_box_hides_what_is_not_told(address: str, browser: Any) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(address)
-    wide = ".plot.flowmap.wide"
-    untold, told = (page.locator(f"{wide} .flow.{name}").first for name in ("untold", "told"))
-    dashes = "one => getComputedStyle(one.querySelector('path')).strokeDasharray"
-    assert untold.evaluate(dashes) != "none"
-    assert told.evaluate(dashes) == "none"
-    assert untold.is_visible()
-    page.get_by_label("only what is told from zero").check()
-    assert not untold.is_visible()
-    assert told.is_visible()
+    page = shown(browser, address)
+    settled(page)
+    told, untold = page.evaluate(PIXELS)
+    page.check("#sure")
+    settled(page)
+    told_alone, rest = page.evaluate(PIXELS)
+    assert told_alone == pytest.approx(told, rel=0.1)
+    assert rest < 0.75 * untold
+    assert "told=1" in page.url
     page.close()
+
+
+def test_a_map_of_flows_is_moved_and_searched_as_every_map(
+    content: dict[str, Any], address: str, browser: Any
+) -> None:
+    page = shown(browser, address)
+
+    def where() -> tuple[float, float, float]:
+        settled(page)
+        found = parse_qs(urlsplit(page.url).fragment).get("at", ["0,0,1"])[0].split(",")
+        return float(found[0]), float(found[1]), float(found[2])
+
+    page.click("#nearer")
+    assert where()[2] == 1.5
+    page.locator("#maps canvas").focus()
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("+")
+    assert where()[2] == 2.25
+    again = page.url
+    page.goto("about:blank")
+    page.goto(again)
+    assert page.url == again
+    page.click("#whole")
+    assert "at=" not in page.url
+    cell = content["cells"][4]["cell"]
+    page.fill("#find", cell)
+    page.keyboard.press("Enter")
+    assert where()[2] == 4
+    assert f"cell={cell}" in page.url
+    page.fill("#find", "")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert "cell=" not in page.url
+    assert all(one.startswith("file:") for one in page.said)
+    page.close()
+
+
+def test_a_flow_is_read_by_keys_pointer_and_table(
+    content: dict[str, Any], address: str, browser: Any
+) -> None:
+    page = shown(browser, address)
+    rows = [row for row in content["flows"] if row["told"] and row["origin"] != row["destination"]]
+    largest = max(rows, key=lambda row: row["estimate"])
+    page.locator("#maps canvas").focus()
+    page.keyboard.press("ArrowRight")
+    first = page.inner_text("#tip")
+    assert f"{percent(largest['low'])} to {percent(largest['high'])}" in first
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("#tip") != first
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text("#tip") == first
+    box = page.locator("#tip").bounding_box()
+    page.mouse.move(box["x"] - 14, box["y"] - 14)  # where the tip says that the flow is
+    assert page.inner_text("#tip") == first
+    page.mouse.move(2, 2)
+    assert not page.is_visible("#tip")
+    page.focus("#busiest button")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#tip") == first
+    page.close()
+
+
+def test_how_sure_flows_are_is_a_layer_with_its_own_scale(
+    content: dict[str, Any], address: str, browser: Any
+) -> None:
+    page = shown(browser, address)
+    page.check("#unsure")
+    settled(page)
+    widest = max(row["high"] - row["low"] for row in content["flows"]) / 2
+    assert f"up to {percent(widest)};" in page.get_attribute("#scale", "aria-label")
+    assert "width=1" in page.url
+    page.close()
+
+
+def test_the_script_and_the_page_without_it_have_one_table(address: str, browser: Any) -> None:
+    page = shown(browser, address)
+    found = page.inner_text("#busiest").split()
+    page.close()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    assert page.inner_text("#busiest").split() == found
+    context.close()
+
+
+def test_the_picture_draws_solid_only_what_is_told(
+    content: dict[str, Any], address: str, browser: Any
+) -> None:
+    """Without a script: the flows, a legend, and no controls that do nothing."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    told = page.locator("svg.map .flow.told")
+    untold = page.locator("svg.map .flow.untold")
+    assert told.count() == content["num_told"]
+    assert told.count() + untold.count() == len(content["flows"])
+    dashes = "all => [...new Set(all.map(one => getComputedStyle(one).strokeDasharray))]"
+    assert page.locator("svg.map .told :is(path, circle)").evaluate_all(dashes) == ["none"]
+    assert "none" not in page.locator("svg.map .untold :is(path, circle)").evaluate_all(dashes)
+    assert "told from zero, width by share" in page.inner_text(".legend")
+    assert not page.is_visible("#controls")
+    context.close()

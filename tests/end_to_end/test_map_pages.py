@@ -1,5 +1,6 @@
 """The maps of a page in a real browser: what is drawn on them, and what is said beside them."""
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -9,12 +10,15 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from decoder.output.density_html import map_data, map_json, view_of
+from decoder.output.density_html import map_data, view_of
 from decoder.output.density_text import NONE_TOLD
-from decoder.output.jinja import page_template
+from decoder.output.jinja import page_environment, page_template
+from decoder.output.map_changes import changes_view
+from decoder.output.map_data import map_json
+from decoder.output.map_picture import map_picture
 from decoder.output.palette import THEMES, change_positions, rgb
 from decoder.results.warnings import percent
-from tests.end_to_end.browser import open_browser
+from tests.end_to_end.browser import open_browser, settled, sideways
 from tests.end_to_end.test_report_pages import maps
 
 pytestmark = pytest.mark.slow
@@ -149,11 +153,6 @@ def test_a_map_with_nothing_told_says_so(
     assert found == [True, False]
 
 
-def settled(page: Any) -> None:
-    """Wait until the next frame is drawn."""
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
 def test_a_map_is_moved_by_keys_buttons_wheel_and_drag_and_its_address_says_where(
     data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
@@ -216,3 +215,109 @@ def test_how_sure_cells_are_is_a_layer_with_its_own_scale(
     assert f"up to {percent(widest)};" in said
     assert "width=1" in page.url
     page.close()
+
+
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_a_page_without_a_script_has_a_picture_and_its_legend(
+    theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """The cell that is told has its colour of the scale and an outline; no control is left."""
+    shown = data["maps"][0]
+    shown["shade"] = [255] + [0] * (SIDE * SIDE - 1)
+    show(browser, tmp_path, data).close()
+    context = browser.new_context(java_script_enabled=False, color_scheme=theme)
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.locator("svg.map .cell").count() == 1
+    fill = page.locator("svg.map .cell").evaluate("one => getComputedStyle(one).fill")
+    assert fill == f"rgb({', '.join(map(str, whole(THEMES[theme]['stops'][-1])))})"
+    assert len(page.get_attribute("svg.map .told-cells", "d").split("M")) == 5  # four edges
+    box = page.locator("svg.map .cell").bounding_box()
+    frame = page.locator("svg.map").bounding_box()
+    assert box["y"] > frame["y"] + frame["height"] / 2  # the first cell is in the south-west
+    assert box["x"] < frame["x"] + frame["width"] / 2
+    assert percent(float(f"{data['top']:.2g}")) in page.inner_text(".legend")
+    assert "paler: not distinguishable from zero" in page.inner_text(".legend")
+    assert not page.is_visible("#controls")
+    assert not page.is_visible("#scale")
+    assert sideways(page) <= 0
+    assert "one of its maps" in page.inner_text("noscript")
+    context.close()
+
+
+def with_bases(data: dict[str, Any]) -> dict[str, Any]:
+    """Changes of three windows, each against each earlier one."""
+    one = data["maps"][0]
+
+    def change(base: str, window: str, share: float) -> dict[str, Any]:
+        told = one["share"][1:]
+        size = round(share / data["unit"])
+        half = {"low": size - 10_000, "high": size + 10_000}
+        return one | {
+            "window": window, "base": base, "before": 1000, "visible": [0],
+            "share": [size] + [0] * len(told),
+            **{name: [end] + [0] * len(told) for name, end in half.items()},
+            "shade": [255] + [128] * len(told), "relative_shade": [0] + [128] * len(told),
+            "relative": {"0": [share * 10, share * 10 - 0.01, share * 10 + 0.01]},
+        }  # fmt: skip
+
+    maps = [change("week 1", "week 2", 0.01), change("week 1", "week 3", 0.02),
+            change("week 2", "week 3", 0.03)]  # fmt: skip
+    return data | {"difference": True, "bases": ["week 1", "week 2"], "reference": "week 1",
+                   "first": "week 3", "top": 0.03, "top_relative": 0.3, "maps": maps}  # fmt: skip
+
+
+def test_a_map_of_changes_has_a_base_and_per_cent_of_it(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    changes = with_bases(data)
+    changes["called"] = {}
+    text = page_environment(None, "decoder_service.results").from_string(CHANGES).render(
+        data=map_json(changes), data_url=None, **changes_view(json.loads(map_json(changes)) | {
+            "texts": data["texts"]})
+    )  # fmt: skip
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector("#maps canvas")
+    assert "+2.00 points" in page.inner_text("#busiest tr:first-child")
+    assert "+20.0 %" in page.inner_text("#busiest tr:first-child")
+    first = page.inner_text("#busiest").split()
+    page.select_option("#base", "week 2")
+    settled(page)
+    assert "+3.00 points" in page.inner_text("#busiest tr:first-child")
+    assert not page.is_visible("#time")  # one window is later
+    assert "against week 2" in page.inner_text("#maps figcaption")
+    page.select_option("#of", "percent")
+    settled(page)
+    assert "per cent of the base" in page.get_attribute("#scale", "aria-label")
+    last = page.url
+    page.goto("about:blank")
+    page.goto(last)
+    page.wait_for_selector("#maps canvas")
+    assert page.input_value("#base") == "week 2"
+    assert page.input_value("#of") == "percent"
+    page.focus("#busiest button")
+    page.keyboard.press("Enter")
+    assert "+30.0 % of its share in week 2, +29.0 to +31.0 %" in page.inner_text("#tip")
+    page.close()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.inner_text("#busiest").split() == first
+    context.close()
+
+
+CHANGES = """{% extends "page.html.j2" %}{% import "map_frame.html.j2" as frame %}
+{% block title %}Changes{% endblock %}
+{% block head %}<style>{{ map_stylesheet() | safe }}</style>{% endblock %}
+{% block content %}<h1>Changes</h1>{% include "changes_view.html.j2" %}{% endblock %}
+{% block scripts %}{% include "map_script.html.j2" %}{% endblock %}"""
+
+
+def test_a_picture_of_changes_turns_at_no_change(data: dict[str, Any]) -> None:
+    data["maps"][0] |= {"shade": [0] + [128] * (SIDE * SIDE - 1), "before": 1000}
+    picture = map_picture(data | {"difference": True, "top": 0.02})
+    assert [name for name, _ in picture.cells] == ["turn-0", "turn-10"]
+    assert picture.legend is not None
+    assert picture.legend.ends == ("-2.00 points", "0", "+2.00 points")

@@ -1,4 +1,4 @@
-// Maps of a page: cells on canvas, a slider over windows, a table of the busiest cells.
+// Maps of a page: cells, changes or flows on canvas, a slider over windows, a table of the largest.
 // The data is in the page (#data) or at its data-src. No library, nothing from a network.
 "use strict";
 (async () => {
@@ -10,11 +10,12 @@ for (const map of data.maps) {
   map.visible = new Set(map.visible);
 }
 const moved = Boolean(data.difference);  // maps of changes: shares are differences, with a sign
+const flows = Boolean(data.flows);  // maps of flows: marks are curves between cells, and rings
 const isBare = shade => !moved && shade === 0;  // nothing there; of changes 0 is the most less
 const slider = $("time"), sure = $("sure"), unsure = $("unsure"), of = $("of"), tip = $("tip");
-const COLOURS = ["ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
+const COLOURS = ["brand", "ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
 const FONT = "system-ui, sans-serif", UNDER = 34;  // pixels below the cells, for the ruler
-const NONE_TOLD = "No cell is told apart from zero";
+const NONE_TOLD = `No ${flows ? "flow" : "cell"} is told apart from zero`;
 const noneTold = !moved && data.maps.every(map => !map.visible.size);
 
 const make = (name, text) => Object.assign(document.createElement(name), { textContent: text });
@@ -29,8 +30,11 @@ const points = share => (share > 0 ? "+" : "") + percent(share).replace(" %", ""
 const amount = share => moved ? points(share) + " points" : percent(share);
 const span = (low, high) => moved ? points(low) + " to " + points(high) + " points" : percent(low).replace(" %", "") + " to " + percent(high);
 const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
+const signed = part => points(part) + " %";
+const signedSpan = (low, high) => points(low) + " to " + points(high) + " %";
 const inBox = map => Math.max(1 - outside(map), 1e-9);
-const ratio = map => of.value === "box" ? 1 / inBox(map) : 1;
+const isOfBox = () => of !== null && of.value === "box";
+const ratio = map => isOfBox() ? 1 / inBox(map) : 1;
 
 // Places: Mercator, so that shapes are true.
 const mercator = lat => Math.log(Math.tan(Math.PI / 4 + Math.max(-85, Math.min(85, lat)) * Math.PI / 360)) * 180 / Math.PI;
@@ -78,26 +82,42 @@ function readColours() {
   widths = ramp("stops");
 }
 
-// What is looked at: window, shares of what, told cells only. It is kept in the address.
-const windows = [...new Set(data.maps.map(map => map.window))], slots = [...new Set(data.maps.map(map => map.slot))];
-const known = new Map(data.maps.map(map => [map.slot + "\n" + map.window, map]));
+// What is looked at: base, window, shares of what, told cells only. It is kept in the address.
+const baseBox = data.bases ? $("base") : null, slots = [...new Set(data.maps.map(map => map.slot))];
+const baseOf = map => baseBox === null || map.base === baseBox.value;
+const known = new Map(data.maps.map(map => [map.slot + "\n" + map.window + "\n" + (baseBox === null ? "" : map.base), map]));
+const mapOf = panel => known.get(panel.slot + "\n" + windows[slider.value] + "\n" + (baseBox === null ? "" : baseBox.value));
 const asked = new URLSearchParams(location.hash.slice(1));
-slider.max = windows.length - 1;
-slider.value = windows.indexOf(windows.includes(asked.get("window")) ? asked.get("window") : data.first);
-if (asked.get("of") === "box") of.value = "box";
+let windows = [];
+function chooseBase(window) {  // the windows that are compared with it
+  windows = [...new Set(data.maps.filter(baseOf).map(map => map.window))];
+  slider.max = windows.length - 1;
+  slider.value = windows.includes(window) ? windows.indexOf(window) : windows.length - 1;
+  $("play").hidden = slider.hidden = windows.length < 2;
+}
+if (baseBox && (data.bases || []).includes(asked.get("base"))) baseBox.value = asked.get("base");
+chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window")) ? asked.get("window") : data.first);
+const isRelative = () => moved && of !== null && of.value === "percent";
+if (moved && of && asked.get("of") === "percent") of.value = "percent";
+if (of && asked.get("of") === "box") of.value = "box";
 sure.checked = asked.has("told");
 unsure.checked = asked.has("width");
-$("play").hidden = slider.hidden = windows.length < 2;
+let picked = flows ? data.names.indexOf(asked.get("cell")) : -1;  // the cell whose flows stand out
 function remember() {
   const shown = new URLSearchParams();
   if (windows.length > 1) shown.set("window", windows[slider.value]);
-  if (of.value === "box") shown.set("of", "box");
+  if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
+  if (isOfBox() || isRelative()) shown.set("of", of.value);
   if (sure.checked) shown.set("told", "1");
   if (unsure.checked) shown.set("width", "1");
+  if (picked >= 0) shown.set("cell", data.names[picked]);
   if (view.k !== 1 || view.x !== middleOf().x || view.y !== middleOf().y) shown.set("at", [view.x.toFixed(4), latitude(view.y).toFixed(4), view.k.toFixed(2)].join(","));
   history.replaceState(null, "", "#" + shown);
 }
 
+// In place of the picture that the page holds for readers without a script.
+$("maps").replaceChildren();
+$("controls").hidden = $("scale").hidden = false;
 const panels = slots.map(slot => {
   const figure = document.createElement("figure"), caption = document.createElement("figcaption"), canvas = document.createElement("canvas");
   figure.append(caption, canvas);
@@ -142,7 +162,7 @@ if (seen.length === 3 && seen.every(Number.isFinite) && seen[2] > 0) place(seen[
 function fit(panel) {
   const pixels = Math.max(1, window.devicePixelRatio || 1), wide = panel.canvas.parentNode.clientWidth - 2;
   const shape = (north - south) / (east - west || 1);
-  const room = Math.max(300, innerHeight - panels[0].canvas.getBoundingClientRect().top - scrollY - 12);
+  const room = Math.max(.72 * innerHeight, innerHeight - panels[0].canvas.getBoundingClientRect().top - scrollY - 12);
   const high = Math.round(Math.max(280, Math.min(wide * Math.max(shape * 1.06, panels.length > 1 ? 1.3 : 1) + UNDER, room)));
   if (panel.wide === wide && panel.high === high && panel.pixels === pixels) return;
   panel.canvas.width = Math.round(wide * pixels);
@@ -181,13 +201,13 @@ function ground(panel, pen) {
 }
 
 function drawPanel(panel) {
-  const map = panel.map = known.get(panel.slot + "\n" + windows[slider.value]), pen = panel.pen;
+  const map = panel.map = mapOf(panel), pen = panel.pen;
   caption(panel, map);
   fit(panel);
   plain(panel);
   pen.lineJoin = "round";
   ground(panel, pen);
-  if (map) drawCells(panel, map, pen);
+  if (map && !flows) drawCells(panel, map, pen);
   const { paths } = panel;
   stroke(panel, paths.rivers, theme.coast, .8, .7);
   stroke(panel, paths.coast, theme.coast, 1.2, 1);
@@ -196,9 +216,10 @@ function drawPanel(panel) {
   stroke(panel, paths.lines, theme.base, 1, .75);
   stroke(panel, paths.areas, theme.base, 1.2, .9);
   stroke(panel, paths.districts, theme.ink, 2.4, .8, [7, 3]);
-  if (map) drawTold(panel, map, pen);
+  if (flows) drawGrid(panel, pen);
+  else if (map) drawTold(panel, map, pen);
   plain(panel);
-  if (map) marks(panel, map, pen);
+  if (map) flows ? drawFlows(panel, map, pen) : marks(panel, map, pen);
   pen.strokeStyle = theme.faint; pen.lineWidth = 1; pen.setLineDash([2, 4]);
   pen.strokeRect(...panel.project([west, north]), (east - west) * panel.zoom * view.k, (north - south) * panel.zoom * view.k);
   pen.setLineDash([]);
@@ -220,7 +241,7 @@ function caption(panel, map) {
   const title = make("b", panel.slot), when = windows[slider.value];
   if (!map) { panel.caption.replaceChildren(title, when + ": no reports in this window"); return; }
   const count = Object.keys(map.changed).length;
-  const told = moved ? when + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
+  const told = flows ? when + ": " + map.reports.toLocaleString("en") + " reports; " + map.visible.size + " of " + map.ends.length.toLocaleString("en") + " flows drawn told apart from zero" : moved ? when + (map.base ? " against " + map.base : "") + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
     map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - outside(map)) + " in the box, other " + percent(map.other) +
     (map.no_data === undefined ? "" : ", no data " + percent(map.no_data)) +
     (map.unlisted ? "; in cells not shown " + percent(map.unlisted) : "") +
@@ -230,9 +251,70 @@ function caption(panel, map) {
   panel.caption.replaceChildren(title, told);
   panel.canvas.setAttribute("aria-label", panel.slot + ", " + told);
 }
+// A flow is bent to the right of its way, so that two ways do not overlap: start, control, end.
+const BEND = .16;  // of its length, as in map_picture.py
+const stays = (map, i) => map.ends[i][0] === map.ends[i][1];
+const isDrawn = (map, i) => map.visible.has(i) || !sure.checked;
+const isAside = (map, i) => picked >= 0 && !map.ends[i].includes(picked);
+function curve(map, i) {
+  const [[xa, ya], [xb, yb]] = map.ends[i].map(cell => centres[cell]);
+  return [[xa, ya], [(xa + xb) / 2 + BEND * (yb - ya), (ya + yb) / 2 - BEND * (xb - xa)], [xb, yb]];
+}
+function along([a, b, c], t) { return [0, 1].map(axis => (1 - t) ** 2 * a[axis] + 2 * t * (1 - t) * b[axis] + t * t * c[axis]); }
+const spotOf = (map, i) => flows ? along(curve(map, i), .5) : centres[i];
+function drawGrid(panel, pen) {
+  pen.strokeStyle = theme.line; pen.lineWidth = .7 / view.k;
+  for (const path of panel.cells) pen.stroke(path);
+  if (picked >= 0) { pen.strokeStyle = theme.mark; pen.lineWidth = 2 / view.k; pen.stroke(panel.cells[picked]); }
+}
+function drawFlows(panel, map, pen) {
+  map.painted ??= map.ends.map((_, i) => i).sort((a, b) => map.visible.has(a) - map.visible.has(b));
+  for (const i of map.painted) if (isDrawn(map, i) && i !== panel.at) drawFlow(panel, map, i, pen);
+  if (panel.at >= 0) drawFlow(panel, map, panel.at, pen);
+  pen.globalAlpha = 1;
+  pen.setLineDash([]);
+}
+function drawFlow(panel, map, i, pen) {
+  const told = map.visible.has(i), width = map.size[i];
+  pen.globalAlpha = i === panel.at ? 1 : isAside(map, i) ? .1 : told ? .85 : .35;
+  pen.strokeStyle = pen.fillStyle = i === panel.at ? theme.mark : unsure.checked ? widths[Math.round(255 * widthShade(half(map, i) / widest))] : told ? theme.brand : theme.faint;
+  pen.setLineDash(told ? [] : [3, 4]);
+  const [a, b, c] = curve(map, i).map(panel.project);
+  pen.beginPath();
+  if (stays(map, i)) {
+    pen.lineWidth = told ? 2 : 1;
+    pen.arc(...a, width, 0, 7); pen.stroke();
+    if (told) { pen.globalAlpha *= .15; pen.fill(); }
+    return;
+  }
+  pen.lineWidth = width;
+  pen.moveTo(...a);
+  if (!told) { pen.quadraticCurveTo(...b, ...c); pen.stroke(); return; }
+  const length = Math.hypot(c[0] - b[0], c[1] - b[1]) || 1, way = [(c[0] - b[0]) / length, (c[1] - b[1]) / length];
+  const head = Math.min(5 + 1.6 * width, Math.max(.4 * length, 4)), wing = .36 * head + width / 4;
+  const neck = [c[0] - head * way[0], c[1] - head * way[1]];
+  pen.quadraticCurveTo(...b, ...neck); pen.stroke();
+  pen.beginPath(); pen.moveTo(...c);
+  pen.lineTo(neck[0] - wing * way[1], neck[1] + wing * way[0]); pen.lineTo(neck[0] + wing * way[1], neck[1] - wing * way[0]);
+  pen.fill();
+}
+const NEAR = 8, STEPS = 24;  // pixels to a flow that is pointed at
+function flowAt(panel, map, at) {
+  let best = -1, least = NEAR;
+  map.ends.forEach((_, i) => {
+    if (!isDrawn(map, i) || isAside(map, i)) return;
+    const line = curve(map, i).map(panel.project), ring = stays(map, i);
+    for (let step = 0; step <= (ring ? 0 : STEPS); step++) {
+      const [x, y] = ring ? line[0] : along(line, step / STEPS);
+      const apart = Math.hypot(x - at[0], y - at[1]) - (ring ? map.size[i] : map.size[i] / 2) + (map.visible.has(i) ? 0 : 1);
+      if (apart < least) { least = apart; best = i; }
+    }
+  });
+  return best;
+}
 // Cells of one shade are one path: few strokes, whatever the number of cells. Kept while one pans.
 function pathsOf(panel, map) {
-  const name = [map.slot, map.window, sure.checked, unsure.checked].join();
+  const name = [map.slot, map.window, map.base, sure.checked, unsure.checked, isRelative()].join();
   if (!panel.drawn.has(name)) panel.drawn.set(name, { shaded: shaded(panel, map), border: border(panel, map) });
   return panel.drawn.get(name);
 }
@@ -240,7 +322,7 @@ const half = (map, i) => (map.high[i] - map.low[i]) / 2;
 const widest = Math.max(...data.maps.flatMap(map => map.share.map((_, i) => half(map, i))), 1e-12);
 function shaded(panel, map) {
   const found = new Map();
-  map.shade.forEach((own, i) => {
+  (isRelative() ? map.relative_shade : map.shade).forEach((own, i) => {
     const shade = unsure.checked ? Math.round(255 * Math.sqrt(half(map, i) / widest)) : own;
     if ((isBare(shade) && !unsure.checked) || (sure.checked && !map.visible.has(i))) return;
     if (!found.has(shade)) found.set(shade, new Path2D());
@@ -323,6 +405,7 @@ function scale() {
   canvas.width = wide * pixels; canvas.height = 84 * pixels;
   pen.scale(pixels, pixels);
   if (unsure.checked) { widthScale(canvas, pen, wide); return; }
+  if (flows) { flowScale(canvas, pen, wide); return; }
   if (moved) { turningScale(canvas, pen, wide); return; }
   const { told_from: from } = data.scale;
   const left = 12, width = wide - 40, times = ratio(focused.map || data.maps[0]), place = share => left + Math.sqrt(share / data.top) * width;
@@ -332,7 +415,7 @@ function scale() {
     canvas.setAttribute("aria-label", NONE_TOLD);
     return;
   }
-  pen.fillText("Share of " + (of.value === "box" ? "answers in the box" : "all answers") + ", told apart from zero", left, 12);
+  pen.fillText("Share of " + (isOfBox() ? "answers in the box" : "all answers") + ", told apart from zero", left, 12);
   for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * (from + (1 - from) * i / width))]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.textAlign = "center";
@@ -354,37 +437,59 @@ function faintScale(pen, left, y) {
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, y, 18 * (steps + 1), 14);
   pen.fillStyle = theme.ink; pen.fillText("paler: not distinguishable from zero", left + 18 * (steps + 1) + 8, y + 12);
 }
+const widthShade = part => flows ? .35 + .65 * Math.sqrt(part) : Math.sqrt(part);  // a line has to be seen
+function flowScale(canvas, pen, wide) {
+  const map = focused.map || data.maps[0];
+  pen.font = "12px " + FONT; pen.textBaseline = "middle"; pen.lineCap = "butt";
+  const line = (left, y, width, told) => {
+    pen.strokeStyle = told ? theme.brand : theme.faint; pen.lineWidth = width; pen.setLineDash(told ? [] : [3, 4]);
+    pen.beginPath(); pen.moveTo(left, y); pen.lineTo(left + 40, y); pen.stroke(); pen.setLineDash([]);
+  };
+  const told = [...map.visible].filter(i => !stays(map, i)).sort((a, b) => map.share[b] - map.share[a]);
+  pen.fillStyle = theme.ink; pen.textAlign = "left";
+  if (told.length) {
+    line(0, 12, map.size[told[0]], true); pen.fillText(brief(Number(map.share[told[0]].toPrecision(2))) + " of people, told from zero", 48, 12);
+  } else pen.fillText(NONE_TOLD, 0, 12);
+  line(0, 40, 1, false); pen.fillText("may be zero", 48, 40);
+  pen.strokeStyle = theme.brand; pen.lineWidth = 2; pen.beginPath(); pen.arc(20, 68, 8, 0, 7); pen.stroke();
+  pen.fillText("stay in their cell, area by share", 48, 68);
+  canvas.setAttribute("aria-label", "Lines: flows, as wide as their share of people; dashed: may be zero. Rings: who stay in their cell");
+}
 function widthScale(canvas, pen, wide) {
-  const left = 12, width = wide - 40, unit = moved ? "points" : "of all answers";
+  const left = 12, width = wide - 40, one = flows ? "flow" : "cell", unit = moved ? "points" : flows ? "of people" : "of all answers";
   pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
-  pen.fillText("Half the width of a cell's interval, " + unit, left, 12);
-  for (let i = 0; i < width; i++) { pen.fillStyle = widths[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
+  pen.fillText(`Half the width of a ${one}'s interval, ` + unit, left, 12);
+  for (let i = 0; i < width; i++) { pen.fillStyle = widths[Math.round(255 * widthShade((i / width) ** 2))]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.textAlign = "center";
   for (const part of [0, .25, .5, 1]) pen.fillText("± " + brief(Number((part * part * widest).toPrecision(2))), Math.max(left + 10, Math.min(left + part * width, wide - 24)), 48);
-  pen.textAlign = "left"; pen.fillText("hatched: not told apart", left, 72);
-  canvas.setAttribute("aria-label", "Half the width of a cell's interval, up to " + percent(widest) + "; hatched cells are not told apart");
+  pen.textAlign = "left"; pen.fillText((flows ? "dashed" : "hatched") + ": not told apart", left, 72);
+  canvas.setAttribute("aria-label", `Half the width of a ${one}'s interval, up to ` + percent(widest) + (flows ? "; dashed flows are not told apart" : "; hatched cells are not told apart"));
 }
 function turningScale(canvas, pen, wide) {
-  const left = 12, width = wide - 24, top = percent(data.top).replace(" %", "");
+  const left = 12, width = wide - 24, relative = isRelative();
+  const top = percent(relative ? data.top_relative : data.top).replace(" %", ""), unit = relative ? "per cent of the base" : "points";
   pen.font = "12px " + FONT; pen.fillStyle = theme.ink;
-  pen.fillText("Change of the share of all answers, points", left, 12);
+  pen.fillText(relative ? "Change of the share, per cent of the base" : "Change of the share, points", left, 12);
   for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.fillText("-" + top, left, 48);
   pen.textAlign = "center"; pen.fillText("0", left + width / 2, 48);
-  pen.textAlign = "right"; pen.fillText("+" + top, left + width, 48);
+  pen.textAlign = "right"; pen.fillText("+" + top + (relative && data.top_relative === 1 ? " and more" : ""), left + width, 48);
   [.4, .45, .5, .55, .6].forEach((part, i) => { pen.fillStyle = shades[Math.round(255 * part)]; pen.fillRect(left + i * 18, 60, 18, 14); });
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 60, 90, 14);
   pen.fillStyle = theme.ink; pen.textAlign = "left"; pen.fillText("not outlined: not told from no change", left + 98, 72);
-  canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top + " points; outlined cells changed");
+  canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top + " " + unit + "; outlined cells changed");
 }
+const sizeOf = (map, i) => Math.abs((flows && map.visible.has(i) ? map.estimate : map.share)[i]);
+const inOrder = map => map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) ||
+  (flows && stays(map, a) - stays(map, b)) || sizeOf(map, b) - sizeOf(map, a));
 function table() {
   const map = focused.map, body = $("busiest");
-  $("which").textContent = (moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
+  $("which").textContent = (flows ? "Largest flows" : moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
   $("floor").textContent = map && !moved ? (slots.length > 1 ? focused.slot + ": a" : "A") + " share of " + percent(map.floor) + " is told from zero 8 times in 10, a smaller one less often." : "";
-  const order = map ? map.order ??= map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) || Math.abs(map.share[b]) - Math.abs(map.share[a])).slice(0, 10) : [];
-  body.replaceChildren(...order.map(i => tableRow(map, i)));
+  const order = map ? map.order ??= inOrder(map) : [];
+  body.replaceChildren(...order.slice(0, 10).map(i => tableRow(map, i)));
   areaTable();
 }
 function areaTable() {
@@ -400,14 +505,24 @@ function areaTable() {
   }));
 }
 function tableRow(map, i) {
-  const row = document.createElement("tr"), head = make("th", ""), button = make("button", data.called[i] || data.names[i]);
+  const row = document.createElement("tr"), head = make("th", ""), button = make("button", flows ? map.ways[i] : data.called[i] || data.names[i]);
   head.scope = "row"; button.type = "button"; button.className = "plain";
   head.append(button);
-  if (data.called[i]) head.append(make("small", data.names[i]));
+  if (!flows && data.called[i]) head.append(make("small", data.names[i]));
   if (!map.visible.has(i)) row.className = "unsure";
-  row.append(head, make("td", amount(map.share[i])));
-  if (!moved) row.append(make("td", percent(map.share[i] / inBox(map))));
+  if (moved) { row.append(head, ...changeCells(map, i)); return pointed(row, button, i); }
+  row.append(head, make("td", !flows ? amount(map.share[i]) : map.visible.has(i) ? percent(map.estimate[i]) : ""));
+  if (!flows) row.append(make("td", percent(map.share[i] / inBox(map))));
   row.append(make("td", span(map.low[i], map.high[i])));
+  return pointed(row, button, i);
+}
+function changeCells(map, i) {
+  const change = make("td", amount(map.share[i])), part = make("td", ""), known = relativeOf(map, i);
+  change.append(make("small", span(map.low[i], map.high[i])));
+  if (known) { part.textContent = signed(known[0]); part.append(make("small", signedSpan(known[1], known[2]))); }
+  return [change, part];
+}
+function pointed(row, button, i) {
   button.addEventListener("click", () => { focused.canvas.scrollIntoView({ block: "nearest" }); show(focused, i); });
   button.addEventListener("blur", () => choose(focused, -1));
   return row;
@@ -437,7 +552,8 @@ function inside(ring, x, y) {
 }
 function hover(panel, event) {
   const box = panel.canvas.getBoundingClientRect(), [x, y] = panel.back([event.clientX - box.left, event.clientY - box.top]);
-  choose(panel, panel.map ? rings.findIndex(ring => inside(ring, x, y)) : -1, event.clientX, event.clientY);
+  const over = !panel.map ? -1 : flows ? flowAt(panel, panel.map, panel.project([x, y])) : rings.findIndex(ring => inside(ring, x, y));
+  choose(panel, over, event.clientX, event.clientY);
 }
 // Dragged with a mouse, or a finger once the map is enlarged; two fingers zoom.
 const fingers = new Map();
@@ -480,6 +596,7 @@ function step(panel, event) {
   const way = ARROWS[event.key];
   if (!way || !panel.map) return;
   event.preventDefault();
+  if (flows) { stepFlow(panel, way[0] - way[1]); return; }
   let next = panel.map.share.indexOf(Math.max(...panel.map.share)), nearest = Infinity;
   if (panel.at >= 0) {
     next = panel.at;
@@ -491,10 +608,17 @@ function step(panel, event) {
   }
   show(panel, next);
 }
+// Flows in the order of the table.
+function stepFlow(panel, way) {
+  const map = panel.map;
+  map.order ??= inOrder(map);
+  const order = map.order.filter(i => isDrawn(map, i) && !isAside(map, i));
+  if (order.length) show(panel, order[panel.at < 0 ? 0 : (order.indexOf(panel.at) + way + order.length) % order.length]);
+}
 function show(panel, i) {
-  const [a, b] = panel.project(centres[i]);
-  if (a < 0 || b < 0 || a > panel.wide || b > panel.high - UNDER) { Object.assign(view, { x: centres[i][0], y: centres[i][1] }); panels.forEach(drawPanel); remember(); }
-  const box = panel.canvas.getBoundingClientRect(), [x, y] = panel.project(centres[i]);
+  const spot = spotOf(panel.map, i), [a, b] = panel.project(spot);
+  if (a < 0 || b < 0 || a > panel.wide || b > panel.high - UNDER) { Object.assign(view, { x: spot[0], y: spot[1] }); panels.forEach(drawPanel); remember(); }
+  const box = panel.canvas.getBoundingClientRect(), [x, y] = panel.project(spot);
   choose(panel, i, box.left + x, box.top + y);
 }
 function choose(panel, i, x, y) {
@@ -506,9 +630,12 @@ function choose(panel, i, x, y) {
   tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8)) + "px";
   tip.style.top = Math.max(4, Math.min(y + 14, innerHeight - tip.offsetHeight - 8)) + "px";
 }
+const relativeOf = (map, i) => (map.relative || {})[i];
 function described(map, i) {
+  if (flows) return map.titles[i];
   if (moved) return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" + (map.visible.has(i) ? "" : "not told from no change: ") +
-    amount(map.share[i]) + " of all\n" + brief(data.level) + " interval " + span(map.low[i], map.high[i]);
+    amount(map.share[i]) + " of all\n" + brief(data.level) + " interval " + span(map.low[i], map.high[i]) +
+    (relativeOf(map, i) ? "\n" + signed(relativeOf(map, i)[0]) + " of its share in " + map.base + ", " + signedSpan(...relativeOf(map, i).slice(1)) : "");
   const share = map.share[i], seen = map.visible.has(i), apart = seen && (share < map.low[i] || share > map.high[i]);
   return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" +
     (seen ? "" : "not distinguishable from zero, guess ") + percent(share) + " of all, " + percent(share / inBox(map)) + " of those in the box\n" +
@@ -539,7 +666,7 @@ for (const [i, name] of Object.entries(data.called)) found.set(name, [...centres
 $("places").append(...[...found.keys()].sort().slice(0, 500).map(name => Object.assign(document.createElement("option"), { value: name })));
 function search() {
   const text = $("find").value.trim().toLowerCase(), result = $("found");
-  if (!text) { result.textContent = ""; return; }
+  if (!text) { result.textContent = ""; pick(-1); return; }
   const names = [...found.keys()], name = names.find(one => one.toLowerCase() === text) ?? names.find(one => one.toLowerCase().startsWith(text)) ?? names.find(one => one.toLowerCase().includes(text));
   const cell = name === undefined ? data.names.findIndex(one => one.toLowerCase() === text) : found.get(name)[2];
   if (name === undefined && cell < 0) { result.textContent = "no such place on this map"; return; }
@@ -547,15 +674,22 @@ function search() {
   const there = x >= west && x <= east && y >= south && y <= north;
   result.textContent = (name ?? data.names[cell]) + (there ? "" : " is outside the box");
   look(x, y, Math.max(view.k, 4));
+  if (flows) pick(cell);
   remember();
-  if (cell >= 0 && focused.map) requestAnimationFrame(() => show(focused, cell));
+  if (cell >= 0 && focused.map && !flows) requestAnimationFrame(() => show(focused, cell));
+}
+function pick(cell) {
+  if (picked === cell) return;
+  picked = cell;
+  drawSoon(); remember();
 }
 $("find").addEventListener("change", search);
 $("find").addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); search(); } });
 for (const [name, times] of [["nearer", 1.5], ["further", 1 / 1.5]]) $(name).addEventListener("click", () => { zoomBy(times); remember(); });
 $("whole").addEventListener("click", () => { look(...Object.values(middleOf())); remember(); });
 $("play").addEventListener("click", play);
-for (const one of [slider, sure, unsure, of]) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
+if (baseBox) baseBox.addEventListener("change", () => { chooseBase(windows[slider.value]); drawSoon(); remember(); });
+for (const one of [slider, sure, unsure, of].filter(Boolean)) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
 addEventListener("resize", drawSoon);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; recolour(); });

@@ -1,0 +1,136 @@
+"""Named areas in the service: stored as a list, taken by a job of maps, bounded and refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decoder.errors import DecodeError
+from decoder_service.lists.contents import content_of
+from decoder_service.lists.rows import ListKind
+from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.support import running, submit, upload
+from tests.decoder_service.test_map_changes import week
+from tests.decoder_service.test_pages import INLINE, signed_in
+
+
+def district(name: str, west: float, east: float, **more: Any) -> dict[str, Any]:
+    """From 40 to 41 degrees north, in the box of the maps."""
+    ring = [[west, 40.0], [east, 40.0], [east, 41.0], [west, 41.0], [west, 40.0]]
+    return {"type": "Feature", "properties": {"name": name, **more},
+            "geometry": {"type": "Polygon", "coordinates": [ring]}}  # fmt: skip
+
+
+def collection(*features: dict[str, Any]) -> bytes:
+    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
+
+
+TWO = collection(district("west side", -74.0, -73.5), district("east side", -73.5, -73.0))
+
+
+def stored(content: bytes, column: str | None = None) -> tuple[bytes, int]:
+    return content_of(content, ListKind.AREAS, "txt", column, 100)
+
+
+def test_the_same_areas_are_the_same_content() -> None:
+    spaced = json.dumps(json.loads(TWO), indent=3).encode()
+    more = collection(district("west side", -74.0, -73.5, code=7),
+                      district("east side", -73.5, -73.0))  # fmt: skip
+    assert stored(TWO) == stored(spaced) == stored(more)
+    content, areas = stored(TWO)
+    assert areas == 2
+    assert [one["properties"] for one in json.loads(content)["features"]] == [
+        {"name": "west side"}, {"name": "east side"}]  # fmt: skip
+    by_code = stored(collection(district("west side", -74.0, -73.5, code="W1")), "code")[0]
+    assert json.loads(by_code)["features"][0]["properties"] == {"name": "W1"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"no GeoJSON", "the list: .*give a GeoJSON FeatureCollection of polygons"),
+        (b"[" * 100_000, "nested too deeply"),
+        (collection(district("a", -74, -73), district("a", -74, -73)), "'a' stands twice"),
+        (collection({**district("a", -74, -73), "geometry": {"type": "Point"}}), "'Point', not a"),
+        (collection(district("", -74, -73)), "feature 1 has no 'name' of 1 to 60 characters"),
+    ],
+)
+def test_bad_areas_are_refused_by_name(content: bytes, said: str) -> None:
+    with pytest.raises(DecodeError, match=said):
+        stored(content)
+
+
+@pytest.mark.slow
+def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
+    with (
+        running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served,
+        served.client("ana") as ana,
+        served.client("ben") as ben,
+    ):
+        sha = upload(ana, week(0).to_json().encode())
+        answer = ana.post("/v1/lists", params={"name": "sides", "kind": "areas"}, content=TWO)
+        assert answer.status_code == 201, answer.text
+        listed = str(answer.json()["id"])
+        areas = {"areas": {"list": listed}}
+        spec = {"kind": "density", "source": {"aggregates": [sha]}, **areas}
+        job = submit(ana, spec)
+        assert do_jobs(served.service, tmp_path) == 1
+        ended = ana.get(f"/v1/jobs/{job}").json()
+        assert ended["state"] == "done", ended
+        result = ended["result_id"]
+        rows = list(csv.DictReader(io.StringIO(ana.get(
+            f"/v1/results/{result}/files/areas.csv").text)))  # fmt: skip
+        assert [row["name"] for row in rows] == ["west side", "east side"]
+        low, high = (float(rows[0][name]) for name in ("low", "high"))
+        assert low < (0.5 + 7 * 0.02) / 0.82 < high  # the busiest cell and seven of the others
+        manifest = ana.get(f"/v1/results/{result}").json()["manifest"]
+        assert manifest["spec"]["areas"] == {"list": listed, "version": 1}
+        assert len(manifest["inputs"]["areas"]) == 64
+        with signed_in(served, "ana") as browser:
+            page = browser.get(f"/results/{result}").text
+            assert not INLINE.search(page)
+            assert "west side" in page
+            assert f" --areas areas-{listed}-1.geojson" in page
+            assert f'<a href="/lists/{listed}">version 1</a>' in page
+            form = browser.get(f"/jobs/new?kind=density&areas={listed}").text
+            assert 'name="areas" list="area-names" autocomplete="off" value="sides"' in form
+            assert f"kind=density&amp;areas={listed}" in browser.get(f"/lists/{listed}").text
+            wrong = {"kind": "density", "aggregates": sha, "areas": "nowhere"}
+            said = browser.post("/jobs", data=wrong).text
+            assert "Areas: there is no list &#39;nowhere&#39;" in said
+        content = ana.get(f"/v1/lists/{listed}/content")
+        assert content.headers["content-type"] == "application/geo+json"
+        assert stored(content.content) == stored(TWO)
+        checked = ana.post(f"/v1/results/{result}/check").json()["id"]
+        assert do_jobs(served.service, tmp_path) == 1
+        assert ana.get(f"/v1/jobs/{checked}").json()["state"] == "done"
+
+        unseen = ben.post("/v1/jobs", json=spec)  # another's list is not there
+        assert unseen.status_code == 404
+        other = ana.post("/v1/jobs", json=spec | {"areas": None, "candidates": {"list": listed}})
+        assert other.status_code == 422
+        decoding = {"kind": "decode", "source": {"aggregates": [sha]}, "candidates": {
+            "list": listed}}  # fmt: skip
+        assert "it holds named areas" in ana.post("/v1/jobs", json=decoding).json()["detail"]
+        decoding = decoding | areas | {"candidates": {"numbers": [0, 9]}}
+        assert "areas: not of a decode" in ana.post("/v1/jobs", json=decoding).text
+
+
+@pytest.mark.slow
+def test_areas_are_bounded_before_the_key_is_checked(tmp_path: Path) -> None:
+    """One that is too large is refused of anybody, and of a stranger none is read."""
+    bound = 200_000
+    with running(f"sqlite:///{tmp_path}/d.sqlite", max_upload_bytes=bound) as served:
+        asked = {"params": {"name": "sides", "kind": "areas"}}
+        for name in ("ana", None):
+            with served.client(name) as client:
+                refused = client.post("/v1/lists", **asked, content=b"x" * (bound + 1))
+                assert refused.status_code == 413
+                assert str(bound) in refused.json()["detail"].replace(",", "")
+        with served.client(None) as stranger:
+            assert stranger.post("/v1/lists", **asked, content=TWO).status_code == 401
