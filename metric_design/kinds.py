@@ -1,7 +1,8 @@
-"""Kinds of metric before they ship: what a reviewer should know, and what typed accessors take.
+"""Kinds of metric before they ship: what a reviewer should know, how they are planned, and what
+typed accessors take.
 
-A new kind that the TypeScript client has, or of which `rappor metrics check` has something to say,
-is a subclass of `KindDesign`, its instance `KIND`, and a line in `_HOMES` (its module). None of it
+A new kind that the TypeScript client has, that `rappor plan` plans, or of which `rappor metrics
+check` has something to say, is a subclass of `KindDesign`, its instance `KIND`, and a line in `_HOMES` (its module). None of it
 is needed on a device. A kind without an entry has nothing of its own to say, and is in no
 TypeScript client.
 """
@@ -11,10 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 Level = Literal["error", "warning", "note"]
 
@@ -47,6 +51,13 @@ class KindDesign:
         population: devices that report in a period, where it is known.
         """
         return iter(())
+
+    def planner(self) -> KindPlanner | None:
+        """How `rappor plan` plans metrics of the kind; None where it does not.
+
+        It may need numerical libraries, which are loaded here.
+        """
+        return None
 
     def value_type(self, metric: Metric) -> str:
         """The TypeScript type of what a metric takes: its values where they are listed."""

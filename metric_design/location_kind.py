@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from importlib import import_module
 
+from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
@@ -95,6 +97,11 @@ class LocationDesign(KindDesign):
     """A location metric."""
 
     name = "location"
+
+    def planner(self) -> KindPlanner:
+        """Its maps."""
+        planner: KindPlanner = import_module("metric_design.location_planner").PLANNER
+        return planner
 
     def findings(
         self,
