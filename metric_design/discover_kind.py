@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 _ASCII = 128
 _OF_TWO_BYTES = "\u00e9\u0645".encode()  # a Latin and an Arabic letter

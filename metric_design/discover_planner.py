@@ -7,7 +7,8 @@ from typing import Any
 
 from decoder.discovery.discovery import NEARLY_ALL, DiscoverOptions, named_shares
 from decoder.model.noise import BitNoise
-from metric_design.kind_planner import KindPlanner, Question, numbers_of_cohorts
+from metric_design.kind_planner import KindPlanner, numbers_of_cohorts
+from metric_design.question import Question
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.metrics.discover_kind import NUM_COHORTS
 from rappor_core.metrics.metric import Metric

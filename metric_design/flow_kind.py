@@ -6,13 +6,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import KindDesign, Level
 from rappor_core.errors import InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 TOLD = 0.05  # level at which a flow is told from zero, over all pairs of cells
 POWER = 0.8  # how often the smallest flow that is named is told

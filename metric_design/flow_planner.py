@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from metric_design.flow_kind import POWER, best_symbols, least_flow
-from metric_design.kind_planner import KindPlanner, Question, numbers_of_cohorts
+from metric_design.kind_planner import KindPlanner, numbers_of_cohorts
+from metric_design.question import Question
 from rappor_core.metrics.flow import COHORT_STEP
 from rappor_core.metrics.metric import Metric
 

@@ -2,9 +2,9 @@
 typed accessors take.
 
 A new kind that the TypeScript client has, that `rappor plan` plans, or of which `rappor metrics
-check` has something to say, is a subclass of `KindDesign`, its instance `KIND`, and a line in `_HOMES` (its module). None of it
-is needed on a device. A kind without an entry has nothing of its own to say, and is in no
-TypeScript client.
+check` has something to say, is a subclass of `KindDesign`, its instance `KIND`, and a line in
+`_HOMES` (its module). None of it is needed on a device. A kind without an entry has nothing of its
+own to say, is not planned, and is in no TypeScript client.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Level = Literal["error", "warning", "note"]
 
 _HOMES = {
-    "string": "",
-    "category": "",
-    "boolean": "",
+    "string": "metric_design.list_kinds",
+    "category": "metric_design.list_kinds",
+    "boolean": "metric_design.list_kinds",
     "location": "metric_design.location_kind",
     "number": "metric_design.number_kind",
     "pair": "metric_design.pair_kind",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
 from rappor_core.sequence_risk import sequence_risk
 from rappor_core.text import counted
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 
 def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:

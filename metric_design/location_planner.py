@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from decoder.density.modes import modes
-from metric_design.kind_planner import KindPlanner, Question, powers_of_cohorts
+from metric_design.kind_planner import KindPlanner, powers_of_cohorts
 from metric_design.map_findings import map_error
 from metric_design.noise import rounded_down
+from metric_design.question import Question
 from rappor_core.grid.drawing import num_cells
 from rappor_core.metrics.metric import Metric
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 Z = 1.96
 USELESS_CURVE = 0.25  # half-width of an interval of a share, above which a curve says little

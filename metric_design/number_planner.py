@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from metric_design.kind_planner import KindPlanner, Question
+from metric_design.kind_planner import KindPlanner
 from metric_design.noise import rounded_down
 from metric_design.number_kind import Z, curve_error, mean_error, of_the_range
+from metric_design.question import Question
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file_number import number_metric
 from rappor_core.metrics.metric import Metric
@@ -39,7 +40,7 @@ class NumberPlanner(KindPlanner):
         ]
         for way in (*ways, {"mode": "memo", **dials}):
             for edges in _edges(given):
-                design = way | edges
+                design = {**way, **edges}
                 yield design
                 for number in _fewer_cohorts(design | dict(given)):
                     yield design | {"num_cohorts": number}

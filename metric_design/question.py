@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -13,6 +14,7 @@ from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.text import counted
 
 WEAK = 10.0  # nats of a life from which on 1 % likely may become 99.5 %
+USUAL_LIFE = 6.0  # nats of a life, where another epsilon protects too little
 _OLD = date(2000, 1, 1)  # the review of a plan says nothing of expiry
 
 Review = Callable[[MetricsFile, int], Iterable[Finding]]  # of a file and a population
@@ -89,6 +91,11 @@ def with_budget(file: MetricsFile) -> MetricsFile:
     """A file whose budget is what its metrics cost, where it has none."""
     budget = file.lifetime_epsilon if file.budget is None else file.budget
     return MetricsFile(file.metrics, budget, file.associations)
+
+
+def budget_of(epsilon: float) -> float:
+    """The `budget` of a file that costs so many nats, rounded up."""
+    return math.ceil(1e3 * epsilon - 1e-6) / 1e3
 
 
 def objection(file: MetricsFile, name: str, population: int, review: Review) -> str | None:

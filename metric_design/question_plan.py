@@ -11,6 +11,7 @@ from decoder.errors import PlanError
 from metric_design.noise import rounded_down
 from metric_design.plan_sentences import about
 from metric_design.question import (
+    USUAL_LIFE,
     WEAK,
     Question,
     QuestionPlan,
@@ -29,7 +30,6 @@ from rappor_core.metrics.metrics_file import MetricsFile
 if TYPE_CHECKING:
     from metric_design.kind_planner import KindPlanner
 
-USUAL_LIFE = 6.0  # nats, for what would reach a target
 FEWEST, MOST = 100.0, 1e10  # devices
 LEAST, LARGEST = 0.05, WEAK  # nats for life
 ALIKE = 0.01  # of a precision: designs that tell as much; the first of them is taken
@@ -139,6 +139,11 @@ def is_declared(question: Question) -> bool:
     return True
 
 
+def decides_epsilon(question: Question) -> bool:
+    """Whether the keys that are given decide what a device may tell in its life."""
+    return bool(_EPSILONS & question.given.keys()) or is_declared(question)
+
+
 def solve_question(planner: KindPlanner, question: Question, review: Review) -> QuestionPlan:
     """Solve for the number that a question leaves out, in each mode; take the cheapest.
 
@@ -154,7 +159,7 @@ def solve_question(planner: KindPlanner, question: Question, review: Review) -> 
     question, solved = _completed(planner, question)
     solutions, refused = list[Solution](), list[str]()
     for search in Search(planner, question).of_modes():
-        found = _solved(search, solved)
+        found = _solved(search)
         if isinstance(found, Solution):
             solutions.append(found)
         elif found:
@@ -181,7 +186,7 @@ def _warned(one: Solution, review: Review) -> str | None:
 
 def _completed(planner: KindPlanner, question: Question) -> tuple[Question, str]:
     """The question, and which number is solved for: the precision where both others are known."""
-    if _EPSILONS & question.given.keys():
+    if decides_epsilon(question):
         question = replace(question, epsilon=question.epsilon or _SUPPOSED[0])
     missing = [
         name
@@ -200,7 +205,7 @@ def _completed(planner: KindPlanner, question: Question) -> tuple[Question, str]
     return question, missing[0] if missing else planner.asks
 
 
-def _solved(search: Search, solved: str) -> Solution | str:
+def _solved(search: Search) -> Solution | str:
     """The solution in one mode; or why there is none, and what would reach the target."""
     question = search.question
     target = math.inf if question.target is None else question.target
@@ -286,7 +291,8 @@ def _plan(
 ) -> QuestionPlan:
     metric, precision = chosen.found.metric, chosen.found.precision
     devices, life = f"{about(chosen.devices)} devices", f"epsilon {metric.lifetime_epsilon:.3g}"
-    told = planner.told(metric, precision)
+    asked = precision if question.target is None else question.target
+    told = planner.told(metric, precision if solved == planner.asks else asked)
     if solved == "devices":
         answer = f"To {told}, with {life} for life you need {devices}."
     elif solved == "epsilon":
