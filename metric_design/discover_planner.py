@@ -44,7 +44,7 @@ class DiscoverPlanner(KindPlanner):
     def told(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
         """The smallest share."""
         return (
-            f"find a string of {100 * precision:.3g} % of the devices without a list, "
+            f"find a string that {100 * precision:.3g} % of the devices hold, without a list, "
             f"{20 * NEARLY_ALL:.0f} times in 20"
         )
 

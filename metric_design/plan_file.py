@@ -41,7 +41,7 @@ class FilePlan:
     """The plan of all questions.
 
     answer: to all together.  plans: of each, in the order asked.  budget: of a device, nats.
-    spent: by metrics that a device has already.  text: the tables, with the budget.
+    spent: by metrics that a device has already.
     """
 
     answer: str
@@ -59,12 +59,17 @@ class FilePlan:
         """The tables of the planned metrics, for `metrics.toml`."""
         return "\n".join(plan.table for plan in self.plans)
 
+    @property
+    def text(self) -> str:
+        """A `metrics.toml` with the planned metrics alone."""
+        return f"budget = {self.budget:g}\n\n{self.tables}"
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values, for JSON."""
         return {
             "version": 1,
             "answer": self.answer,
-            "metrics_toml": f"budget = {self.budget:g}\n\n{self.tables}",
+            "metrics_toml": self.text,
             "epsilon_life": self.epsilon,
             "budget": {
                 "total": self.budget,
@@ -122,6 +127,8 @@ def asked_of(name: str, table: Mapping[str, Any], devices: float | None) -> Aske
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e13:
             raise PlanError(f"{name}: {key} = {value!r} is not a number above 0")
+    if periods is not None and periods != int(periods):
+        raise PlanError(f"{name}: periods = {periods:g} is not a whole number")
     question = Question(name, given, target, devices, epsilon, int(periods or 1), more)
     return Asked(planner, question)
 

@@ -243,7 +243,7 @@ def _impossible(search: Search, epsilon: float, devices: float, how: str) -> str
     one = search.best(epsilon, devices)
     mode = "" if search.mode is None else f" in mode {search.mode!r}"
     if not isinstance(one, Candidate):
-        return f"{question.name}: with {about(devices)} devices there is no plan{mode}: {one}"
+        return f"{question.name}: no plan{mode} for {about(devices)} devices: {one}"
     target = question.target
     assert target is not None  # noqa: S101 (without one any design will do)
     reached = (

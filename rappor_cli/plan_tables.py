@@ -122,7 +122,7 @@ def plan_tables(
         show("linking", 1, 1)
     document = made.to_dict() | {"findings": findings}
     out.write("plan.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
-    out.write("metrics.toml", out.with_known(document["metrics_toml"], made.tables))
+    out.write("metrics.toml", out.with_known(made.text, made.tables))
     if out.as_json:
         print(json.dumps(document, allow_nan=False))
     else:
@@ -168,7 +168,8 @@ def _print(made: FilePlan, findings: list[str], folder: Path | None) -> None:
     for finding in findings:
         print(plain(finding))
     print()
-    print(plain(made.to_dict()["metrics_toml"].rstrip()))
+    for line in made.text.splitlines():
+        print(plain(line))
     if folder is not None:
         print(plain(f"written: {folder}/plan.json, metrics.toml"))
 
