@@ -61,7 +61,7 @@ def list_cases() -> list[ListCase]:
               zipf_shares(1.5, 60), each=7),
         _case("100 of 100 held, exponent .8, 4 cohorts", bloom(64, 2, 4, 0.25), 3e4, 100,
               zipf_shares(0.8, 100)),
-        _case("30 alike of 100, one report for life, 2 cohorts", _once(32, 1, 2), 3_000, 100,
+        _case("30 alike of 100, one report for life, 2 cohorts", _once(64, 1, 2), 3_000, 100,
               np.full(30, 1 / 30)),
         _case("50 of 200 held, 2 cohorts", bloom(64, 2, 2, 0.25), 5e4, 200, zipf_shares(1, 50)),
         _case("15 of 40 held, one report for life, a single cohort", _once(64, 2, 1), 2_000, 40,
