@@ -58,10 +58,12 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("devices", "epsilon"), [(60_000, 2.0), (2_000_000, 1.0)])
+@pytest.mark.parametrize(("devices", "epsilon"), [(8_000, 3.0), (60_000, 2.0), (2_000_000, 1.0)])
 def test_no_plan_of_any_kind_is_warned_of(
     kind: str, devices: int, epsilon: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if (kind, devices) == ("flow", 8_000):
+        return  # its ten cohorts have no crowd of so few
     words = [*KINDS[kind], "--devices", str(devices), "--epsilon", str(epsilon)]
     told = planned(capsys, *words)
     assert warned(str(told["metrics_toml"]), devices, tmp_path, capsys) == []
