@@ -56,8 +56,8 @@ class FlowPlanner(KindPlanner):
     def supposed(self, metric: Metric) -> str:  # noqa: ARG002
         """A flow that nothing else explains."""
         return (
-            "the flow is told by its own question alone, as one that distance does not explain; "
-            "all questions together tell it the nearer"
+            "the flow is told by its own question alone, as one that distance does not explain; of "
+            "five such flows at once simulations told 6 to 7 in 10"
         )
 
     def turns(self, metric: Metric) -> int:

@@ -53,8 +53,8 @@ class LocationPlanner(KindPlanner):
         """The reference map."""
         return (
             "the crowd is as uneven as the reference map of docs/method.md, of which a map without "
-            f"a report is {map_error(metric, 1).even:.2f} off; the level is rough, maps of cities come "
-            "out up to twice as far off"
+            f"a report is {map_error(metric, 1).even:.2f} off; the level is rough, maps of cities "
+            "come out up to twice as far off"
         )
 
     def turns(self, metric: Metric) -> int:

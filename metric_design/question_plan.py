@@ -50,7 +50,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Solution:
+class ModeSolution:
     """A candidate of a mode, for so many devices, and what makes it dearer than another."""
 
     found: Candidate
@@ -60,7 +60,7 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class Search:
+class DesignSearch:
     """The designs of a question, of one mode. mode: None where a kind has none."""
 
     planner: KindPlanner
@@ -72,7 +72,7 @@ class Search:
         """The keys that are decided."""
         return {**self.planner.usual, **self.question.given}
 
-    def of_modes(self) -> list[Search]:
+    def of_modes(self) -> list[DesignSearch]:
         """A search for each mode in which the kind has designs."""
         epsilon, devices = self.question.epsilon, self.question.devices
         asked = epsilon or _SUPPOSED[0], devices or _SUPPOSED[1]
@@ -157,10 +157,10 @@ def solve_question(planner: KindPlanner, question: Question, review: Review) -> 
         MetricsFileError: a key that no such metric has.
     """
     question, solved = _completed(planner, question)
-    solutions, refused = list[Solution](), list[str]()
-    for search in Search(planner, question).of_modes():
+    solutions, refused = list[ModeSolution](), list[str]()
+    for search in DesignSearch(planner, question).of_modes():
         found = _solved(search)
-        if isinstance(found, Solution):
+        if isinstance(found, ModeSolution):
             solutions.append(found)
         elif found:
             refused.append(found)
@@ -179,7 +179,7 @@ def solve_question(planner: KindPlanner, question: Question, review: Review) -> 
     return _plan(planner, question, solved, chosen, others)
 
 
-def _warned(one: Solution, review: Review) -> str | None:
+def _warned(one: ModeSolution, review: Review) -> str | None:
     name = one.found.metric.base_name
     return objection(with_budget(one.found.file), name, one.devices, review)
 
@@ -205,7 +205,7 @@ def _completed(planner: KindPlanner, question: Question) -> tuple[Question, str]
     return question, missing[0] if missing else planner.asks
 
 
-def _solved(search: Search) -> Solution | str:
+def _solved(search: DesignSearch) -> ModeSolution | str:
     """The solution in one mode; or why there is none, and what would reach the target."""
     question = search.question
     target = math.inf if question.target is None else question.target
@@ -230,14 +230,16 @@ def _solved(search: Search) -> Solution | str:
     return replace(made, cost=found)
 
 
-def _solution(search: Search, epsilon: float, devices: float, target: float) -> Solution | None:
+def _solution(
+    search: DesignSearch, epsilon: float, devices: float, target: float
+) -> ModeSolution | None:
     one = search.best(epsilon, devices)
     if not isinstance(one, Candidate) or one.precision > target:
         return None
-    return Solution(one, search.mode, int(devices), one.precision)
+    return ModeSolution(one, search.mode, int(devices), one.precision)
 
 
-def _impossible(search: Search, epsilon: float, devices: float, how: str) -> str:
+def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) -> str:
     """Why a target is not reached, and what would reach it."""
     question, planner = search.question, search.planner
     one = search.best(epsilon, devices)
@@ -286,8 +288,8 @@ def _plan(
     planner: KindPlanner,
     question: Question,
     solved: str,
-    chosen: Solution,
-    others: list[tuple[Solution, str | None]],
+    chosen: ModeSolution,
+    others: list[tuple[ModeSolution, str | None]],
 ) -> QuestionPlan:
     metric, precision = chosen.found.metric, chosen.found.precision
     devices, life = f"{about(chosen.devices)} devices", f"epsilon {metric.lifetime_epsilon:.3g}"
@@ -323,7 +325,7 @@ def _often(metric: Metric) -> str:
     return f"Each device sends a fresh report now and then, {metric.max_reports} at most"
 
 
-def _other(planner: KindPlanner, solved: str, other: Solution, warned: str | None) -> str:
+def _other(planner: KindPlanner, solved: str, other: ModeSolution, warned: str | None) -> str:
     """What another mode would take, and whether the check warns of it."""
     metric = other.found.metric
     takes = {

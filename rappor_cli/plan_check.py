@@ -30,7 +30,7 @@ from simulations.experiments.plan_kinds import KindCheck, check_kind, kind_cases
 from simulations.experiments.plan_lists import ListCheck, check_list, list_cases
 
 
-class Predicted(StrEnum):
+class PredictedName(StrEnum):
     """What is predicted and seen (`--of`)."""
 
     DETECTION = "detection"
@@ -40,12 +40,12 @@ class Predicted(StrEnum):
 
 def plan_check(
     of: Annotated[
-        Predicted,
+        PredictedName,
         typer.Option(
             help="detection: of placed values; lists: values found in whole lists; kinds: errors "
             "of numbers, maps, flows and discovery."
         ),
-    ] = Predicted.DETECTION,
+    ] = PredictedName.DETECTION,
     runs: Annotated[int, typer.Option(min=1, help="Windows of each setting, at most.")] = 100,
     error: Annotated[
         float | None,
@@ -63,8 +63,8 @@ def plan_check(
 ) -> None:
     """What `rappor plan` predicts, and what is seen of it in simulated windows."""
     seed = randbits(32) if seed is None else seed
-    if of is not Predicted.DETECTION:
-        checks = _lists if of is Predicted.LISTS else _kinds
+    if of is not PredictedName.DETECTION:
+        checks = _lists if of is PredictedName.LISTS else _kinds
         _print_seen(checks(runs, seed, first, last), seed, as_json=as_json)
         return
     if first > last:
@@ -112,7 +112,7 @@ def _kinds(runs: int, seed: int, first: int, last: int) -> Seen:
 
 
 def _print_seen(rows: Seen, seed: int, *, as_json: bool) -> None:
-    """Predicted, seen, their ratio."""
+    """PredictedName, seen, their ratio."""
     if as_json:
         listed = [asdict(row) | {"ratio": row.ratio} for row, _ in rows]
         print(json.dumps({"seed": seed, "rows": listed}))
