@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.metrics_file import MetricsFile
 
-HOUSEKEEPING = 100  # records between two looks at the bounds of the queue
+HOUSEKEEPING = 250  # records between two looks at the bounds of the queue
 
 
 class Client:

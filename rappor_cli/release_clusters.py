@@ -37,11 +37,11 @@ from disclosure_control.k_anonymity import (
     anonymise,
     class_diversity,
 )
-from publication.release.columns import safe_text
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import name_and_value, trees_of
 from rappor_core.errors import file_problem
+from rappor_core.text import safe_cell
 
 LEARNT = "learnt"
 
@@ -318,8 +318,8 @@ def _guarded(
     """
     rows = list(zip(*table.values(), strict=True))
     kept = sorted(row for place, row in enumerate(rows) if shown is None or shown[place])
-    columns = [[safe_text(value) for value in column] for column in zip(*kept, strict=True)]
-    return dict(zip(map(safe_text, table), columns, strict=True))
+    columns = [[safe_cell(value) for value in column] for column in zip(*kept, strict=True)]
+    return dict(zip(map(safe_cell, table), columns, strict=True))
 
 
 def _write(table: Mapping[str, Sequence[str]], file: Path) -> None:

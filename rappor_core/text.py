@@ -22,6 +22,15 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
 
 
+def safe_cell(text: str) -> str:
+    """A text for a CSV file: no hidden characters, and nothing that a spreadsheet computes.
+
+    A text that begins as a formula does, or with an apostrophe, gets an apostrophe before it, and
+    so does what begins so after a semicolon.
+    """
+    return visible(f"'{text}" if text.startswith("'") else without_formula(text))
+
+
 def without_formula(text: str) -> str:
     """A cell of a CSV file with an apostrophe before what a spreadsheet would compute.
 

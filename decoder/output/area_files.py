@@ -16,7 +16,7 @@ from decoder.density.maps import Density
 from decoder.files import replacing
 from decoder.output.density_csv import cell_geometries, density_table, six_digits
 from decoder.output.geo_files import Layer
-from rappor_core.text import without_formula
+from rappor_core.text import safe_cell
 
 AREA_FILES = ("areas.csv", "areas.geojson")
 _NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
@@ -31,7 +31,7 @@ def write_areas(
     spreadsheet would compute has an apostrophe before it in the CSV.
     """
     rows = _all_rows(maps, shares)
-    cells = [{**row, "name": without_formula(row["name"])} for row in rows]
+    cells = [{**row, "name": safe_cell(row["name"])} for row in rows]
     with replacing(folder / AREA_FILES[0]) as part, part.open("wb") as file:
         arrow_csv.write_csv(pa.Table.from_pylist(cells), file)
     shapes = [shape for found in shares for shape in found.areas.geometries]

@@ -24,6 +24,7 @@ from decoder.output.discovery_view import discovery_view
 from decoder.output.jinja import page_template
 from decoder.output.tables import TableQuery
 from decoder.progress import Progress, silent
+from rappor_core.text import safe_cell
 
 COLUMNS = (
     "id",
@@ -38,7 +39,6 @@ COLUMNS = (
     "publish",
 )
 CSV_NAME, JSON_NAME, HTML_NAME = "discovered.csv", "discovered.json", "discovery.html"
-_FORMULA = ("=", "+", "-", "@", "'")  # what a spreadsheet would run, and what marks it as text
 _DISCOVERED_VERSION = 1
 
 
@@ -67,7 +67,7 @@ def _write_csv(discovery: Discovery, path: Path) -> None:
         for row in discovery.found:
             text = shown_string(row)
             numbers = (row.estimate, row.std_error, row.low, row.high, row.p_adjusted)
-            cells = string_id(row), f"'{text}" if text.startswith(_FORMULA) else text
+            cells = string_id(row), safe_cell(text)
             writer.writerow(
                 (*cells, *map(repr, numbers), _word(row.whole), row.declared, _review(row))
             )

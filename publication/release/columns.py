@@ -8,7 +8,6 @@ from typing import Any
 
 from publication.release.build import Release
 from publication.release.tables import ReleasedTable
-from rappor_core.text import visible, without_formula
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,3 @@ def _rows(table: ReleasedTable, strata: Sequence[str]) -> Iterator[tuple[Any, ..
 
 def _plain(values: Any) -> list[float | None]:
     return [None if value != value else value for value in values.tolist()]
-
-
-def safe_text(text: str) -> str:
-    """A text for a CSV file: no hidden characters, and nothing that a spreadsheet computes.
-
-    A text that begins as a formula does, or with an apostrophe, gets an apostrophe before it, and
-    so does what begins so after a semicolon, which ends a cell in some countries; release.json and
-    release.parquet have it as it is.
-    """
-    return visible(f"'{text}" if text.startswith("'") else without_formula(text))

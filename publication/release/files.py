@@ -18,9 +18,10 @@ from typing import Any
 
 from disclosure_control.folders import new_folder
 from publication.release.build import Release
-from publication.release.columns import columns_of, rows_of, safe_text
+from publication.release.columns import columns_of, rows_of
 from publication.release.page import render_page
 from publication.release.plain import release_to_plain
+from rappor_core.text import safe_cell
 
 FORMAT = "rappor-release"
 VERSION = 1
@@ -83,7 +84,7 @@ def write_csv(release: Release, file: io.TextIOBase | Any) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(column.name for column in columns_of(release))
     for row in rows_of(release):
-        writer.writerow([safe_text(cell) if isinstance(cell, str) else cell for cell in row])
+        writer.writerow([safe_cell(cell) if isinstance(cell, str) else cell for cell in row])
 
 
 def datapackage(release: Release) -> dict[str, Any]:

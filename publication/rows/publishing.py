@@ -18,12 +18,12 @@ from disclosure_control.folders import new_folder
 from disclosure_control.synthetic_rows.estimates import DecodedCells
 from disclosure_control.utility.tables import Table
 from publication.release import Release, write_release
-from publication.release.columns import safe_text
 from publication.release.earlier import check_chain, refuse_as_table, refuse_in_rows
 from publication.release.files import Sign
 from publication.release.policy import ReleasePolicy, check_days
 from publication.release.rounding import round_up
 from publication.release.tables import InRows
+from rappor_core.text import safe_cell
 
 FORMAT = "rappor-synthetic-rows"
 VERSION = 1
@@ -136,9 +136,9 @@ def _write_files(
     for name, one in zip(names, sets, strict=True):
         with (folder / name).open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([safe_text(column) for column in one])
+            writer.writerow([safe_cell(column) for column in one])
             writer.writerows(
-                [safe_text(value) for value in row] for row in zip(*one.values(), strict=True)
+                [safe_cell(value) for value in row] for row in zip(*one.values(), strict=True)
             )
     head = {"format": FORMAT, "version": VERSION, "files": names}
     text = json.dumps(head | dict(description) | {"notes": list(notes)}, indent=2)

@@ -31,8 +31,8 @@ from publication.release import (
     verify_release,
     write_release,
 )
-from publication.release.columns import safe_text
 from publication.release.tables import ReleasedTable
+from rappor_core.text import safe_cell
 from tests.publication.release.support import ISSUED, policy, table
 
 HOSTILE = {
@@ -144,7 +144,7 @@ def test_no_text_starts_a_formula_turns_the_writing_or_is_markup(folder: Path) -
     ],
 )  # fmt: skip
 def test_formulas_of_any_width_and_after_a_semicolon_are_texts(text: str, safe: str) -> None:
-    assert safe_text(text) == safe
+    assert safe_cell(text) == safe
 
 
 def test_a_release_is_never_written_over(folder: Path) -> None:
