@@ -112,7 +112,7 @@ def _kinds(runs: int, seed: int, first: int, last: int) -> Seen:
 
 
 def _print_seen(rows: Seen, seed: int, *, as_json: bool) -> None:
-    """PredictedName, seen, their ratio."""
+    """Predicted, seen, their ratio."""
     if as_json:
         listed = [asdict(row) | {"ratio": row.ratio} for row, _ in rows]
         print(json.dumps({"seed": seed, "rows": listed}))

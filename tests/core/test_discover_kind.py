@@ -34,7 +34,7 @@ def test_a_single_report_is_linked_to_no_other() -> None:
     assert [one.message[:16] for one in found] == ["with 1,000,000 d", "code = 'domains'"]
     several = text.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
     file = parse_metrics(several + "epsilon_infinity = 4.0")
-    (_, finding) = check_metrics(file, today=today, population=1_000_000)
+    (_, _, finding) = check_metrics(file, today=today, population=1_000_000)
     assert "long series of reports could be linked" in finding.message
 
 

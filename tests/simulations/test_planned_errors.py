@@ -1,4 +1,4 @@
-"""Errors that the planner predicts of kinds without a list; all: `rappor simulate plan --of kinds`."""
+"""Errors that are predicted of kinds without a list; all: `rappor simulate plan --of kinds`."""
 
 from __future__ import annotations
 
