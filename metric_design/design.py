@@ -30,12 +30,11 @@ from metric_design.detection import (
 from metric_design.metric_table import Labels, merged_periods, metric_table
 from metric_design.noise import LARGEST, Noise, noises
 from metric_design.population import ExpectedShares
+from metric_design.question import objection, reviewed, with_budget
 from metric_design.request import DEFAULTS, LIMITS, PlanRequest, Unknown
-from metric_design.review import check_metrics
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.groups import CROWD, cohorts_affordable
-from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import MAX_BITS, RapporParams
 
 MOST_COHORTS = 64
@@ -210,10 +209,8 @@ def best_design(request: PlanRequest, population: ExpectedShares) -> Design | No
 
 def _objection(table: str, request: PlanRequest) -> str | None:
     """What `rappor metrics check` warns of; None for nothing."""
-    metrics = parse_metrics(table)
-    file = MetricsFile(metrics.metrics, metrics.lifetime_epsilon)
-    found = check_metrics(file, today=_OLD, population=int(request.devices or 1))
-    return next((one.message for one in found if one.level != "note"), None)
+    file = with_budget(parse_metrics(table))
+    return objection(file, _LABELS.name, int(request.devices or 1), reviewed)
 
 
 def _told(setting: PlanSetting, shares: Floats) -> float:

@@ -162,7 +162,7 @@ def rough_sentence(setting: PlanSetting) -> str | None:
     if params.num_cohorts <= FEWEST and not crowded:
         return (
             f"These predictions are rough: in {counted(params.num_cohorts, 'cohort')} simulations "
-            "found from two thirds of the values predicted to two and a half times as many."
+            "found from half of the values predicted to two and a half times as many."
         )
     if not crowded:
         return None

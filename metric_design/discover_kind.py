@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 _ASCII = 128
 _OF_TWO_BYTES = "\u00e9\u0645".encode()  # a Latin and an Arabic letter
@@ -16,13 +22,22 @@ class DiscoverDesign(KindDesign):
 
     name, part = "discover", "discover"
 
+    def planner(self) -> KindPlanner:
+        """The share of a string that is found."""
+        planner: KindPlanner = import_module("metric_design.discover_planner").PLANNER
+        return planner
+
     def findings(
         self,
         metric: Metric,
-        population: int | None,  # noqa: ARG002
+        population: int | None,
     ) -> Iterator[tuple[Level, str]]:
-        """Levels and messages: what text outside ASCII costs, in a code that has no words for "
-        "it."""
+        """Levels and messages: how frequent a string must be, what text outside ASCII costs."""
+        if population:
+            with suppress(ModuleNotFoundError):  # the check names what is missing
+                planner = self.planner()
+                share = planner.precision(metric, population)
+                yield "note", f"with {population:,} devices you {planner.told(metric, share)}"
         groups = metric.details
         code, most = groups.code, groups.code_bits
         if max(code.symbols) >= _ASCII:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from metric_design.kinds import KindDesign, Level
 from rappor_core.errors import InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 TOLD = 0.05  # level at which a flow is told from zero, over all pairs of cells
 POWER = 0.8  # how often the smallest flow that is named is told
@@ -47,7 +52,7 @@ def _symbols(metric: Metric) -> tuple[Level, str]:
     params, epsilon = metric.params, metric.epsilon_one
     bands = metric.details.num_classes("distance")
     own = class_variance(params.num_bits, params.prob_q)
-    best = min(max(round(math.exp(epsilon) + 1), bands, 2), MAX_SYMBOLS)
+    best = best_symbols(epsilon, bands)
     tried = sorted({max(params.num_bits // 2, bands), best, min(2 * params.num_bits, MAX_SYMBOLS)})
     costs = {}
     for symbols in tried:
@@ -67,23 +72,38 @@ def _symbols(metric: Metric) -> tuple[Level, str]:
     return "warning", f"{message}; use num_symbols = {best}"
 
 
+def best_symbols(epsilon: float, bands: int) -> int:
+    """The number of symbols that tells flows best. bands: distance bands, each with a symbol."""
+    return min(max(round(math.exp(epsilon) + 1), bands, 2), MAX_SYMBOLS)
+
+
+def class_error(metric: Metric, question: str, reports: float) -> float:
+    """Standard error of the share of a rare class by the reports of its question alone.
+
+    question: `pair` for a flow, `zones` for a pair of zones.  reports: of all questions.
+    """
+    variance = class_variance(metric.params.num_bits, metric.params.prob_q)
+    return math.sqrt(variance / (question_share(question) * reports))
+
+
+def least_flow(metric: Metric, reports: float) -> float:
+    """The smallest flow that is told from zero 8 times in 10, by its own question alone."""
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - TOLD / len(metric.details.cells) ** 2) + normal.inv_cdf(POWER)
+    return min(1.0, reach * class_error(metric, "pair", reports))
+
+
 def _errors(metric: Metric, reports: int) -> str:
     """Standard errors by each question alone, and the smallest flow that it tells from zero."""
-    flow, params = metric.details, metric.params
-    variance = class_variance(params.num_bits, params.prob_q)
-    flow_error, zone_error = (
-        math.sqrt(variance / (question_share(question) * reports)) for question in ("pair", "zones")
-    )
+    params = metric.params
+    flow_error, zone_error = (class_error(metric, one, reports) for one in ("pair", "zones"))
     band = band_variance(params.num_bits, params.prob_q, LARGE_BAND)
     band_error = math.sqrt(band / (question_share("distance") * reports))
-    normal = NormalDist()
-    reach = normal.inv_cdf(1 - TOLD / len(flow.cells) ** 2) + normal.inv_cdf(POWER)
-    least = min(1.0, reach * flow_error)
     return (
         f"standard error {100 * flow_error:.2g} points of a flow, {100 * zone_error:.2g} of a pair "
         f"of zones, {100 * band_error:.2g} of a distance band with a quarter of all, each by its "
-        f"own question alone (all five together are nearer); a flow of {100 * least:.2g} % is told "
-        f"from zero {POWER * 10:.0f} times in 10"
+        f"own question alone (all five together are nearer); a flow of "
+        f"{100 * least_flow(metric, reports):.2g} % is told from zero {POWER * 10:.0f} times in 10"
     )
 
 
@@ -114,6 +134,11 @@ class FlowDesign(KindDesign):
     """A metric of flows."""
 
     name, part = "flow", "flows"
+
+    def planner(self) -> KindPlanner:
+        """Its smallest flow."""
+        planner: KindPlanner = import_module("metric_design.flow_planner").PLANNER
+        return planner
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
         """What the number of symbols costs, and how well so many devices tell flows."""

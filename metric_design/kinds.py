@@ -1,9 +1,10 @@
-"""Kinds of metric before they ship: what a reviewer should know, and what typed accessors take.
+"""Kinds of metric before they ship: what a reviewer should know, how they are planned, and what
+typed accessors take.
 
-A new kind that the TypeScript client has, or of which `rappor metrics check` has something to say,
-is a subclass of `KindDesign`, its instance `KIND`, and a line in `_HOMES` (its module). None of it
-is needed on a device. A kind without an entry has nothing of its own to say, and is in no
-TypeScript client.
+A new kind that the TypeScript client has, that `rappor plan` plans, or of which `rappor metrics
+check` has something to say, is a subclass of `KindDesign`, its instance `KIND`, and a line in
+`_HOMES` (its module). None of it is needed on a device. A kind without an entry has nothing of its
+own to say, is not planned, and is in no TypeScript client.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
 
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
+
 Level = Literal["error", "warning", "note"]
 
 _HOMES = {
-    "string": "",
-    "category": "",
-    "boolean": "",
+    "string": "metric_design.list_kinds",
+    "category": "metric_design.list_kinds",
+    "boolean": "metric_design.list_kinds",
     "location": "metric_design.location_kind",
     "number": "metric_design.number_kind",
     "pair": "metric_design.pair_kind",
@@ -47,6 +51,13 @@ class KindDesign:
         population: devices that report in a period, where it is known.
         """
         return iter(())
+
+    def planner(self) -> KindPlanner | None:
+        """How `rappor plan` plans metrics of the kind; None where it does not.
+
+        It may need numerical libraries, which are loaded here.
+        """
+        return None
 
     def value_type(self, metric: Metric) -> str:
         """The TypeScript type of what a metric takes: its values where they are listed."""

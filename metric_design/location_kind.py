@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
 from rappor_core.sequence_risk import sequence_risk
 from rappor_core.text import counted
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 
 def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
@@ -95,6 +100,11 @@ class LocationDesign(KindDesign):
     """A location metric."""
 
     name = "location"
+
+    def planner(self) -> KindPlanner:
+        """Its maps."""
+        planner: KindPlanner = import_module("metric_design.location_planner").PLANNER
+        return planner
 
     def findings(
         self,

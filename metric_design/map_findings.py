@@ -45,6 +45,18 @@ def map_findings(
                           _said(metric, cells, population, asked, places))  # fmt: skip
 
 
+def map_error(metric: Metric, population: float) -> MapError:
+    """Predict the map of one slot and period, of the finest level.
+
+    population: devices that report, each at one of the levels, of a slot and period in its turn.
+    """
+    location = metric.location
+    assert location is not None  # noqa: S101 (of location metrics alone)
+    devices = max(1, population // len(location.grid.levels))
+    cells = num_cells(location.grid, location.grid.finest)
+    return predicted_error(metric.params, devices / location.num_turns, cells)
+
+
 def _said(metric: Metric, cells: int, population: int, periods: int, places: int | None) -> str:
     location = metric.location
     assert location is not None  # noqa: S101 (of location metrics alone)
@@ -52,7 +64,7 @@ def _said(metric: Metric, cells: int, population: int, periods: int, places: int
     devices, held = max(1, population // levels), _places_of(metric)
     if location.rules.every(location) == 0:  # one answer for life
         periods = 1
-    own = predicted_error(metric.params, devices / location.num_turns, cells)
+    own = map_error(metric, population)
     wanted = places or held or USUAL_PLACES
     cohorts = cohorts_affordable(CROWD * levels, population)
     budget = round_down(metric.lifetime_epsilon)

@@ -90,10 +90,10 @@ def _memoised(request: PlanRequest, hashes: int, name: str) -> Noise | None:
     make = TwoRoundMechanism.optimised if name == "l-osue" else TwoRoundMechanism.symmetric
 
     def made(infinity: float) -> Noise | None:
-        infinity = _down(infinity)
-        one = _down(min(request.epsilon_report or math.inf, USUAL_RATIO * infinity))
+        infinity = rounded_down(infinity)
+        one = rounded_down(min(request.epsilon_report or math.inf, USUAL_RATIO * infinity))
         if request.epsilon_report is not None and request.epsilon_report < infinity:
-            one = _down(min(request.epsilon_report, 0.9 * infinity))
+            one = rounded_down(min(request.epsilon_report, 0.9 * infinity))
         lines: tuple[str, ...] = (
             f"epsilon_infinity = {infinity:.10g}",
             f"epsilon_one = {one:.10g}",
@@ -138,7 +138,7 @@ def _within_year(
     return kept
 
 
-def _down(value: float) -> float:
+def rounded_down(value: float) -> float:
     """Round down to a few digits, so that the declared number is the one that counts."""
     scale = 10.0 ** (_SIGNIFICANT - 1 - math.floor(math.log10(value)))
     return math.floor(value * scale + 1e-9) / scale

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from metric_design.kinds import KindDesign, Level
 from rappor_core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
 
 Z = 1.96
 USELESS_CURVE = 0.25  # half-width of an interval of a share, above which a curve says little
@@ -40,19 +45,36 @@ def mean_error(metric: Metric, reports: float, middle: float) -> float:
     return math.sqrt(squares * sets / reports) / (2 * (params.q_star - params.p_star))
 
 
+def curve_error(metric: Metric, reports: float) -> float:
+    """Standard error of the share at or above an edge, at most: where half are above it.
+
+    reports: of a period, over all cohorts, which share the questions.
+    """
+    number, params = metric.details, metric.params
+    questions = len(number.asked) / (params.num_bits - 1)
+    return math.sqrt(0.25 * questions / reports) / (params.q_star - params.p_star)
+
+
+def of_the_range(metric: Metric, width: float) -> float:
+    """A part of the range of a mean in the unit of its numbers; of logarithms, as a factor."""
+    edges = metric.details.edges
+    if metric.details.scale == "log":
+        return float((edges[-1] / edges[0]) ** width)
+    return float(width * (edges[-1] - edges[0]))
+
+
 def _mean(metric: Metric, reports: int) -> tuple[Level, str]:
     """What is known of a mean at most, wherever the numbers lie."""
     number = metric.details
     apart = number.none == "apart"
     lowest, central = (Z * mean_error(metric, reports, middle) for middle in (0.0, 0.5))
+    widths = [of_the_range(metric, width) for width in (lowest, central)]
     if number.scale == "log":
-        ratio = number.edges[-1] / number.edges[0]
         what = "the geometric mean is known to a factor of about"
-        low, half = (f"{ratio**width:.2f}" for width in (lowest, central))
+        low, half = (f"{width:.2f}" for width in widths)
     else:
-        spread = number.edges[-1] - number.edges[0]
         what = "the mean is known to about"
-        low, half = (f"{width * spread:.4g} {number.unit}" for width in (lowest, central))
+        low, half = (f"{width:.4g} {number.unit}" for width in widths)
     message = f"{reports:,} reports a period: {what} {half} either way"
     if apart:
         message = (
@@ -69,6 +91,11 @@ class NumberDesign(KindDesign):
     """A metric of numbers."""
 
     name, part = "number", "numbers"
+
+    def planner(self) -> KindPlanner:
+        """Its means and its curves."""
+        planner: KindPlanner = import_module("metric_design.number_planner").PLANNER
+        return planner
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
         """How well a window of so many devices tells its shares, or its mean."""
@@ -91,12 +118,10 @@ class NumberDesign(KindDesign):
         if population is None:
             return
         reports = max(1, population // number.spread)
-        spread = params.q_star - params.p_star
-        questions = len(number.asked) / (params.num_bits - 1)
         if number.ask == "mean":
             yield _mean(metric, reports)
             return
-        half = Z * math.sqrt(0.25 * questions / reports) / spread
+        half = Z * curve_error(metric, reports)
         level: Level = "warning" if half > USELESS_CURVE else "note"
         message = (
             f"{reports:,} reports a period over {len(number.asked)} questions: the share at or "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,15 @@ from metric_design.plan_sentences import (
     supposed_sentence,
 )
 from metric_design.population import ExpectedShares
+from metric_design.question import (
+    USUAL_LIFE,
+    Review,
+    budget_of,
+    objection,
+    reviewed,
+    weak_sentence,
+    with_budget,
+)
 from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -39,8 +48,6 @@ from rappor_core.sequence_risk import risk_text, sequence_risk
 
 POWERS = (0.5, 0.8, 0.9)
 POOLED = (7, 28)  # periods that are decoded together
-WEAK = 10.0  # nats of a life from which on 1 % likely may become 99.5 %
-USUAL_LIFE = 6.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,16 @@ class Plan:
         sequence of answers."""
         return risk_text(self.metric)
 
+    @property
+    def declared_budget(self) -> float:
+        """The budget of a file with this metric alone: that given, or what the metric costs."""
+        return budget_of(self.budget or self.metric.lifetime_epsilon)
+
+    @property
+    def file_text(self) -> str:
+        """A `metrics.toml` with this metric alone."""
+        return f"budget = {self.declared_budget:g}\n\n{self.table}"
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values, for JSON."""
         params = self.metric.params
@@ -138,7 +155,7 @@ class Plan:
             "request": asdict(self.request),
             "solved_for": self.solved,
             "metric": self.metric.to_dict(),
-            "metrics_toml": self.table,
+            "metrics_toml": self.file_text,
             "design": {name: mechanism[name] for name in names}
             | {"kind": self.metric.kind, "bytes": params.report_bytes},
             "visible_share": dict(zip(map(str, POWERS), self.visible, strict=True)),
@@ -169,6 +186,7 @@ def make_plan(
     existing: MetricsFile | None = None,
     budget: float | None = None,
     progress: Progress = silent,
+    review: Review = reviewed,
 ) -> Plan:
     """Solve for the missing number, and work out all that follows for the metric: epsilons,
     risks, comparison.
@@ -181,6 +199,7 @@ def make_plan(
         existing: metrics that the device has already.
         budget: of a device for all metrics; None: that of `existing`, if it has one.
         progress: called with (stage, done, total) now and then.
+        review: of the whole file, asked of a mode before it is recommended.
 
     Raises:
         PlanError: where nothing will do, with what bounds it; a budget that is none.
@@ -188,11 +207,10 @@ def make_plan(
     """
     if budget is not None and not 0 < budget < math.inf:
         raise PlanError(f"budget = {budget:g} is not a number of nats above 0")
-    chosen, other = _solved(request, population, progress)
+    choice = choose(request, population, labels, existing, progress, review)
+    chosen, other, table, metric = choice.chosen, choice.other, choice.table, choice.metric
     request, design, solved = chosen
     setting, given = design.setting, design.theory
-    table = metric_table(labels, request, design.kind, setting, design.noise)
-    metric = next(iter(parse_metrics(table).metrics.values()))
     shares = population(setting.candidates)
     chances = detection(setting, shares, given)
     visible = tuple(visible_share(setting, power, given) for power in POWERS)
@@ -207,7 +225,7 @@ def make_plan(
     return Plan(
         request=request,
         answer=answer_sentence(chosen, metric, seen),
-        because=because_sentence(chosen, other, metric),
+        because=because_sentence(chosen, other, metric, choice.warned),
         supposed=supposed_sentence(request, population),
         merged=merged,
         pooled=_pooled(chosen, merged, shares) if memo else (),
@@ -239,11 +257,54 @@ def make_plan(
     )
 
 
-def _solved(
-    request: PlanRequest, population: ExpectedShares, progress: Progress
-) -> tuple[SolvedPlan, SolvedPlan | None]:
-    """Solve in each mode that is allowed; the cheaper solution first, then the other if there is
-    one."""
+class Choice(NamedTuple):
+    """What is recommended, its table and metric; the solution in the other mode, if there is one.
+
+    warned: what the review warns of in that other, where it would be the cheaper one; else None.
+    """
+
+    chosen: SolvedPlan
+    other: SolvedPlan | None
+    table: str
+    metric: Metric
+    warned: str | None = None
+
+
+def choose(
+    request: PlanRequest,
+    population: ExpectedShares,
+    labels: Labels,
+    existing: MetricsFile | None = None,
+    progress: Progress = silent,
+    review: Review = reviewed,
+) -> Choice:
+    """Solve in each mode that is allowed; take the cheapest that the review warns of nothing of.
+
+    A mode that is asked for is taken without the review. Raises PlanError as `make_plan`.
+    """
+    choices = _choices(request, population, labels, progress)
+    if request.mode != "auto":
+        return choices[0]
+    warnings = list[str]()
+    for one in choices:
+        devices = int(one.chosen.design.setting.devices)
+        file = MetricsFile({} if existing is None else existing.metrics)
+        file = with_budget(MetricsFile({**file.metrics, one.metric.name: one.metric}))
+        told = objection(file, one.metric.name, devices, review)
+        if told is None:
+            return one._replace(warned=warnings[0] if warnings else None)
+        warnings.append(told)
+    mode = choices[0].chosen.design.noise.mode
+    raise PlanError(
+        f"`rappor metrics check` warns of every plan: {warnings[0]}; --mode {mode} plans it all "
+        "the same"
+    )
+
+
+def _choices(
+    request: PlanRequest, population: ExpectedShares, labels: Labels, progress: Progress
+) -> list[Choice]:
+    """The solutions in the modes that are allowed, the cheapest first."""
     modes: tuple[Mode, ...] = ("once", "memo") if request.mode == "auto" else (request.mode,)
     found, refused = [], list[PlanError]()
     for mode in modes:
@@ -254,7 +315,14 @@ def _solved(
     if not found:
         raise refused[0]
     found.sort(key=lambda one: one.cost)
-    return found[0], found[1] if len(found) > 1 else None
+    others = [found[1], found[0]] if len(found) > 1 else [None]
+    choices = []
+    for one, other in zip(found, others, strict=True):
+        design = one.design
+        table = metric_table(labels, one.request, design.kind, design.setting, design.noise)
+        metric = next(iter(parse_metrics(table).metrics.values()))
+        choices.append(Choice(one, other, table, metric))
+    return choices
 
 
 def _pooled(
@@ -271,7 +339,8 @@ def _pooled(
 
 def _weak(request: PlanRequest, metric: Metric, population: ExpectedShares) -> str | None:
     """Say that an epsilon protects hardly at all, and what a usual one would show."""
-    if metric.lifetime_epsilon <= WEAK:
+    said = weak_sentence(metric.lifetime_epsilon)
+    if said is None:
         return None
     usual = replace(
         request,
@@ -284,9 +353,8 @@ def _weak(request: PlanRequest, metric: Metric, population: ExpectedShares) -> s
     share = None if design is None else design.share
     seen = "no share" if share is None else f"{100 * share:.3g} % or more"
     return (
-        f"An epsilon of {metric.lifetime_epsilon:.3g} a life promises next to nothing. With "
-        f"--epsilon-life {USUAL_LIFE:g} the same devices show {seen}; more devices, fewer "
-        "candidates or more periods show smaller shares at the same epsilon."
+        f"{said} With --epsilon-life {USUAL_LIFE:g} the same devices show {seen}; more devices, "
+        "fewer candidates or more periods show smaller shares at the same epsilon."
     )
 
 

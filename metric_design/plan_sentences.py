@@ -66,8 +66,13 @@ def answer_sentence(chosen: SolvedPlan, metric: Metric, seen: int) -> str:
     return f"To see {what}, {needs}."
 
 
-def because_sentence(chosen: SolvedPlan, other: SolvedPlan | None, metric: Metric) -> str:
-    """Say how often devices report, and why: what the other mode would take."""
+def because_sentence(
+    chosen: SolvedPlan, other: SolvedPlan | None, metric: Metric, warned: str | None = None
+) -> str:
+    """Say how often devices report, and why: what the other mode would take.
+
+    warned: what the review warns of in the other mode, which would be cheaper; None: it is dearer.
+    """
     period = chosen.request.period
     ways = {
         "once": "each device reports once in its life, so that this report has the whole epsilon",
@@ -91,6 +96,11 @@ def because_sentence(chosen: SolvedPlan, other: SolvedPlan | None, metric: Metri
         if mode == "memo"
         else "one report for life"
     )
+    if warned is not None:
+        return (
+            f"{said}; {series} {takes} (--mode {mode}), and `rappor metrics check` warns of it: "
+            f"{warned}."
+        )
     return f"{said}; it is the cheapest: {series} {takes} (--mode {mode})."
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,13 +15,14 @@ import typer
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from metric_design.python_accessors import python_text
-from metric_design.review import Finding, check_metrics, crowd_of
+from metric_design.review import crowd_of
 from metric_design.typescript import typescript_text
 from rappor_cli import options as shared
 from rappor_cli.groups import command_group
 from rappor_cli.store import need_one, opened
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
+from rappor_cli.whole_check import whole_check
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.loading import COMPILED_ENDING, load_metrics
@@ -69,11 +70,7 @@ def check(
     if relay and population is None:
         raise typer.BadParameter("needs --population: a relay hides devices among each other")
     metrics = load_metrics(file)
-    today = datetime.now(UTC).date()
-    findings = list(check_metrics(metrics, today=today, population=population))
-    if population is not None:
-        findings.extend(_tracking(metrics, population, relay=relay))
-        findings.extend(_maps(metrics, population, today, periods, places))
+    findings = whole_check(metrics, population, relay=relay, periods=periods, places=places)
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -96,38 +93,6 @@ def _by_platform(metrics: MetricsFile) -> str:
         return ""
     app, web = metrics.lifetime_epsilon_on(APP), metrics.lifetime_epsilon_on(WEB)
     return f" (app {app:.3f}; web {web:.3f}, over all lives of a browser's storage)"
-
-
-def _tracking(metrics: MetricsFile, population: int, *, relay: bool) -> Iterable[Finding]:
-    """Attack what devices will send, where the numerical libraries for it are installed."""
-    try:
-        gather = import_module("privacy_audit.linkage_over_time")
-        lives = import_module("privacy_audit.life_findings")
-        simulate = import_module("privacy_audit.trackability")
-        behind = import_module("privacy_audit.relay_linkage")
-        numpy = import_module("numpy")
-    except ModuleNotFoundError as error:
-        missing = f"re-linking was not tried, as {error.name} is missing: "
-        return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
-    rng = numpy.random.default_rng(0)
-    return [
-        *simulate.track_findings(metrics, population, rng),
-        *gather.gathering_findings(metrics, population, rng),
-        *lives.life_findings(metrics, population, rng),
-        *(behind.relay_findings(metrics, population, rng) if relay else ()),
-    ]
-
-
-def _maps(
-    metrics: MetricsFile, population: int, today: date, periods: int | None, places: int | None
-) -> Iterable[Finding]:
-    """Predict the maps, where the numerical libraries for it are installed."""
-    try:
-        predicted = import_module("metric_design.map_findings")
-    except ModuleNotFoundError:  # `_tracking` names what is missing
-        return []
-    found: Iterable[Finding] = predicted.map_findings(metrics, population, today, periods, places)
-    return found
 
 
 @app.command("compile")

@@ -3,48 +3,46 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import numpy as np
 import typer
 
 from decoder.errors import PlanError
-from decoder.files import claim_folder, probe_folder
 from metric_design.metric_table import Labels
 from metric_design.plan import Plan, Trust, make_plan
 from metric_design.plan_html import Sampled, render_plan
 from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
-from metric_design.request import PlanRequest
-from metric_design.review import check_metrics
+from metric_design.request import KindChoice, PlanRequest
 from privacy_audit.relay_linkage import linkage_findings
-from privacy_audit.trackability import track_findings, trackability_text
+from privacy_audit.trackability import trackability_text
 from rappor_cli import options as shared
+from rappor_cli.plan_tables import (
+    PLAN_FILE,
+    PlanOutput,
+    finding_lines,
+    plan_tables,
+    refuse_given,
+    table_of,
+)
 from rappor_cli.plan_text import print_plan
 from rappor_cli.progress import stage_bars
+from rappor_cli.whole_check import whole_check
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.loading import load_metrics
-from rappor_core.whole_files import write_whole
 from simulations.experiments.plan_preview import Preview, preview
 
+LISTED: tuple[str, ...] = get_args(KindChoice)  # kinds whose values are looked for in a list
+AUTO = LISTED[0]
 USUAL_VALUES = 3  # of a device's life
 USUAL_ZIPF = 1.0
 # 1,000,000 or 1 000 000, and not 0,001 or 1,5M
 _THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
-
-
-class KindName(StrEnum):
-    """Names of the kinds that `rappor plan` plans (`--kind`)."""
-
-    AUTO = "auto"
-    STRING = "string"
-    CATEGORY = "category"
-    BOOLEAN = "boolean"
 
 
 class ModeName(StrEnum):
@@ -99,9 +97,19 @@ def _of(what: str) -> Any:
 Number = float | None
 
 
-NameOption = Annotated[str, typer.Argument(help="Name of the metric.")]
+NameOption = Annotated[
+    str, typer.Argument(help="Name of the metric, or a FILE.toml with several questions.")
+]
 ShareOption = Annotated[Number, _of("Smallest share to see, as 0.01 or 1%.")]
-DevicesOption = Annotated[Number, _of("Devices that report.")]
+ErrorOption = Annotated[
+    Number, _of("Of kinds number and location: how far off the mean, the curve or the map may be.")
+]
+DevicesOption = Annotated[
+    Number,
+    typer.Option(
+        "--devices", "--population", parser=number, metavar="NUMBER", help="Devices that report."
+    ),
+]
 TopOption = Annotated[
     Number, _of("In place of --share: see so many of the most frequent values expected.")
 ]
@@ -127,6 +135,17 @@ EpsilonLifeOption = Annotated[
 ]
 PowerOption = Annotated[float, _of("Probability with which the share is found.")]
 AlphaOption = Annotated[float, _of("Level of the correction of the decoding.")]
+LowOption = Annotated[Number, _of("Lowest edge of kind number.")]
+HighOption = Annotated[Number, _of("Highest edge of kind number.")]
+AskOption = Annotated[
+    str | None, typer.Option(help="Of kind number: mean, or edges for a curve (unless said).")
+]
+BoxOption = Annotated[
+    str | None, typer.Option(metavar="S,W,N,E", help="Degrees, of kinds location and flow.")
+]
+LevelOption = Annotated[
+    list[int] | None, typer.Option(help="Of the grid (quadkey), coarse to fine; may be repeated.")
+]
 ValuesOption = Annotated[
     int | None, typer.Option(help="Values that a device may hold for life; 3 unless said.")
 ]
@@ -137,8 +156,16 @@ ModeOption = Annotated[
     ModeName,
     typer.Option(help="once: one report for life; memo: one each period."),
 ]
-PeriodOption = Annotated[PeriodName, typer.Option(help="One report in each.")]
-KindOption = Annotated[KindName, typer.Option(help="Of the metric.")]
+PeriodOption = Annotated[
+    PeriodName | None, typer.Option(help="One report in each; day unless said.")
+]
+KindOption = Annotated[
+    str,
+    typer.Option(
+        help="auto (string or category), boolean, number, location, flow, discover, or one of "
+        "your own."
+    ),
+]
 CompleteOption = Annotated[bool, typer.Option("--complete", help="The candidates are all values.")]
 ZipfOption = Annotated[
     float | None, typer.Option(help="Exponent of the population expected; 1 unless said.")
@@ -171,6 +198,7 @@ def plan(
     name: NameOption = "planned",
     share: ShareOption = None,
     top: TopOption = None,
+    error: ErrorOption = None,
     devices: DevicesOption = None,
     candidates: CandidatesOption = None,
     periods: PeriodsOption = None,
@@ -183,8 +211,13 @@ def plan(
     correction: CorrectionOption = PlannedCorrectionName.FDR,
     mode: ModeOption = ModeName.AUTO,
     values: ValuesOption = None,
-    period: PeriodOption = PeriodName.DAY,
-    kind: KindOption = KindName.AUTO,
+    period: PeriodOption = None,
+    kind: KindOption = AUTO,
+    low: LowOption = None,
+    high: HighOption = None,
+    ask: AskOption = None,
+    box: BoxOption = None,
+    level: LevelOption = None,
     complete: CompleteOption = False,
     zipf: ZipfOption = None,
     shares: SharesOption = None,
@@ -203,43 +236,65 @@ def plan(
 ) -> None:
     """Solve for the number that is missing, and say what will be seen and what it costs.
 
-    Give two of: what to see (--share or --top), devices, an epsilon. The third is solved for; with
-    all three, one of candidates, periods and bytes. On a terminal, without options, it asks.
+    Give two of: what to see (--share, --top or --error), devices, an epsilon. The third is solved
+    for; with all three, one of candidates, periods and bytes. On a terminal, without options, it
+    asks.
     """
+    labels = Labels(name, description, owner, _day(expires))
+    existing = None if metrics is None else load_metrics(metrics)
+    out = PlanOutput(output, metrics, relay=relay, as_json=as_json)
+    shape = {"low": low, "high": high, "ask": ask, "box": box, "level": level, "error": error}
+    if name.endswith(PLAN_FILE) or kind not in LISTED:
+        lists = {"share": share, "top": top, "candidates": candidates, "bytes": max_bytes,
+                 "values": values, "zipf": zipf, "periods": periods}  # fmt: skip
+        table = table_of(kind, period, mode.value, shape | lists)
+        plan_tables(labels, table, (devices, epsilon_life, budget), existing, out)
+        return
+    refuse_given(shape, kind)
     if _nothing_given(share, top, devices, epsilon_report, epsilon_year, epsilon_life):
-        asked = _ask()
-        share, devices, epsilon_life = asked["share"], asked["devices"], asked["epsilon_life"]
-        candidates, periods = asked["candidates"], asked["periods"]
+        share, devices, epsilon_life, candidates, periods = _ask().values()
     request = PlanRequest(
         share=share, top=top, devices=devices, candidates=candidates, periods=periods,
         bytes=max_bytes, epsilon_report=epsilon_report, epsilon_year=epsilon_year,
         epsilon_life=epsilon_life, power=power, alpha=alpha, correction=correction.value,
-        mode=mode.value, values=_values(values, kind), period=period.value,
-        kind=kind.value, complete=complete,
+        mode=mode.value, values=_values(values, kind), period=(period or PeriodName.DAY).value,
+        kind=cast(KindChoice, kind), complete=complete,
     )  # fmt: skip
-    if output is not None:
-        claim_folder(output, ("plan.html", "plan.json", "metrics.toml"), "plan.json")
-        probe_folder(output)
-    population = _population(zipf, shares)
-    labels = Labels(name, description, owner, _day(expires))
-    existing = None if metrics is None else load_metrics(metrics)
+    draw = np.random.default_rng(seed) if sample else None
+    _plan_listed(request, labels, _population(zipf, shares), (existing, budget),
+                 Trust(delta, forged), out, draw)  # fmt: skip
+
+
+def _plan_listed(
+    request: PlanRequest,
+    labels: Labels,
+    population: ExpectedShares,
+    device: tuple[MetricsFile | None, Number],
+    trust: Trust,
+    out: PlanOutput,
+    draw: np.random.Generator | None,
+) -> None:
+    """Plan a metric whose values are looked for in a list.
+
+    device: the metrics that it has already, and its budget.  draw: of the preview; None: none.
+    """
+    out.claim("plan.html", "plan.json", "metrics.toml")
+    existing, budget = device
     shown = None
     with stage_bars() as show:
-        trust = Trust(delta, forged)
-        made = make_plan(request, population, labels, trust, existing, budget, show)
+        made = make_plan(request, population, labels, trust, existing, budget, show, whole_check)
         show("linking", 0, 1)
-        findings = _findings(made, existing, relay=relay)
+        findings = _findings(made, existing, relay=out.relay)
         show("linking", 1, 1)
-        if sample:
+        if draw is not None:
             held = population(made.design.setting.candidates)
-            shown = preview(made, held, np.random.default_rng(seed), show)
-    if output is not None:
-        known = f"budget = {_budget(made):g}\n" if metrics is None else metrics.read_text("utf-8")
-        _write(made, shown, findings, output, known)
-    if as_json:
+            shown = preview(made, held, draw, show)
+    if out.folder is not None:
+        _write(made, shown, findings, out)
+    if out.as_json:
         print(json.dumps(_document(made, shown, findings), allow_nan=False))
     else:
-        print_plan(made, shown, findings, output)
+        print_plan(made, shown, findings, out.folder)
 
 
 def _population(zipf: float | None, shares: Path | None) -> ExpectedShares:
@@ -252,8 +307,8 @@ def _population(zipf: float | None, shares: Path | None) -> ExpectedShares:
     return given_population(read_shares(shares), f"the shares of {shares.name}")
 
 
-def _values(given: int | None, kind: KindName) -> int:
-    if kind is KindName.BOOLEAN and given not in (None, 2):
+def _values(given: int | None, kind: str) -> int:
+    if PlanRequest(kind=cast(KindChoice, kind)).single_bit and given not in (None, 2):
         raise PlanError(
             f"values = {given}: a boolean has 2 values, and both are paid; leave it out"
         )
@@ -299,39 +354,25 @@ def _findings(made: Plan, existing: MetricsFile | None, *, relay: bool) -> list[
     known = {} if existing is None else dict(existing.metrics)
     if made.metric.name in known:
         raise PlanError(f"metric {made.metric.name!r} is in the file already; choose another name")
-    budget = _budget(made) if existing is None else existing.budget
+    budget = made.declared_budget if existing is None else existing.budget
     whole = MetricsFile(known | {made.metric.name: made.metric}, budget)
     people = int(made.design.setting.devices)
-    found = list(check_metrics(whole, today=datetime.now(UTC).date(), population=people))
-    found += list(track_findings(whole, people, np.random.default_rng(0)))
-    told = [
-        f"{one.level}: {one.metric or 'the whole file'}: {one.message}"
-        for one in found
-        if one.level != "note"
-    ]
+    told = finding_lines(whole_check(whole, people))
     if relay:
-        linked = linkage_findings(whole, people, np.random.default_rng(0))
-        told += [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in linked]
+        told += finding_lines(linkage_findings(whole, people, np.random.default_rng(0)), notes=True)
     params = made.metric.params
     if params.num_bits < 2:  # two patterns tell nobody apart
         return told
     return [*told, trackability_text(made.metric, people // params.num_cohorts)]
 
 
-def _budget(made: Plan) -> float:
-    """The budget of a file with this metric alone: that given, or what the metric costs."""
-    return math.ceil(1e3 * (made.budget or made.metric.lifetime_epsilon)) / 1e3
-
-
-def _write(
-    made: Plan, shown: Preview | None, findings: list[str], output: Path, known: str
-) -> None:
-    """Write the files of a plan. known: of metrics.toml, before the new metric."""
+def _write(made: Plan, shown: Preview | None, findings: list[str], out: PlanOutput) -> None:
+    """Write the files of a plan."""
     sampled = None if shown is None else Sampled(shown.rows, shown.found, shown.false, shown.missed)
-    write_whole(output / "plan.html", render_plan(made, sampled, findings))
+    out.write("plan.html", render_plan(made, sampled, findings))
     document = json.dumps(_document(made, shown, findings), indent=1, allow_nan=False)
-    write_whole(output / "plan.json", document + "\n")
-    write_whole(output / "metrics.toml", f"{known.rstrip()}\n\n{made.table}")
+    out.write("plan.json", document + "\n")
+    out.write("metrics.toml", out.with_known(made.file_text, made.table))
 
 
 def _document(made: Plan, shown: Preview | None, findings: list[str]) -> dict[str, Any]:

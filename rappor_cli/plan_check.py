@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from enum import StrEnum
 from secrets import randbits
 from typing import Annotated
 
@@ -24,9 +26,26 @@ from simulations.experiments.plan_check import (
     runs_for,
     summary,
 )
+from simulations.experiments.plan_kinds import KindCheck, check_kind, kind_cases
+from simulations.experiments.plan_lists import ListCheck, check_list, list_cases
+
+
+class PredictedName(StrEnum):
+    """What is predicted and seen (`--of`)."""
+
+    DETECTION = "detection"
+    LISTS = "lists"
+    KINDS = "kinds"
 
 
 def plan_check(
+    of: Annotated[
+        PredictedName,
+        typer.Option(
+            help="detection: of placed values; lists: values found in whole lists; kinds: errors "
+            "of numbers, maps, flows and discovery."
+        ),
+    ] = PredictedName.DETECTION,
     runs: Annotated[int, typer.Option(min=1, help="Windows of each setting, at most.")] = 100,
     error: Annotated[
         float | None,
@@ -42,10 +61,14 @@ def plan_check(
     seed: shared.Seed = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Detection of placed values, predicted and simulated, over a grid of settings."""
+    """What `rappor plan` predicts, and what is seen of it in simulated windows."""
+    seed = randbits(32) if seed is None else seed
+    if of is not PredictedName.DETECTION:
+        checks = _lists if of is PredictedName.LISTS else _kinds
+        _print_seen(checks(runs, seed, first, last), seed, as_json=as_json)
+        return
     if first > last:
         raise typer.BadParameter(f"--first {first} is above --last {last}")
-    seed = randbits(32) if seed is None else seed
     settings = drawn_cases(drawn, settings_seed) if drawn else cases()
     settings = [
         replace(case, setting=replace(case.setting, correction=correction.value))
@@ -62,6 +85,46 @@ def plan_check(
         print(json.dumps({"seed": seed} | told | {"rows": [asdict(row) for row in rows]}))
         return
     _print(seed, rows, told)
+
+
+Seen = Sequence[tuple[ListCheck | KindCheck, str]]  # and the quantity
+
+
+def _lists(runs: int, seed: int, first: int, last: int) -> Seen:
+    """Values found in each list."""
+    wanted, rows = list_cases()[first - 1 : last], list[tuple[ListCheck | KindCheck, str]]()
+    with progress_bar("lists", len(wanted)) as advance:
+        for number, case in enumerate(wanted, first):
+            rows.append((check_list(case, runs, np.random.default_rng((seed, number))), "found"))
+            advance(1)
+    return rows
+
+
+def _kinds(runs: int, seed: int, first: int, last: int) -> Seen:
+    """Errors of each kind."""
+    wanted, rows = kind_cases()[first - 1 : last], list[tuple[ListCheck | KindCheck, str]]()
+    with progress_bar("metrics", len(wanted)) as advance:
+        for number, case in enumerate(wanted, first):
+            for row in check_kind(case, runs, np.random.default_rng((seed, number))):
+                rows.append((row, row.quantity))
+            advance(1)
+    return rows
+
+
+def _print_seen(rows: Seen, seed: int, *, as_json: bool) -> None:
+    """Predicted, seen, their ratio."""
+    if as_json:
+        listed = [asdict(row) | {"ratio": row.ratio} for row, _ in rows]
+        print(json.dumps({"seed": seed, "rows": listed}))
+        return
+    table = Table(title=f"Predicted and seen, seed {seed}")
+    for heading in ("setting", "what", "predicted", "seen", "ratio", "windows"):
+        table.add_column(heading)
+    for row, quantity in rows:
+        seen = f"{row.seen:.3g} +- {row.error:.2g}"
+        table.add_row(row.name, quantity, f"{row.predicted:.3g}", seen, f"{row.ratio:.2f}",
+                      str(row.draws))  # fmt: skip
+    wide_console().print(table)
 
 
 def _print(seed: int, rows: list[PlanCheck], told: dict[str, float]) -> None:

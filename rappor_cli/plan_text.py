@@ -42,7 +42,7 @@ def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: P
     for finding in findings:
         console.print(plain(finding), soft_wrap=True)
     console.print()
-    for line in made.table.splitlines():
+    for line in made.file_text.splitlines():
         console.print(plain(line), soft_wrap=True)
     if output is not None:
         console.print(plain(f"written: {output}/plan.html, plan.json, metrics.toml"))

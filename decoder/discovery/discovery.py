@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -141,9 +141,7 @@ def discover(
         finished = search(groups, shares[:-1], progress)
         counted = count(groups, shares, finished, noise, repeats) if finished else None
     found, below = _named(metric, finished, counted, options, aggregate.num_reports)
-    unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / aggregate.num_reports)
-    by_noise, most_by_noise = (min(1.0, number * unit / noise.gap) for number in FOUND_AT)
-    crowd, most_of_crowd = _crowd_shares(noise, groups, options, aggregate.num_reports, repeats)
+    named = named_shares(noise, groups, options, aggregate.num_reports, repeats)
     return Discovery(
         metric=aggregate.metric,
         params_id=aggregate.params_id,
@@ -155,18 +153,48 @@ def discover(
         num_reports=aggregate.num_reports,
         num_tested=len(finished),
         num_below_crowd=below,
-        half_found=max(by_noise, crowd),
-        most_found=max(most_by_noise, most_of_crowd),
-        half_by_noise=by_noise,
+        half_found=named.half,
+        most_found=named.most,
+        half_by_noise=named.half_by_noise,
         found=found,
     )
+
+
+class NamedShares(NamedTuple):
+    """Shares of strings of which half, and nearly all, are named; and half told from chance."""
+
+    half: float
+    most: float
+    half_by_noise: float
+
+
+def named_shares(
+    noise: BitNoise,
+    groups: PrefixGroups,
+    options: DiscoverOptions,
+    num_reports: float,
+    repeats: float = 1.0,
+) -> NamedShares:
+    """Predict which strings are named: told from chance, and held by a crowd.
+
+    Args:
+        noise: of a report's bits.
+        groups: of the metric's prefixes.
+        options: crowd.
+        num_reports: of the window.
+        repeats: reports of a device, sum r^2 / sum r.
+    """
+    unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / num_reports)
+    by_noise, most_by_noise = (min(1.0, number * unit / noise.gap) for number in FOUND_AT)
+    crowd, most_of_crowd = _crowd_shares(noise, groups, options, num_reports, repeats)
+    return NamedShares(max(by_noise, crowd), max(most_by_noise, most_of_crowd), by_noise)
 
 
 def _crowd_shares(
     noise: BitNoise,
     groups: PrefixGroups,
     options: DiscoverOptions,
-    num_reports: int,
+    num_reports: float,
     repeats: float,
 ) -> tuple[float, float]:
     """Shares whose estimates pass the crowd half of the time, and nearly always.

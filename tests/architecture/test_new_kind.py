@@ -7,9 +7,12 @@ is edited: what a stranger's kind needs, the next of our own need too.
 from __future__ import annotations
 
 import ast
+import math
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,10 @@ from client_sdk import Encoder
 from collector.domain.plausibility import weight_range
 from decoder import decode, metric_candidates
 from metric_design import kinds as designs
+from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import KindDesign, Level, register_kind_design
+from metric_design.plan_file import asked_of
+from metric_design.question import Question, reviewed
 from rappor_cli.main import main
 from rappor_core.encodings import interface
 from rappor_core.encodings.interface import Encoding, encoding_names, register_encoding
@@ -53,6 +59,14 @@ max_memoized_values = 6
 min_reports = 10
 min_reports_per_cohort = 1
 """
+STARS_TABLE = {
+    "kind": "stars",
+    "stars": 5,
+    "description": "How a device likes the app",
+    "owner": "test@example.org",
+    "expires": date(2027, 6, 30),
+    "num_cohorts": 4,
+}
 
 
 class Ring(Encoding):
@@ -167,6 +181,30 @@ def test_the_collector_bounds_what_the_new_encoding_can_set(metric: Metric) -> N
     assert 0 <= weights.lowest < weights.highest <= 8
 
 
+class StarsPlanner(KindPlanner):
+    """Stars from a permanent response, by the variance of a rare bit."""
+
+    usual = {"max_memoized_values": 6}  # noqa: RUF012
+
+    def designs(
+        self, question: Question, given: Mapping[str, Any], epsilon: float, devices: int
+    ) -> Iterator[Mapping[str, Any]]:
+        for one in (0.25, 0.5):
+            each = epsilon / given["max_memoized_values"]
+            yield {"epsilon_infinity": each, "epsilon_one": one * each}
+
+    def precision(self, metric: Metric, devices: float) -> float:
+        params = metric.params
+        spread = params.p_star * (1 - params.p_star) / devices
+        return math.sqrt(spread) / (params.q_star - params.p_star)
+
+    def told(self, metric: Metric, precision: float) -> str:
+        return f"tell {metric.details.most} stars to {precision:.3f}"
+
+    def supposed(self, metric: Metric) -> str:
+        return "few have stars"
+
+
 class StarsDesign(KindDesign):
     """What a reviewer should know of stars, and a part of the TypeScript client that has them."""
 
@@ -175,6 +213,9 @@ class StarsDesign(KindDesign):
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
         del population
         yield "warning", f"up to {metric.details.most} stars"
+
+    def planner(self) -> KindPlanner:
+        return StarsPlanner()
 
     def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
         return [f"glyphs{one.details.most}" for one in metrics]
@@ -208,6 +249,22 @@ def test_a_new_kind_has_findings_and_types_once_registered(
     capsys.readouterr()
     main(["metrics", "check", str(source)])
     assert "up to 5 stars" in capsys.readouterr().out
+
+
+def test_a_new_kind_is_planned_once_registered(
+    metric: Metric, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(designs, "_LOADED", dict(designs._LOADED))
+    words = ["plan", "rating", "--kind", "stars", "--epsilon", "12", "--error", "0.05"]
+    assert main(words) == 1
+    assert "kind = 'stars' is not planned" in capsys.readouterr().err
+    monkeypatch.setattr(StarsDesign, "findings", KindDesign.findings)
+    register_kind_design(StarsDesign())
+    made = asked_of("rating", {**STARS_TABLE, "error": 0.05}, None)
+    plan = made.planner.plan(replace(made.question, epsilon=12.0), reviewed)
+    assert plan.answer.startswith("To tell 5 stars to 0.050, with epsilon 12 for life you need")
+    assert parse_metrics(plan.table).declared[0] == plan.metric
+    assert plan.metric.params.epsilon_one == pytest.approx(1.0, rel=1e-3)
 
 
 def test_a_name_is_registered_once(metric: Metric) -> None:

@@ -31,10 +31,10 @@ def test_a_single_report_is_linked_to_no_other() -> None:
     today, text = date(2026, 11, 22), "budget = 40.0\n" + SITE
     once = parse_metrics(text + "epsilon_infinity = 4.0")
     found = check_metrics(once, today=today, population=1_000_000)
-    assert [one.message[:16] for one in found] == ["code = 'domains'"]
+    assert [one.message[:16] for one in found] == ["with 1,000,000 d", "code = 'domains'"]
     several = text.replace("max_reports = 1\n", "mechanism = 'l-osue'\nepsilon_one = 1.0\n")
     file = parse_metrics(several + "epsilon_infinity = 4.0")
-    (_, finding) = check_metrics(file, today=today, population=1_000_000)
+    (_, _, finding) = check_metrics(file, today=today, population=1_000_000)
     assert "long series of reports could be linked" in finding.message
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -17,12 +18,15 @@ from metric_design.central_claim import at_most, claim, smallest_cohort
 from metric_design.design import solve
 from metric_design.detection import by_itself, detection, information, interference
 from metric_design.metric_table import Labels
-from metric_design.plan import Plan, Trust, make_plan
+from metric_design.plan import Plan, Trust, choose, make_plan
 from metric_design.plan_html import render_plan
+from metric_design.plan_sentences import because_sentence
 from metric_design.population import given_population, read_shares, zipf_population, zipf_shares
 from metric_design.request import PlanRequest
+from metric_design.review import Finding
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.risk import Risk, believed, percent_up
 
 ZIPF = zipf_population(1.0)
@@ -302,3 +306,30 @@ def test_a_budget_that_is_none_is_refused(budget: float) -> None:
     request = PlanRequest(share=0.01, devices=1e6, mode="memo")
     with pytest.raises(PlanError, match=r"budget = .* is not a number of nats above 0"):
         make_plan(request, ZIPF, LABELS, Trust(), budget=budget)
+
+
+def test_a_mode_that_the_review_warns_of_is_not_recommended() -> None:
+    """Of mode `auto` alone: a mode that is asked for is planned all the same."""
+    request = PlanRequest(devices=1e5, epsilon_life=4, candidates=8, complete=True)
+
+    def against(mode: str) -> Callable[[MetricsFile, int], list[Finding]]:
+        def review(file: MetricsFile, population: int) -> list[Finding]:
+            assert population == 100_000
+            once = file.declared[0].max_reports == 1
+            warns = once == (mode == "once")
+            return [Finding("warning", file.declared[0].name, "not so")] if warns else []
+
+        return review
+
+    first = choose(request, ZIPF, LABELS)
+    assert first.metric.max_reports == 1  # the cheaper one
+    second = choose(request, ZIPF, LABELS, review=against("once"))
+    assert second.metric.max_reports is None
+    assert second.warned == "not so"
+    said = because_sentence(second.chosen, second.other, second.metric, second.warned)
+    assert said.endswith("and `rappor metrics check` warns of it: not so.")
+    assert choose(request, ZIPF, LABELS, review=against("memo")).warned is None
+    asked = dataclasses.replace(request, mode="once")
+    assert choose(asked, ZIPF, LABELS, review=against("once")).metric.max_reports == 1
+    with pytest.raises(PlanError, match="warns of every plan: no; --mode once plans it"):
+        choose(request, ZIPF, LABELS, review=lambda *_: [Finding("warning", "", "no")])

@@ -1,0 +1,87 @@
+"""What the planner needs to know of a kind of metric: its designs, and the error of each.
+
+A kind is planned if its entry in `metric_design.kinds` has a planner (`KindDesign.planner`), a
+subclass of `KindPlanner`. Nothing else of the planner knows the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from metric_design.question import Question, QuestionPlan, Review
+from metric_design.question_plan import solve_question
+from rappor_core.metrics.groups import CROWD, cohorts_affordable
+from rappor_core.metrics.metric import Metric
+
+
+class KindPlanner:
+    """How metrics of one kind are planned.
+
+    asks: the key by which a question says how well a metric is to be told.
+    extra_keys: of a question, beside those of `metrics.toml`, `asks` and `periods`.
+    usual: keys of `metrics.toml` where a question does not say.
+    """
+
+    asks: Literal["error", "share"] = "error"
+    extra_keys: frozenset[str] = frozenset()
+    usual: Mapping[str, Any] = {}
+
+    def plan(self, question: Question, review: Review) -> QuestionPlan:
+        """Plan a metric: the cheapest design that a review warns of nothing of.
+
+        Raises PlanError with what would reach the target.
+        """
+        return solve_question(self, question, review)
+
+    def designs(
+        self, question: Question, given: Mapping[str, Any], epsilon: float, devices: int
+    ) -> Iterator[Mapping[str, Any]]:
+        """Ways to fill in a table of `metrics.toml`; of those that tell as much, the first is
+        taken.
+
+        Args:
+            question: as asked.
+            given: keys that are decided, the usual ones among them; a design does not change them.
+            epsilon: for life, in nats.
+            devices: that report.
+        """
+        raise NotImplementedError
+
+    def precision(self, metric: Metric, devices: float) -> float:
+        """What the review predicts of the metric's error, in the unit of `asks`; less is better.
+
+        This is the predictor of `rappor metrics check`, not one of the planner's own.
+        """
+        raise NotImplementedError
+
+    def told(self, metric: Metric, precision: float) -> str:
+        """What is told with a precision, to follow "you"."""
+        raise NotImplementedError
+
+    def supposed(self, metric: Metric) -> str:
+        """The shape of the data for which the error is predicted, to follow "Supposed:"."""
+        raise NotImplementedError
+
+    def turns(self, metric: Metric) -> int:  # noqa: ARG002
+        """Over so many groups and periods the reports of a picture are spread."""
+        return 1
+
+
+def numbers_of_cohorts(devices: int, step: int = 1, most: int = 160) -> list[int]:
+    """Numbers of cohorts to choose from, the largest first: multiples of `step` that leave each a
+    crowd, quartered.
+
+    devices: that report.  most: cohorts worth having.
+    """
+    found, number = [], min(devices // CROWD, most) // step * step
+    while number >= step:
+        found.append(number)
+        number = number // 4 // step * step
+    return found or [step]
+
+
+def powers_of_cohorts(devices: int, levels: int = 1) -> list[int]:
+    """As `numbers_of_cohorts`, of powers of two. levels: between which devices are divided."""
+    most = cohorts_affordable(CROWD * levels, devices)
+    return [most >> shift for shift in range(0, 20, 2) if most >> shift]

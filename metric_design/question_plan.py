@@ -1,0 +1,337 @@
+"""Solve a question about one metric: search the designs of its kind, by the review's predictor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from decoder.errors import PlanError
+from metric_design.noise import rounded_down
+from metric_design.plan_sentences import about
+from metric_design.question import (
+    USUAL_LIFE,
+    WEAK,
+    Question,
+    QuestionPlan,
+    Review,
+    merged_sentence,
+    objection,
+    reviewed,
+    with_budget,
+)
+from metric_design.toml_text import toml_table
+from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+
+if TYPE_CHECKING:
+    from metric_design.kind_planner import KindPlanner
+
+FEWEST, MOST = 100.0, 1e10  # devices
+LEAST, LARGEST = 0.05, WEAK  # nats for life
+ALIKE = 0.01  # of a precision: designs that tell as much; the first of them is taken
+_STRIDE = 4.0  # of a search
+_FIRST = "kind", "description", "owner", "expires"  # keys of a table
+_EPSILONS = {"epsilon", "epsilon_infinity", "epsilon_one", "prob_f"}  # keys that decide it
+_SUPPOSED = 2.0, 1e6  # nats and devices, where nobody says
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A metric that a plan may declare, and the error that is predicted of it."""
+
+    metric: Metric
+    table: str
+    file: MetricsFile
+    precision: float
+
+
+@dataclass(frozen=True)
+class ModeSolution:
+    """A candidate of a mode, for so many devices, and what makes it dearer than another."""
+
+    found: Candidate
+    mode: object
+    devices: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class DesignSearch:
+    """The designs of a question, of one mode. mode: None where a kind has none."""
+
+    planner: KindPlanner
+    question: Question
+    mode: object = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys that are decided."""
+        return {**self.planner.usual, **self.question.given}
+
+    def of_modes(self) -> list[DesignSearch]:
+        """A search for each mode in which the kind has designs."""
+        epsilon, devices = self.question.epsilon, self.question.devices
+        asked = epsilon or _SUPPOSED[0], devices or _SUPPOSED[1]
+        found = dict.fromkeys(keys.get("mode") for keys in self._tables(*asked))
+        return [replace(self, mode=mode) for mode in found]
+
+    def best(self, epsilon: float, devices: float) -> Candidate | str | None:
+        """The most precise candidate of which the review warns of nothing; else why there is none.
+
+        None where the kind has no design.
+        """
+        found, warned = self._candidates(epsilon, devices)
+        for one in found:
+            name = one.metric.base_name
+            told = objection(with_budget(one.file), name, int(devices), reviewed)
+            if told is None or is_declared(self.question):
+                return one
+            warned = warned or told
+        return warned
+
+    def reaches(self, epsilon: float, devices: float, target: float) -> bool:
+        """Whether some design that the review warns of nothing of is as precise as asked."""
+        one = self.best(epsilon, devices)
+        return isinstance(one, Candidate) and one.precision <= target
+
+    def _candidates(self, epsilon: float, devices: float) -> tuple[list[Candidate], str | None]:
+        """The most precise first, of those alike in the order of the kind; why one is no metric."""
+        found, refused = list[Candidate](), None
+        tables = [keys for keys in self._tables(epsilon, devices) if keys.get("mode") == self.mode]
+        for table in dict.fromkeys(toml_table(self.question.name, keys) for keys in tables):
+            try:
+                file = parse_metrics(table)
+            except MetricsFileError as error:
+                refused = refused or str(error)
+                continue
+            metric = file.declared[0]
+            precision = self.planner.precision(metric, devices)
+            found.append(Candidate(metric, table, file, precision))
+        found.sort(key=lambda one: round(math.log(one.precision) / ALIKE))
+        return found, None if found else refused
+
+    def _tables(self, epsilon: float, devices: float) -> Iterator[dict[str, Any]]:
+        """Tables of `metrics.toml`. What is given stays; of an inline table each key."""
+        if is_declared(self.question):
+            yield dict(self.question.given)
+            return
+        given, nats = self.given, rounded_down(epsilon)
+        for design in self.planner.designs(self.question, given, nats, int(devices)):
+            inner = {
+                key: {**value, **given[key]}
+                for key, value in design.items()
+                if isinstance(value, Mapping) and isinstance(given.get(key), Mapping)
+            }
+            table = {**design, **given, **inner}
+            yield {key: table[key] for key in dict.fromkeys((*_FIRST, *table)) if key in table}
+
+
+def is_declared(question: Question) -> bool:
+    """Whether nothing of the metric is left to choose."""
+    try:
+        parse_metrics(toml_table(question.name, question.given))
+    except MetricsFileError:
+        return False
+    return True
+
+
+def decides_epsilon(question: Question) -> bool:
+    """Whether the keys that are given decide what a device may tell in its life."""
+    return bool(_EPSILONS & question.given.keys()) or is_declared(question)
+
+
+def solve_question(planner: KindPlanner, question: Question, review: Review) -> QuestionPlan:
+    """Solve for the number that a question leaves out, in each mode; take the cheapest.
+
+    Args:
+        planner: of the kind.
+        question: with two of devices, epsilon and target, or all.
+        review: of the whole of `rappor metrics check`, asked of what is recommended.
+
+    Raises:
+        PlanError: where nothing will do, with what would.
+        MetricsFileError: a key that no such metric has.
+    """
+    question, solved = _completed(planner, question)
+    solutions, refused = list[ModeSolution](), list[str]()
+    for search in DesignSearch(planner, question).of_modes():
+        found = _solved(search)
+        if isinstance(found, ModeSolution):
+            solutions.append(found)
+        elif found:
+            refused.append(found)
+    if not solutions:
+        raise PlanError("; ".join(dict.fromkeys(refused)) or "no design")
+    solutions.sort(key=lambda one: one.cost)
+    warned = {id(one): _warned(one, review) for one in solutions}
+    decided = "mode" in question.given or is_declared(question)
+    chosen = next((one for one in solutions if decided or warned[id(one)] is None), None)
+    if chosen is None:
+        raise PlanError(
+            f"`rappor metrics check` warns of every plan: {warned[id(solutions[0])]}; with `mode` "
+            "given it is planned all the same"
+        )
+    others = [(one, warned[id(one)]) for one in solutions if one is not chosen]
+    return _plan(planner, question, solved, chosen, others)
+
+
+def _warned(one: ModeSolution, review: Review) -> str | None:
+    name = one.found.metric.base_name
+    return objection(with_budget(one.found.file), name, one.devices, review)
+
+
+def _completed(planner: KindPlanner, question: Question) -> tuple[Question, str]:
+    """The question, and which number is solved for: the precision where both others are known."""
+    if decides_epsilon(question):
+        question = replace(question, epsilon=question.epsilon or _SUPPOSED[0])
+    missing = [
+        name
+        for name, value in (
+            (planner.asks, question.target),
+            ("devices", question.devices),
+            ("epsilon", question.epsilon),
+        )
+        if value is None
+    ]
+    if len(missing) > 1:
+        raise PlanError(
+            f"{question.name}: {' and '.join(missing)} are not known: one of {planner.asks}, "
+            "devices and epsilon can be solved for, give the other two"
+        )
+    return question, missing[0] if missing else planner.asks
+
+
+def _solved(search: DesignSearch) -> ModeSolution | str:
+    """The solution in one mode; or why there is none, and what would reach the target."""
+    question = search.question
+    target = math.inf if question.target is None else question.target
+    epsilon, devices = question.epsilon, question.devices
+    if epsilon is not None and devices is not None:
+        return _solution(search, epsilon, devices, target) or _impossible(
+            search, epsilon, devices, "with these numbers"
+        )
+    if epsilon is not None:
+        nats = epsilon
+        found = least(lambda number: search.reaches(nats, number, target), FEWEST, MOST)
+        if found is None:
+            return _impossible(search, nats, MOST, "by any number of devices")
+        made = _solution(search, nats, found, target)
+    else:
+        people = devices or 1
+        found = least(lambda number: search.reaches(number, people, target), LEAST, LARGEST)
+        if found is None:
+            return _impossible(search, LARGEST, people, "by any epsilon")
+        made = _solution(search, found, people, target)
+    assert made is not None  # noqa: S101 (the search has seen it)
+    return replace(made, cost=found)
+
+
+def _solution(
+    search: DesignSearch, epsilon: float, devices: float, target: float
+) -> ModeSolution | None:
+    one = search.best(epsilon, devices)
+    if not isinstance(one, Candidate) or one.precision > target:
+        return None
+    return ModeSolution(one, search.mode, int(devices), one.precision)
+
+
+def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) -> str:
+    """Why a target is not reached, and what would reach it."""
+    question, planner = search.question, search.planner
+    one = search.best(epsilon, devices)
+    mode = "" if search.mode is None else f" in mode {search.mode!r}"
+    if not isinstance(one, Candidate):
+        return f"{question.name}: no plan{mode} for {about(devices)} devices: {one}"
+    target = question.target
+    assert target is not None  # noqa: S101 (without one any design will do)
+    reached = (
+        f"{planner.asks} = {target:g} is not reached {how}{mode}: with {about(devices)} devices "
+        f"and epsilon {one.metric.lifetime_epsilon:.3g} for life you "
+        f"{planner.told(one.metric, one.precision)}"
+    )
+    ways = []
+    usual = question.epsilon or USUAL_LIFE
+    if question.devices is not None:
+        more = least(lambda number: search.reaches(usual, number, target), devices, MOST)
+        ways += [f"{about(more)} devices with epsilon {usual:g}"] if more else []
+    if question.devices is not None and question.epsilon is not None:
+        nats = least(lambda number: search.reaches(number, devices, target), epsilon, LARGEST)
+        ways += [f"epsilon {nats:.3g} with these devices"] if nats else []
+    would = f"{' or '.join(ways)} would reach it" if ways else "ask for less"
+    return f"{reached}; {would}"
+
+
+def least(enough: Callable[[float], bool], low: float, high: float) -> float | None:
+    """The least number of three digits that is enough, between bounds; None where none is."""
+    value = short = low
+    while not enough(value):
+        if value >= high:
+            return None
+        short, value = value, min(_rounded_up(value * _STRIDE), high)
+    while True:
+        middle = _rounded_up(math.sqrt(short * value))
+        if not short < middle < value:
+            return value
+        short, value = (short, middle) if enough(middle) else (middle, value)
+
+
+def _rounded_up(value: float) -> float:
+    places = 2 - math.floor(math.log10(value))
+    return round(math.ceil(value * 10.0**places - 1e-6) / 10.0**places, max(places, 0))
+
+
+def _plan(
+    planner: KindPlanner,
+    question: Question,
+    solved: str,
+    chosen: ModeSolution,
+    others: list[tuple[ModeSolution, str | None]],
+) -> QuestionPlan:
+    metric, precision = chosen.found.metric, chosen.found.precision
+    devices, life = f"{about(chosen.devices)} devices", f"epsilon {metric.lifetime_epsilon:.3g}"
+    asked = precision if question.target is None else question.target
+    told = planner.told(metric, precision if solved == planner.asks else asked)
+    if solved == "devices":
+        answer = f"To {told}, with {life} for life you need {devices}."
+    elif solved == "epsilon":
+        answer = f"To {told}, with {devices} you need {life} for life."
+    else:
+        answer = f"With {devices} and {life} for life you {told}."
+    parts = [_often(metric), *(_other(planner, solved, *one) for one in others)]
+    return QuestionPlan(
+        name=question.name,
+        answer=answer,
+        because=f"{'; '.join(parts)}.",
+        supposed=f"Supposed: {planner.supposed(metric)}.",
+        merged=merged_sentence(metric, chosen.devices, planner.turns(metric)),
+        solved=solved,
+        devices=chosen.devices,
+        precision=precision,
+        metric=metric,
+        table=chosen.found.table,
+    )
+
+
+def _often(metric: Metric) -> str:
+    """How often devices report."""
+    if metric.max_reports == 1:
+        return "Each device reports once in its life, so that this report has the whole epsilon"
+    if metric.params.mechanism.has_permanent_round:
+        return f"Each device reports every {metric.period}, from a permanent response"
+    return f"Each device sends a fresh report now and then, {metric.max_reports} at most"
+
+
+def _other(planner: KindPlanner, solved: str, other: ModeSolution, warned: str | None) -> str:
+    """What another mode would take, and whether the check warns of it."""
+    metric = other.found.metric
+    takes = {
+        "devices": f"takes {about(other.devices)} devices",
+        "epsilon": f"takes epsilon {metric.lifetime_epsilon:.3g}",
+    }.get(solved, f"would {planner.told(metric, other.found.precision)}")
+    said = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
+    series = ", as a series over time needs," if metric.max_reports != 1 else ""
+    return f"mode = {other.mode!r}{series} {takes}{said}"

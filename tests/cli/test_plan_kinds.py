@@ -1,0 +1,270 @@
+"""`rappor plan` of numbers, places, flows and discovery, and of several metrics in a file.
+
+What is recommended is checked by the command that the reader will use, `rappor metrics check`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from decoder.errors import PlanError
+from metric_design.kinds import kind_design
+from metric_design.plan_file import asked_of, plan_questions, read_questions
+from metric_design.question import Question, reviewed
+from metric_design.review import Finding
+from rappor_cli.main import main
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
+
+BOX = ["--box", "42.0,-72.8,42.5,-72.4", "--level", "11", "--level", "13"]
+MEAN = ["--kind", "number", "--low", "0", "--high", "100", "--ask", "mean"]
+KINDS = {
+    "mean": MEAN,
+    "curve": ["--kind", "number", "--low", "0", "--high", "100"],
+    "map": ["--kind", "location", *BOX[:2], "--level", "12"],
+    "maps": ["--kind", "location", *BOX[:2], "--level", "12", "--periods", "30"],
+    "flow": ["--kind", "flow", *BOX],
+    "discover": ["--kind", "discover"],
+    "boolean": ["--kind", "boolean", "--no-preview"],
+}
+HEAD = 'description = "d"\nowner = "o@example.org"\nexpires = 2090-01-01\n'
+
+
+def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    capsys.readouterr()
+    assert main(["plan", "planned", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def warned(text: str, devices: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What the check warns of in the text of a metrics.toml."""
+    file = folder / "metrics.toml"
+    file.write_text(text)
+    capsys.readouterr()
+    assert main(["metrics", "check", str(file), "--population", str(devices), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return [one["message"] for one in found if one["level"] != "note"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(["plan", "planned", *words]) == 1
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("devices", "epsilon"), [(8_000, 3.0), (60_000, 2.0), (2_000_000, 1.0)])
+def test_no_plan_of_any_kind_is_warned_of(
+    kind: str, devices: int, epsilon: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if (kind, devices) == ("flow", 8_000):
+        return  # its ten cohorts have no crowd of so few
+    words = [*KINDS[kind], "--devices", str(devices), "--epsilon", str(epsilon)]
+    told = planned(capsys, *words)
+    assert warned(str(told["metrics_toml"]), devices, tmp_path, capsys) == []
+
+
+@pytest.mark.long
+def test_no_plan_of_a_grid_of_kinds_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = 0
+    sizes = product(KINDS, ("3000", "20000", "500000", "20000000"), ("0.5", "3", "8"))
+    for kind, devices, epsilon in sizes:
+        capsys.readouterr()
+        words = [*KINDS[kind], "--devices", devices, "--epsilon", epsilon]
+        if main(["plan", "planned", *words, "--json"]):
+            continue
+        text = json.loads(capsys.readouterr().out)["metrics_toml"]
+        assert warned(text, int(devices), tmp_path, capsys) == [], (kind, devices, epsilon)
+        made += 1
+    assert made > 60
+
+
+def test_the_answer_is_first_and_what_to_declare_is_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", "latency", *MEAN, "--error", "0.5", "--epsilon", "2"]
+    assert main([*words, "-o", str(tmp_path / "plan")]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "To tell the mean of numbers from 0 to 100 units to 0.5 units either way, 19 times in 20, "
+        "with epsilon 2 for life you need "
+    )
+    assert "mode = 'memo', as a series over time needs, takes " in text
+    assert "Supposed: all devices have data" in text
+    snippet = text[text.index("budget = 2") : text.index("written: ")].strip()
+    assert (tmp_path / "plan" / "metrics.toml").read_text().strip() == snippet
+    told = json.loads((tmp_path / "plan" / "plan.json").read_text())
+    assert told["metrics_toml"].strip() == snippet
+    needed = told["questions"][0]["devices"]
+    assert warned(snippet, needed, tmp_path, capsys) == []
+    again = planned(capsys, *MEAN, "--devices", str(needed * 0.9), "--epsilon", "2")
+    assert again["questions"][0]["precision"] > 0.5  # so many are needed
+
+
+@pytest.mark.parametrize(
+    ("words", "reached"),
+    [
+        ([*MEAN, "--error", "0.1", "--devices", "5000"], r"([\d,]+) devices with epsilon 6"),
+        (
+            ["--kind", "discover", "--share", "0.1%", "--devices", "50k"],
+            r"([\d,]+) devices with epsilon 6",
+        ),
+    ],
+)
+def test_what_cannot_be_reached_says_what_would_reach_it(
+    words: list[str], reached: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(capsys, *words)
+    assert "is not reached by any epsilon" in said
+    found = re.search(reached, said)
+    assert found is not None, said
+    words[words.index("--devices") + 1] = found[1]
+    assert planned(capsys, *words)["epsilon_life"] <= 6.01
+
+
+def test_days_that_are_merged_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    few = planned(capsys, *KINDS["maps"], "--devices", "60k", "--epsilon", "2")
+    assert "days are served as one: 60,000 devices send 2,000 reports" in str(few["questions"])
+    many = planned(capsys, *KINDS["map"], "--devices", "60k", "--epsilon", "2")
+    assert many["questions"][0]["merged"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--kind", "pair", "--devices", "1M"], "kind = 'pair' is not planned; planned are string"),
+        (["--kind", "discover", "--error", ".1", "--devices", "1M"], "give share"),
+        (["--kind", "number", "--low", "1", "--devices", "1M"], "give both ends of the range"),
+        (["--kind", "location", "--box", "1,a", "--epsilon", "1"], "--box = '1,a' is not south"),
+        (
+            ["--low", "1", "--high", "2", "--devices", "1M"],
+            "--low = 1.0 has no use for kind 'auto'",
+        ),
+        ([*MEAN, "--devices", "1M"], "epsilon is not known for planned: give --epsilon"),
+        ([*MEAN, "--epsilon", "1"], "error and devices are not known"),
+        ([*MEAN, "--top", "3", "--epsilon", "1", "--devices", "1M"], "unknown key top"),
+        (["--kind", "number", "--devices", "1M", "--epsilon", "1"], "edges"),
+    ],
+)
+def test_errors_name_the_value(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refused(capsys, *words)
+
+
+QUESTIONS = """
+budget = 5.0
+
+[metrics.latency]
+kind = "number"
+ask = "mean"
+edges = { scale = "linear", from = 0, to = 100 }
+error = 1.0
+
+[metrics.theme]
+kind = "category"
+categories = ["light", "dark", "system"]
+
+[metrics.site]
+kind = "discover"
+epsilon_life = 2.0
+"""
+
+
+def test_several_metrics_share_one_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "questions.toml"
+    file.write_text(QUESTIONS)
+    assert main(["plan", str(file), "--population", "100k", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    costs = {one["name"]: one["epsilon_life"] for one in told["questions"]}
+    assert sum(costs.values()) == pytest.approx(told["epsilon_life"])
+    assert told["epsilon_life"] <= 5.0
+    assert costs["site"] == pytest.approx(2.0, rel=1e-3)
+    assert costs["theme"] == pytest.approx(5 - costs["site"] - costs["latency"], rel=1e-2)
+    assert told["answer"].startswith("3 metrics together cost a device epsilon ")
+    assert told["findings"] == []
+    assert warned(told["metrics_toml"], 100_000, tmp_path, capsys) == []
+    file.write_text(QUESTIONS.replace("budget = 5.0", "budget = 2.1"))
+    assert main(["plan", str(file), "--population", "100k"]) == 1
+    assert "nothing is left for theme" in capsys.readouterr().err
+
+
+def test_the_devices_of_a_file_are_those_that_its_dearest_question_needs() -> None:
+    text = QUESTIONS.replace('"system"]', '"system"]\nshare = 0.02').replace(
+        "epsilon_life = 2.0", "share = 0.05"
+    )
+    labels = {"description": "d", "owner": "o", "expires": "2090-01-01"}
+    tables = text.replace("kind =", "expires = 2090-01-01\nkind =")
+    asked, budget = read_questions(tables, {**labels}, None)
+    made = plan_questions(asked, budget)
+    assert len({plan.devices for plan in made.plans}) == 1
+    assert "needs most" in made.answer
+    assert made.epsilon <= 5.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "told"),
+    [
+        ("number", 'unit = "s"\nof_period = "max"\nedges = [1, 2, 5]\nnone = "apart"\n'
+         'mode = "once"\nepsilon = 2.0\n', lambda p: f"{100 * p:.1f} points either way"),
+        ("flow", 'grid = "quadkey"\nbox = [42.0, -72.8, 42.5, -72.4]\nlevels = [11, 13]\n'
+         'from = "night 22-6"\nto = "work 9-17"\nbands_km = [1, 5]\nmode = "once"\n'
+         "epsilon = 2.0\nnum_symbols = 8\nnum_cohorts = 80\n",
+         lambda p: f"a flow of {100 * p:.2g} % is told"),
+        ("location", 'grid = "quadkey"\nbox = [42.0, -72.8, 42.5, -72.4]\nlevels = [13]\n'
+         'mode = "once"\nnum_bits = 32\nnum_cohorts = 64\nepsilon = 2.0\n',
+         lambda p: f"is expected to be {p:.2f} off"),
+        ("discover", 'epsilon_infinity = 2.0\nmax_reports = 1\nmax_memoized_values = 2\n'
+         'fallback = "other"\nnum_cohorts = 100\n', lambda p: f"a string that {100 * p:.3g} %"),
+    ],
+)  # fmt: skip
+def test_the_check_and_the_plan_have_one_prediction(
+    kind: str, keys: str, told: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'budget = 9.0\n\n[metrics.one]\nkind = "{kind}"\n{HEAD}{keys}'
+    file = tmp_path / "metrics.toml"
+    file.write_text(text)
+    assert main(["plan", str(file), "--devices", "100k", "--json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out)["questions"]
+    assert parse_metrics(text).declared[0].to_dict() == plan["metric"]
+    assert main(["metrics", "check", str(file), "--population", "100000"]) == 0
+    assert told(plan["precision"]) in capsys.readouterr().out  # type: ignore[operator]
+
+
+def test_a_mode_that_the_check_warns_of_is_not_recommended() -> None:
+    """The review is asked of what is recommended, and a dearer mode takes its place."""
+    table = {"kind": "number", "ask": "mean", "edges": {"scale": "linear", "from": 0, "to": 9}}
+    labels = {"description": "d", "owner": "o", "expires": parse_metrics(f"""
+[metrics.x]
+kind = "boolean"
+{HEAD}prob_f = 0.5
+prob_p = 0.4
+prob_q = 0.6
+""").declared[0].expires}  # fmt: skip
+    one = asked_of("planned", labels | table, 100_000)
+    question = Question("planned", one.question.given, None, 100_000, 2.0)
+
+    def review(file: MetricsFile, population: int) -> list[Finding]:
+        fresh = all(metric.max_reports == 1 for metric in file.declared)
+        return (
+            [Finding("warning", "planned", "not so"), *reviewed(file, population)] if fresh else []
+        )
+
+    planner = kind_design("number").planner()
+    assert planner is not None
+    assert planner.plan(question, reviewed).metric.max_reports == 1
+    other = planner.plan(question, review)
+    assert other.metric.max_reports is None
+    assert "mode = 'once'" in other.because
+    assert "`rappor metrics check` warns of it: not so" in other.because
+    with pytest.raises(PlanError, match="warns of every plan: no"):
+        planner.plan(question, lambda *_: [Finding("warning", "", "no")])
