@@ -9,6 +9,7 @@ import json
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,10 +36,11 @@ KINDS = {
 HEAD = 'description = "d"\nowner = "o@example.org"\nexpires = 2090-01-01\n'
 
 
-def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     capsys.readouterr()
     assert main(["plan", "planned", *words, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
 
 
 def warned(text: str, devices: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -66,7 +68,7 @@ def test_no_plan_of_any_kind_is_warned_of(
         return  # its ten cohorts have no crowd of so few
     words = [*KINDS[kind], "--devices", str(devices), "--epsilon", str(epsilon)]
     told = planned(capsys, *words)
-    assert warned(str(told["metrics_toml"]), devices, tmp_path, capsys) == []
+    assert warned(told["metrics_toml"], devices, tmp_path, capsys) == []
 
 
 @pytest.mark.long
