@@ -144,6 +144,7 @@ def test_another_base_and_per_cent_of_it(maps: Maps) -> None:
     page = maps.browser.get("/compare", params={"before": maps.weeks, "after": maps.weeks}).text
     assert '<select id="base">' in page
     assert "<option>week to 2026-09-13</option>" in page
+    assert "no other base" not in page
     assert not INLINE.search(page)
 
 
