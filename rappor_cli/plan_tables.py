@@ -70,6 +70,8 @@ def table_of(
     low, high = given.pop("low", None), given.pop("high", None)
     if (low is None) != (high is None):
         raise PlanError("--low and --high: give both ends of the range")
+    if low is not None and not low < high:
+        raise PlanError(f"--low = {low:g} is not below --high = {high:g}")
     table: dict[str, Any] = {"kind": kind}
     if low is not None:
         table["edges"] = {"scale": "linear", "from": low, "to": high}

@@ -144,6 +144,10 @@ def test_days_that_are_merged_are_said(capsys: pytest.CaptureFixture[str]) -> No
         (["--kind", "pair", "--devices", "1M"], "kind = 'pair' is not planned; planned are string"),
         (["--kind", "discover", "--error", ".1", "--devices", "1M"], "give share"),
         (["--kind", "number", "--low", "1", "--devices", "1M"], "give both ends of the range"),
+        (
+            ["--kind", "number", "--low", "1", "--high", "1", "--devices", "1M"],
+            "--low = 1 is not below --high = 1",
+        ),
         (["--kind", "location", "--box", "1,a", "--epsilon", "1"], "--box = '1,a' is not south"),
         (
             ["--low", "1", "--high", "2", "--devices", "1M"],
