@@ -100,14 +100,14 @@ def probe_folder(folder: Path) -> None:
         raise _refused(folder, error) from error
 
 
-def claim_folder(folder: Path, names: Iterable[str], mark: str) -> None:
+def claim_folder(folder: Path, names: Iterable[str], mark: str, key: str = "metric") -> None:
     """Refuse a folder in which a file of somebody else would be replaced.
 
     names: of the files to come.  mark: the one of them by which a folder is known as made by this
-    command: an object of JSON that names its metric. Raises OutputError.
+    command: an object of JSON with this key. Raises OutputError.
     """
     there = [name for name in names if (folder / name).exists()]
-    if there and not _has_key(folder / mark, "metric"):
+    if there and not _has_key(folder / mark, key):
         raise OutputError(
             f"{str(folder)!r} holds {there[0]!r}, and no {mark} of this command, so it is not "
             "replaced; give another folder"

@@ -7,7 +7,7 @@ from typing import Any
 
 from decoder.discovery.discovery import NEARLY_ALL, DiscoverOptions, named_shares
 from decoder.model.noise import BitNoise
-from metric_design.kind_planner import KindPlanner, numbers_of_cohorts
+from metric_design.kind_planner import KindPlanner, numbers_of_cohorts, whole_of
 from metric_design.question import Question
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.metrics.discover_kind import NUM_COHORTS
@@ -30,7 +30,7 @@ class DiscoverPlanner(KindPlanner):
         devices: int,
     ) -> Iterator[Mapping[str, Any]]:
         """As many cohorts as have a crowd."""
-        step = int(given.get("num_levels", USUAL_LEVELS)) + 1
+        step = whole_of(given, "num_levels", USUAL_LEVELS) + 1
         for cohorts in numbers_of_cohorts(devices, step, NUM_COHORTS):
             yield {"epsilon_infinity": epsilon, "num_cohorts": cohorts}
 

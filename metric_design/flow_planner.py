@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from metric_design.flow_kind import POWER, best_symbols, least_flow
-from metric_design.kind_planner import KindPlanner, numbers_of_cohorts
+from metric_design.kind_planner import KindPlanner, length_of, numbers_of_cohorts, whole_of
 from metric_design.question import Question
 from rappor_core.metrics.flow import COHORT_STEP
 from rappor_core.metrics.metric import Metric
@@ -35,8 +35,8 @@ class FlowPlanner(KindPlanner):
         devices: int,
     ) -> Iterator[Mapping[str, Any]]:
         """One number of symbols; many cohorts, which tell flows best, before few."""
-        each = epsilon / max(1, int(given.get("max_reports", 1)))
-        bands = len(given["bands_km"]) + OTHER_BANDS
+        each = epsilon / whole_of(given, "max_reports", 1)
+        bands = length_of(given, "bands_km") + OTHER_BANDS
         for symbols in sorted({best_symbols(each, 2), best_symbols(each, bands)}):
             for cohorts in numbers_of_cohorts(devices, COHORT_STEP):
                 yield {"epsilon": each, "num_symbols": symbols, "num_cohorts": cohorts}

@@ -19,7 +19,7 @@ class KindPlanner:
     """How metrics of one kind are planned.
 
     asks: the key by which a question says how well a metric is to be told.
-    extra_keys: of a question, beside those of `metrics.toml`, `asks` and `periods`.
+    extra_keys: of a question, beside those of `metrics.toml` and `asks`.
     usual: keys of `metrics.toml` where a question does not say.
     """
 
@@ -66,6 +66,19 @@ class KindPlanner:
     def turns(self, metric: Metric) -> int:  # noqa: ARG002
         """Over so many groups and periods the reports of a picture are spread."""
         return 1
+
+
+def whole_of(given: Mapping[str, Any], key: str, usual: int) -> int:
+    """A whole number above 0 that is given, else the usual one: the metric's reader refuses what
+    is none, and names it."""
+    value = given.get(key)
+    return value if type(value) is int and value > 0 else usual
+
+
+def length_of(given: Mapping[str, Any], key: str) -> int:
+    """Number of entries of a list that is given; 1 of what the metric's reader will refuse."""
+    value = given.get(key)
+    return len(value) if isinstance(value, list | tuple) and value else 1
 
 
 def numbers_of_cohorts(devices: int, step: int = 1, most: int = 160) -> list[int]:

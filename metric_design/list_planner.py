@@ -32,12 +32,14 @@ class ListPlanner(KindPlanner):
     """The smallest share that is found, in a population that is expected."""
 
     asks = "share"
-    extra_keys = frozenset({"top", "candidates", "complete", "zipf", "values", "bytes", "power"})
+    extra_keys = frozenset(
+        {"periods", "top", "candidates", "complete", "zipf", "values", "bytes", "power"}
+    )
 
     def plan(self, question: Question, review: Review) -> QuestionPlan:
         """Solve as `rappor plan` does for one such metric; predict what one that is declared
         shows."""
-        population = zipf_population(float(question.more.get("zipf", USUAL_ZIPF)))
+        population = zipf_population(question.more.get("zipf", USUAL_ZIPF))
         if is_declared(question):
             return solve_question(_Declared(question, population), question, review)
         choice = choose(_request(question), population, _labels(question), review=review)
@@ -88,8 +90,15 @@ def _request(question: Question) -> PlanRequest:
             "declare the whole metric"
         )
     more.pop("zipf", None)
+    if not isinstance(more.get("complete", False), bool):
+        raise PlanError(f"{question.name}: complete = {more['complete']!r} is not true or false")
     if "categories" in given:
-        more |= {"candidates": len(given["categories"]), "complete": True}
+        for key in {"candidates", "complete"} & more.keys():
+            raise PlanError(f"{question.name}: {key} = {more[key]!r}: categories say it")
+        names = given["categories"]
+        if not isinstance(names, list) or not names:
+            raise PlanError(f"{question.name}: categories = {names!r} is not a list of names")
+        more |= {"candidates": len(names), "complete": True}
     if question.epsilon is not None:
         more["epsilon_life"] = question.epsilon
     kinds = {"kind": given["kind"], "period": given.get("period", PlanRequest.period)}
@@ -106,7 +115,8 @@ def _plan(question: Question, choice: Choice, population: ExpectedShares) -> Que
     chosen, given = choice.chosen, question.given
     (planned,) = tomllib.loads(choice.table)["metrics"].values()
     table = {**planned, **given}
-    if "categories" in given and table.get("fallback") not in (None, *given["categories"]):
+    own = "fallback" not in given and "categories" in given
+    if own and table.get("fallback") not in (None, *given["categories"]):
         table["fallback"] = given["categories"][-1]
     text = toml_table(question.name, table)
     metric = parse_metrics(text).declared[0]

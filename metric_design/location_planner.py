@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from decoder.density.modes import modes
-from metric_design.kind_planner import KindPlanner, powers_of_cohorts
+from metric_design.kind_planner import KindPlanner, length_of, powers_of_cohorts
 from metric_design.map_findings import map_error
 from metric_design.noise import rounded_down
 from metric_design.question import Question
@@ -18,6 +18,7 @@ from rappor_core.metrics.metric import Metric
 class LocationPlanner(KindPlanner):
     """The modes that spend a budget on maps of so many periods."""
 
+    extra_keys = frozenset({"periods"})
     usual = {"grid": "quadkey"}  # noqa: RUF012 (never changed)
 
     def designs(
@@ -28,7 +29,7 @@ class LocationPlanner(KindPlanner):
         devices: int,
     ) -> Iterator[Mapping[str, Any]]:
         """Every mode that is compared by the review, with several numbers of cohorts."""
-        levels = len(given.get("levels", (0,)))
+        levels = length_of(given, "levels")
         budget = rounded_down(epsilon)
         for cohorts in powers_of_cohorts(devices, levels):
             for mode in modes(budget, question.periods, cohorts, "no_data" in given):

@@ -22,10 +22,8 @@ from metric_design.plan_sentences import about
 from metric_design.question import Question, QuestionPlan, Review, budget_of, reviewed
 from metric_design.question_plan import decides_epsilon
 from rappor_core.errors import toml_problem
-from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile, read_budget
 from rappor_core.text import counted
-
-_ALL = "periods", "epsilon_life"  # keys of a question of any kind
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,7 @@ def read_questions(
 
     Raises:
         PlanError: with the key and the value.
+        MetricsFileError: a budget that is none.
     """
     try:
         document = tomllib.loads(text)
@@ -103,10 +102,14 @@ def read_questions(
         raise PlanError(f"unknown key {key}: a plan has `budget` and tables [metrics.NAME]")
     if not isinstance(tables, dict) or not tables:
         raise PlanError("there is no [metrics.NAME] table")
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float)):
-        raise PlanError(f"budget = {budget!r} is not a number of nats")
-    asked = [asked_of(name, {**labels, **table}, devices) for name, table in tables.items()]
-    return asked, budget
+    asked = [asked_of(name, _table(name, labels, table), devices) for name, table in tables.items()]
+    return asked, read_budget(budget)
+
+
+def _table(name: str, labels: Mapping[str, Any], table: object) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise PlanError(f"metrics.{name} = {table!r} is not a table [metrics.NAME]")
+    return {**labels, **table}
 
 
 def asked_of(name: str, table: Mapping[str, Any], devices: float | None) -> Asked:
@@ -119,7 +122,9 @@ def asked_of(name: str, table: Mapping[str, Any], devices: float | None) -> Aske
                 f"{name}: {other} = {given[other]!r} is not asked of kind {given['kind']!r}; give "
                 f"{planner.asks}"
             )
-    target, periods, epsilon = (given.pop(key, None) for key in (planner.asks, *_ALL))
+    target, periods, epsilon = (
+        given.pop(key, None) for key in (planner.asks, "periods", "epsilon_life")
+    )
     more = {key: given.pop(key) for key in planner.extra_keys & given.keys()}
     numbers = {planner.asks: target, "periods": periods, "epsilon_life": epsilon}
     for key, value in (numbers | {"devices": devices}).items():
@@ -127,6 +132,8 @@ def asked_of(name: str, table: Mapping[str, Any], devices: float | None) -> Aske
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e13:
             raise PlanError(f"{name}: {key} = {value!r} is not a number above 0")
+    if periods is not None and "periods" not in planner.extra_keys:
+        raise PlanError(f"{name}: periods = {periods!r} has no use for kind {given['kind']!r}")
     if periods is not None and periods != int(periods):
         raise PlanError(f"{name}: periods = {periods:g} is not a whole number")
     question = Question(name, given, target, devices, epsilon, int(periods or 1), more)

@@ -33,7 +33,8 @@ class ExpectedShares:
 
 
 def zipf_population(exponent: float) -> ExpectedShares:
-    """Shares of Zipf's law over the candidates."""
+    """Shares of Zipf's law over the candidates. Raises PlanError for no exponent from 0 to 10."""
+    _check_exponent(exponent)
     return ExpectedShares(
         lambda candidates: zipf_shares(exponent, candidates),
         f"Zipf's law of exponent {exponent:g}",
@@ -47,8 +48,7 @@ def given_population(shares: Floats, words: str = "the shares given") -> Expecte
 
 def zipf_shares(exponent: float, num_values: int) -> Floats:
     """Shares proportional to 1 / rank ** exponent, the largest first, (num_values,) or fewer."""
-    if not 0 <= exponent <= 10:
-        raise PlanError(f"zipf = {exponent:g} is not an exponent from 0 to 10; 1 is usual")
+    _check_exponent(exponent)
     ranks = np.arange(1, min(num_values, MOST_VALUES) + 1, dtype=float)
     weights = ranks**-exponent
     total = float(weights.sum())
@@ -56,6 +56,12 @@ def zipf_shares(exponent: float, num_values: int) -> Floats:
         ends = np.linspace(np.log(MOST_VALUES), np.log(num_values), 10_000)
         total += float(np.trapezoid(np.exp(ends * (1 - exponent)), ends))
     return np.asarray(weights / total)
+
+
+def _check_exponent(exponent: object) -> None:
+    is_number = isinstance(exponent, int | float) and not isinstance(exponent, bool)
+    if not is_number or not 0 <= exponent <= 10:  # type: ignore[operator]
+        raise PlanError(f"zipf = {exponent!r} is not an exponent from 0 to 10; 1 is usual")
 
 
 def read_shares(path: Path) -> Floats:

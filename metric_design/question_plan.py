@@ -79,34 +79,36 @@ class DesignSearch:
         found = dict.fromkeys(keys.get("mode") for keys in self._tables(*asked))
         return [replace(self, mode=mode) for mode in found]
 
-    def best(self, epsilon: float, devices: float) -> Candidate | str | None:
-        """The most precise candidate of which the review warns of nothing; else why there is none.
-
-        None where the kind has no design.
+    def best(self, epsilon: float, devices: float) -> Candidate | MetricsFileError | str | None:
+        """The most precise candidate of which the review warns of nothing; else why there is none:
+        an error of the table, or what the review warns of. None where the kind has no design.
         """
-        found, warned = self._candidates(epsilon, devices)
+        found, error = self._candidates(epsilon, devices)
+        warned: str | None = None
         for one in found:
             name = one.metric.base_name
             told = objection(with_budget(one.file), name, int(devices), reviewed)
             if told is None or is_declared(self.question):
                 return one
             warned = warned or told
-        return warned
+        return error or warned
 
     def reaches(self, epsilon: float, devices: float, target: float) -> bool:
         """Whether some design that the review warns of nothing of is as precise as asked."""
         one = self.best(epsilon, devices)
         return isinstance(one, Candidate) and one.precision <= target
 
-    def _candidates(self, epsilon: float, devices: float) -> tuple[list[Candidate], str | None]:
-        """The most precise first, of those alike in the order of the kind; why one is no metric."""
+    def _candidates(
+        self, epsilon: float, devices: float
+    ) -> tuple[list[Candidate], MetricsFileError | None]:
+        """The most precise first, of those alike in the order of the kind; why none is a metric."""
         found, refused = list[Candidate](), None
         tables = [keys for keys in self._tables(epsilon, devices) if keys.get("mode") == self.mode]
         for table in dict.fromkeys(toml_table(self.question.name, keys) for keys in tables):
             try:
                 file = parse_metrics(table)
             except MetricsFileError as error:
-                refused = refused or str(error)
+                refused = refused or error
                 continue
             metric = file.declared[0]
             precision = self.planner.precision(metric, devices)
@@ -243,6 +245,8 @@ def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) 
     """Why a target is not reached, and what would reach it."""
     question, planner = search.question, search.planner
     one = search.best(epsilon, devices)
+    if isinstance(one, MetricsFileError):  # whatever the mode: it is said once
+        return str(one)
     mode = "" if search.mode is None else f" in mode {search.mode!r}"
     if not isinstance(one, Candidate):
         return f"{question.name}: no plan{mode} for {about(devices)} devices: {one}"

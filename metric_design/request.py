@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
@@ -164,10 +163,11 @@ class PlanRequest:
         return "share"
 
 
-def _check_range(name: str, value: float) -> None:
+def _check_range(name: str, value: object) -> None:
     least, most = LIMITS[name]
-    if isinstance(value, bool) or not math.isfinite(value) or not least <= value <= most:
-        raise PlanError(f"{name} = {value:g} is not from {least:g} to {most:g}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        said = f"{value:g}" if isinstance(value, float) else repr(value)
+        raise PlanError(f"{name} = {said} is not from {least:g} to {most:g}")
     if name in ("devices", "candidates", "periods", "bytes", "values", "top") and value != int(
         value
     ):

@@ -19,13 +19,13 @@ from metric_design.plan import Plan, Trust, make_plan
 from metric_design.plan_html import Sampled, render_plan
 from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
 from metric_design.request import KindChoice, PlanRequest
-from privacy_audit.relay_linkage import linkage_findings
 from privacy_audit.trackability import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.plan_tables import (
     PLAN_FILE,
     PlanOutput,
     finding_lines,
+    plan_file,
     plan_tables,
     refuse_given,
     table_of,
@@ -39,6 +39,11 @@ from simulations.experiments.plan_preview import Preview, preview
 
 LISTED: tuple[str, ...] = get_args(KindChoice)  # kinds whose values are looked for in a list
 AUTO = LISTED[0]
+SHAPES = "low", "high", "ask", "box", "level", "error"  # options of other kinds
+OF_LISTS = ("epsilon_report", "epsilon_year", "power", "alpha", "correction", "complete", "shares",
+            "delta", "forged", "seed")  # fmt: skip
+IN_TABLES = ("share", "top", "candidates", "periods", "max_bytes", "values", "zipf", "mode",
+             "period", "kind")  # fmt: skip
 USUAL_VALUES = 3  # of a device's life
 USUAL_ZIPF = 1.0
 # 1,000,000 or 1 000 000, and not 0,001 or 1,5M
@@ -172,7 +177,7 @@ ZipfOption = Annotated[
 ]
 SharesOption = Annotated[
     Path | None,
-    typer.Option(help="ExpectedShares expected: results.csv or .json of last month, or a list."),
+    typer.Option(help="Shares expected: results.csv or .json of last month, or a list."),
 ]
 MetricsOption = Annotated[
     Path | None, typer.Option(help="metrics.toml that the device has already.")
@@ -195,6 +200,7 @@ OutputOption = Annotated[
 
 
 def plan(
+    context: typer.Context,
     name: NameOption = "planned",
     share: ShareOption = None,
     top: TopOption = None,
@@ -243,14 +249,19 @@ def plan(
     labels = Labels(name, description, owner, _day(expires))
     existing = None if metrics is None else load_metrics(metrics)
     out = PlanOutput(output, metrics, relay=relay, as_json=as_json)
-    shape = {"low": low, "high": high, "ask": ask, "box": box, "level": level, "error": error}
-    if name.endswith(PLAN_FILE) or kind not in LISTED:
+    if name.endswith(PLAN_FILE):
+        refuse_given(context, (*SHAPES, *OF_LISTS, *IN_TABLES), "a plan file: its tables say it")
+        plan_file(labels, (devices, epsilon_life, budget), existing, out)
+        return
+    if kind not in LISTED:
+        refuse_given(context, OF_LISTS, f"kind {kind!r}")
+        shape = {"low": low, "high": high, "ask": ask, "box": box, "level": level, "error": error}
         lists = {"share": share, "top": top, "candidates": candidates, "bytes": max_bytes,
                  "values": values, "zipf": zipf, "periods": periods}  # fmt: skip
         table = table_of(kind, period, mode.value, shape | lists)
         plan_tables(labels, table, (devices, epsilon_life, budget), existing, out)
         return
-    refuse_given(shape, kind)
+    refuse_given(context, SHAPES, f"kind {kind!r}; say --kind")
     if _nothing_given(share, top, devices, epsilon_report, epsilon_year, epsilon_life):
         share, devices, epsilon_life, candidates, periods = _ask().values()
     request = PlanRequest(
@@ -357,9 +368,7 @@ def _findings(made: Plan, existing: MetricsFile | None, *, relay: bool) -> list[
     budget = made.declared_budget if existing is None else existing.budget
     whole = MetricsFile(known | {made.metric.name: made.metric}, budget)
     people = int(made.design.setting.devices)
-    told = finding_lines(whole_check(whole, people))
-    if relay:
-        told += finding_lines(linkage_findings(whole, people, np.random.default_rng(0)), notes=True)
+    told = finding_lines(whole, people, relay=relay)
     params = made.metric.params
     if params.num_bits < 2:  # two patterns tell nobody apart
         return told

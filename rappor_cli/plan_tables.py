@@ -9,12 +9,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import typer
+
 from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
 from metric_design.metric_table import Labels
-from metric_design.plan_file import FilePlan, asked_of, plan_questions, read_questions
+from metric_design.plan_file import Asked, FilePlan, asked_of, plan_questions, read_questions
 from metric_design.question import QuestionPlan, weak_sentence
-from metric_design.review import Finding
+from privacy_audit.relay_linkage import linkage_findings
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain
 from rappor_cli.whole_check import whole_check
@@ -40,7 +43,7 @@ class PlanOutput:
     def claim(self, *names: str) -> None:
         """Take the folder for files of these names. Raises OSError, or DecodeError."""
         if self.folder is not None:
-            claim_folder(self.folder, names, "plan.json")
+            claim_folder(self.folder, names, "plan.json", "answer")
             probe_folder(self.folder)
 
     def write(self, name: str, text: str) -> None:
@@ -55,11 +58,16 @@ class PlanOutput:
         return f"{self.known.read_text('utf-8').rstrip()}\n\n{tables}"
 
 
-def refuse_given(options: Mapping[str, Any], kind: str) -> None:
-    """Refuse options that a kind has no use for. Raises PlanError."""
-    for option, value in options.items():
-        if value is not None:
-            raise PlanError(f"--{option} = {value} has no use for kind {kind!r}; say --kind")
+def refuse_given(context: typer.Context, names: Iterable[str], what: str) -> None:
+    """Refuse options that were given and that nothing would be done with. Raises PlanError.
+
+    names: of the command's parameters.  what: has no use for them.
+    """
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if name in names and source is not None and source.name == "COMMANDLINE":
+            raise PlanError(f"{parameter.opts[0]} = {context.params[name]} has no use for {what}")
 
 
 def table_of(
@@ -100,18 +108,40 @@ def plan_tables(
     existing: MetricsFile | None,
     out: PlanOutput,
 ) -> None:
-    """Plan the metric of a table, or those of the file that `labels.name` is.
+    """Plan the metric of a table.
 
     numbers: devices; epsilon for life of all that is planned; budget of a device.
     """
+    asked = [asked_of(labels.name, _common(labels) | dict(table), numbers[0])]
+    _plan_asked(asked, numbers, existing, out)
+
+
+def plan_file(
+    labels: Labels,
+    numbers: tuple[float | None, float | None, float | None],
+    existing: MetricsFile | None,
+    out: PlanOutput,
+) -> None:
+    """Plan the metrics of the file that `labels.name` is. numbers: as of `plan_tables`."""
     devices, epsilon, budget = numbers
+    asked, declared = read_questions(_text(Path(labels.name)), _common(labels), devices)
+    budget = declared if budget is None else budget
+    _plan_asked(asked, (devices, epsilon, budget), existing, out)
+
+
+def _common(labels: Labels) -> dict[str, Any]:
+    """Keys of a table that has none of its own."""
+    return {"description": labels.description, "owner": labels.owner, "expires": labels.expires}
+
+
+def _plan_asked(
+    asked: list[Asked],
+    numbers: tuple[float | None, float | None, float | None],
+    existing: MetricsFile | None,
+    out: PlanOutput,
+) -> None:
+    _, epsilon, budget = numbers
     out.claim("plan.json", "metrics.toml")
-    common = {"description": labels.description, "owner": labels.owner, "expires": labels.expires}
-    if labels.name.endswith(PLAN_FILE):
-        asked, declared = read_questions(_text(Path(labels.name)), common, devices)
-        budget = declared if budget is None else budget
-    else:
-        asked = [asked_of(labels.name, common | dict(table), devices)]
     if budget is None and existing is not None:
         budget = existing.budget
     if epsilon is not None:
@@ -120,7 +150,7 @@ def plan_tables(
     with stage_bars() as show:
         made = plan_questions(asked, budget, existing, whole_check, show)
         show("linking", 0, 1)
-        findings = finding_lines(_whole(made, existing, relay=out.relay))
+        findings = _findings(made, existing, relay=out.relay)
         show("linking", 1, 1)
     document = made.to_dict() | {"findings": findings}
     out.write("plan.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
@@ -138,22 +168,21 @@ def _text(path: Path) -> str:
         raise PlanError(f"{path}: {file_problem(error)}") from None
 
 
-def _whole(made: FilePlan, existing: MetricsFile | None, *, relay: bool) -> list[Finding]:
-    """What `rappor metrics check` finds in the file with the planned metrics in it."""
+def _findings(made: FilePlan, existing: MetricsFile | None, *, relay: bool) -> list[str]:
+    """What `rappor metrics check` warns of in the file with the planned metrics in it."""
     planned = parse_metrics(made.tables).metrics
     known = {} if existing is None else dict(existing.metrics)
     whole = MetricsFile(known | dict(planned), made.budget)
     devices = max(plan.devices for plan in made.plans)
-    return whole_check(whole, devices, relay=relay)
+    return finding_lines(whole, devices, relay=relay)
 
 
-def finding_lines(findings: Iterable[Finding], *, notes: bool = False) -> list[str]:
-    """Warnings and errors as lines; notes, too, where they are asked for."""
-    return [
-        f"{one.level}: {one.metric or 'the whole file'}: {one.message}"
-        for one in findings
-        if notes or one.level != "note"
-    ]
+def finding_lines(file: MetricsFile, population: int, *, relay: bool) -> list[str]:
+    """Warnings and errors of the whole check as lines. relay: also whom a relay hides."""
+    found = [one for one in whole_check(file, population) if one.level != "note"]
+    if relay:
+        found += linkage_findings(file, population, np.random.default_rng(0))
+    return [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
 
 
 def _print(made: FilePlan, findings: list[str], folder: Path | None) -> None:

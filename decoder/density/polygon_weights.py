@@ -166,6 +166,8 @@ def _rings(feature: Mapping[str, Any]) -> list[tuple[Floats, int]]:
             _check(ring)
             turned = ring if surface(ring) > 0 else ring[::-1]
             found.append((turned, -1 if position else 1))
+    if not found:
+        raise ParameterError("it holds no polygon")
     return found
 
 

@@ -321,10 +321,8 @@ def _legend(data: Mapping[str, Any]) -> Legend:
             tuple(f"turn-{step}" for step in pale),
             "not outlined: not told from no change",
         )
-    first, none_told = (
-        math.ceil(TOLD_FROM * PICTURE_STEPS),
-        not any(one["visible"] for one in data["maps"]),
-    )
+    first = math.ceil(TOLD_FROM * PICTURE_STEPS)
+    none_told = not any(one["visible"] for one in data["maps"])
     pale = [
         round(PICTURE_STEPS * UNTOLD_TO * step / UNTOLD_STEPS) for step in range(UNTOLD_STEPS + 1)
     ]

@@ -96,10 +96,10 @@ def test_a_plan_replaces_its_own_folder_and_no_other(
     command = ["plan", "--share", "0.01", "--devices", "100000", "--no-preview", "-o"]
     ours, mine = tmp_path / "ours", tmp_path / "mine"
     mine.mkdir()
-    (mine / "metric.toml").write_text("# by hand")
+    (mine / "metrics.toml").write_text("# by hand")
     assert main([*command, str(mine)]) == 1
-    assert "holds 'metric.toml', and no plan.json" in capsys.readouterr().err
-    assert (mine / "metric.toml").read_text() == "# by hand"
+    assert "holds 'metrics.toml', and no plan.json" in capsys.readouterr().err
+    assert (mine / "metrics.toml").read_text() == "# by hand"
     for _ in range(2):
         assert main([*command, str(ours)]) == 0
 

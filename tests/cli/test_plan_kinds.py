@@ -92,7 +92,9 @@ def test_the_answer_is_first_and_what_to_declare_is_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["plan", "latency", *MEAN, "--error", "0.5", "--epsilon", "2"]
-    assert main([*words, "-o", str(tmp_path / "plan")]) == 0
+    for _ in range(2):  # a folder of ours is written again
+        capsys.readouterr()
+        assert main([*words, "-o", str(tmp_path / "plan")]) == 0
     text = capsys.readouterr().out
     assert text.startswith(
         "To tell the mean of numbers from 0 to 100 units to 0.5 units either way, 19 times in 20, "
@@ -157,12 +159,68 @@ def test_days_that_are_merged_are_said(capsys: pytest.CaptureFixture[str]) -> No
         ([*MEAN, "--epsilon", "1"], "error and devices are not known"),
         ([*MEAN, "--top", "3", "--epsilon", "1", "--devices", "1M"], "unknown key top"),
         (["--kind", "number", "--devices", "1M", "--epsilon", "1"], "edges"),
+        ([*MEAN, "--epsilon", "1", "--power", "0.8"], "--power = 0.8 has no use for kind 'number'"),
+        ([*MEAN, "--epsilon", "1", "--periods", "9"], "periods = 9.0 has no use for kind 'number'"),
     ],
 )
 def test_errors_name_the_value(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(capsys, *words)
+
+
+def test_whom_a_relay_hides_is_said_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    days = [*MEAN, "--devices", "100k", "--epsilon", "2", "--mode", "memo"]
+    lines = planned(capsys, *days, "--relay")["findings"]
+    assert any("are gathered, of about" in line for line in lines)
+    assert len(lines) > len(planned(capsys, *days)["findings"])
+
+
+PLACES = "box = [42.0, -72.8, 42.5, -72.4]\nlevels = [9]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('budget = nan\n[metrics.a]\nkind = "discover"', "budget = nan is not a positive number"),
+        ('budget = inf\n[metrics.a]\nkind = "discover"', "budget = inf is not a positive number"),
+        ("metrics.a = 3", "metrics.a = 3 is not a table"),
+        ('[metrics.a]\nkind = "string"\ncandidates = "x"', "candidates = 'x' is not from 1"),
+        ('[metrics.a]\nkind = "string"\ntop = []', "top = [] is not from 1"),
+        ('[metrics.a]\nkind = "string"\nzipf = []', "zipf = [] is not an exponent"),
+        ('[metrics.a]\nkind = "string"\ncomplete = 3', "complete = 3 is not true or false"),
+        ('[metrics.a]\nkind = "string"\ncategories = 3', "categories = 3 is not a list of names"),
+        ('[metrics.a]\nkind = "string"\ncategories = []', "categories = [] is not a list"),
+        ('[metrics.a]\nkind = "category"\ncategories = ["x", "y"]\ncandidates = 9',
+         "candidates = 9: categories say it"),
+        ('[metrics.a]\nkind = "category"\ncategories = ["x", "y"]\nfallback = 3',
+         "fallback = 3 is not a string"),
+        (f'[metrics.a]\nkind = "location"\n{PLACES.replace("[9]", "3")}', "levels = 3"),
+        (f'[metrics.a]\nkind = "flow"\n{PLACES}bands_km = 3', "bands_km = 3 is not a list"),
+        (f'[metrics.a]\nkind = "flow"\n{PLACES}max_reports = "a"', "max_reports = 'a'"),
+        ('[metrics.a]\nkind = "discover"\nnum_levels = "x"', "num_levels = 'x' is not a whole"),
+        ('[metrics.a]\nkind = "discover"\nnum_levels = -1', "num_levels = -1 is not a whole"),
+    ],
+)  # fmt: skip
+def test_a_plan_file_that_is_none_is_refused_in_a_sentence(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "questions.toml"
+    file.write_text(text if text.startswith("budget") else f"budget = 3\n{text}")
+    assert main(["plan", str(file), "--population", "100k"]) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count(message) == 1  # not once for each mode
+
+
+@pytest.mark.parametrize("option", ["--low=1", "--share=1%", "--mode=memo", "--kind=number"])
+def test_an_option_that_a_plan_file_says_is_refused(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "questions.toml"
+    file.write_text(QUESTIONS)
+    assert main(["plan", str(file), "--population", "100k", option]) == 1
+    assert "has no use for a plan file" in capsys.readouterr().err
 
 
 QUESTIONS = """

@@ -102,6 +102,7 @@ def test_an_area_on_both_sides_of_180_degrees_is_one() -> None:
         ([feature("away", square(40, 40, 42, 42))], "no area has a part in the box"),
         ([feature("p") | {"geometry": {"type": "Point", "coordinates": [1, 1]}}], "'Point'"),
         ([feature("g") | {"geometry": None}], "not a Polygon"),
+        ([feature("e") | {"geometry": {"type": "MultiPolygon", "coordinates": []}}], "no polygon"),
         (["x"], "no GeoJSON Feature"),
         ([], "0 features"),
     ],
