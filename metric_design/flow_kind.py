@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from metric_design.kinds import KindDesign, Level
+from metric_design.review import reports_to_serve
 from rappor_core.errors import InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
@@ -109,7 +110,6 @@ def _errors(metric: Metric, reports: int) -> str:
 
 def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
     """Warn of cohorts that never hold enough, or not in one period."""
-    flow: Flow = metric.details
     cohorts, floor = metric.params.num_cohorts, metric.cohort_floor
     if population < floor * cohorts:
         few = max(COHORT_STEP, population // (2 * floor) // COHORT_STEP * COHORT_STEP)
@@ -120,13 +120,13 @@ def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
             f"num_cohorts = {few}",
         )
         return
-    turns = flow.window or flow.spread
-    if population < floor * cohorts * turns:
+    turns = KIND.turns(metric)
+    if population < reports_to_serve(metric) * turns:
         yield (
             "note",
             f"{population / cohorts / turns:.0f} reports of a {metric.period} in each of {cohorts} "
-            f"cohorts, fewer than min_reports_per_cohort = {floor}: several {metric.period}s are "
-            "served as one",
+            f"cohorts, too few for min_reports_per_cohort = {floor} in all of them: several "
+            f"{metric.period}s are served as one",
         )
 
 
@@ -134,6 +134,10 @@ class FlowDesign(KindDesign):
     """A metric of flows."""
 
     name, part = "flow", "flows"
+
+    def turns(self, metric: Metric) -> int:
+        """Periods over which answers are spread."""
+        return int(metric.details.window or metric.details.spread)
 
     def planner(self) -> KindPlanner:
         """Its smallest flow."""
@@ -153,7 +157,7 @@ class FlowDesign(KindDesign):
             )
         if population is None or not population:
             return
-        turns = flow.window or flow.spread
+        turns = self.turns(metric)
         over = f" over {turns:,} {metric.period}s" if turns > 1 else ""
         yield "note", f"{population:,} devices{over}: {_errors(metric, population)}"
         yield from _cohorts(metric, population)

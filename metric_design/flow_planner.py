@@ -60,9 +60,5 @@ class FlowPlanner(KindPlanner):
             "five such flows at once simulations told 6 to 7 in 10"
         )
 
-    def turns(self, metric: Metric) -> int:
-        """Periods over which answers are spread."""
-        return int(metric.details.window or metric.details.spread)
-
 
 PLANNER = FlowPlanner()

@@ -63,10 +63,6 @@ class KindPlanner:
         """The shape of the data for which the error is predicted, to follow "Supposed:"."""
         raise NotImplementedError
 
-    def turns(self, metric: Metric) -> int:  # noqa: ARG002
-        """Over so many groups and periods the reports of a picture are spread."""
-        return 1
-
 
 def whole_of(given: Mapping[str, Any], key: str, usual: int) -> int:
     """A whole number above 0 that is given, else the usual one: the metric's reader refuses what

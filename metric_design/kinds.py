@@ -52,6 +52,11 @@ class KindDesign:
         """
         return iter(())
 
+    def turns(self, metric: Metric) -> int:  # noqa: ARG002
+        """Over how many groups and periods the reports of devices are spread: a series has so many
+        times fewer in a period."""
+        return 1
+
     def planner(self) -> KindPlanner | None:
         """How `rappor plan` plans metrics of the kind; None where it does not.
 

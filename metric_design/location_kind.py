@@ -101,6 +101,12 @@ class LocationDesign(KindDesign):
 
     name = "location"
 
+    def turns(self, metric: Metric) -> int:
+        """Pairs of period and slot of which a device answers one, times the levels."""
+        location = metric.location
+        assert location is not None  # noqa: S101 (of this kind)
+        return location.num_turns * len(location.grid.levels)
+
     def planner(self) -> KindPlanner:
         """Its maps."""
         planner: KindPlanner = import_module("metric_design.location_planner").PLANNER

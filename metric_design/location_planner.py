@@ -58,11 +58,5 @@ class LocationPlanner(KindPlanner):
             "come out up to twice as far off"
         )
 
-    def turns(self, metric: Metric) -> int:
-        """Groups that are asked in turn, at each of the levels."""
-        location = metric.location
-        assert location is not None  # noqa: S101 (of this kind)
-        return location.num_turns * len(location.grid.levels)
-
 
 PLANNER = LocationPlanner()

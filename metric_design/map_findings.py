@@ -8,6 +8,7 @@ from datetime import date
 
 from decoder.density.modes import Predicted, modes, predict
 from decoder.density.predicted_error import MapError, predicted_error
+from metric_design.noise import rounded_down
 from metric_design.review import Finding
 from rappor_core.calendar import MEAN_DAYS
 from rappor_core.grid.drawing import num_cells
@@ -16,6 +17,7 @@ from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.groups import CROWD, cohorts_affordable
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
+from rappor_core.text import counted
 
 USUAL_PLACES = 3  # of a device in its life, where nothing else is said
 AS_GOOD = 1.1  # times as far off
@@ -67,7 +69,7 @@ def _said(metric: Metric, cells: int, population: int, periods: int, places: int
     own = map_error(metric, population)
     wanted = places or held or USUAL_PLACES
     cohorts = cohorts_affordable(CROWD * levels, population)
-    budget = round_down(metric.lifetime_epsilon)
+    budget = rounded_down(metric.lifetime_epsilon)
     choices = modes(budget, periods, cohorts, metric.no_data is not None)
     order = predict(choices, devices, cells, wanted, slots)
     what = f"slot and {metric.period}" if slots > 1 else metric.period
@@ -80,9 +82,9 @@ def _said(metric: Metric, cells: int, population: int, periods: int, places: int
     if held is not None and held < wanted:
         said += f"; its cap holds {held} of {wanted} places, and the others become `other`"
     memoises = metric.params.mechanism.has_permanent_round
-    about = f"for maps of {_number(periods, metric.period)}" if periods > 1 else "for one map"
+    about = f"for maps of {counted(periods, metric.period)}" if periods > 1 else "for one map"
     about += f" with epsilon {budget:.2f} for life"
-    about += f" and {_number(wanted, 'place')} a device"
+    about += f" and {counted(wanted, 'place')} a device"
     return f"{said}; {about}, {_best(own, memoises, order, cohorts)}"
 
 
@@ -95,7 +97,7 @@ def _best(own: MapError, memoises: bool, order: Sequence[Predicted], cohorts: in
         return "no mode that hides when, too, spends that budget"
     best = named[0]
     text = ", ".join(f"{one.mode.name} {one.error.total_variation:.2f}" for one in order)
-    listed = f"with {_number(cohorts, 'cohort')}: {text}"
+    listed = f"with {counted(cohorts, 'cohort')}: {text}"
     if not memoises and own.total_variation <= AS_GOOD * best.error.total_variation:
         return f"no mode that hides when, too, is better by more than a tenth ({listed})"
     keys = ", ".join(best.mode.keys.strip().split("\n"))
@@ -107,13 +109,3 @@ def _places_of(metric: Metric) -> int | None:
     if not metric.params.mechanism.has_permanent_round or metric.params.scheme.symbols:
         return None
     return max(0, metric.max_memoized_values - len(reserved_values(metric.no_data)))
-
-
-def round_down(epsilon: float) -> float:
-    """Round down to four decimals where that leaves three digits, since declared numbers must
-    fit a budget."""
-    return math.floor(epsilon * 1e4) / 1e4 if epsilon >= 0.01 else epsilon
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

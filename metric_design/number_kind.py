@@ -92,6 +92,10 @@ class NumberDesign(KindDesign):
 
     name, part = "number", "numbers"
 
+    def turns(self, metric: Metric) -> int:
+        """Periods over which the one report is spread."""
+        return int(metric.details.spread)
+
     def planner(self) -> KindPlanner:
         """Its means and its curves."""
         planner: KindPlanner = import_module("metric_design.number_planner").PLANNER

@@ -79,10 +79,6 @@ class NumberPlanner(KindPlanner):
             "they tell least of it; 1.4 times as far where 30 % have no data"
         )
 
-    def turns(self, metric: Metric) -> int:
-        """Periods over which the one report is spread."""
-        return int(metric.details.spread)
-
 
 def _edges(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The edges: as they are given; of a mean without `bins` with several numbers of them."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from decoder.errors import PlanError
+from metric_design.kinds import kind_design
 from metric_design.noise import rounded_down
 from metric_design.plan_sentences import about
 from metric_design.question import (
@@ -311,7 +312,7 @@ def _plan(
         answer=answer,
         because=f"{'; '.join(parts)}.",
         supposed=f"Supposed: {planner.supposed(metric)}.",
-        merged=merged_sentence(metric, chosen.devices, planner.turns(metric)),
+        merged=merged_sentence(metric, chosen.devices, kind_design(metric.kind).turns(metric)),
         solved=solved,
         devices=chosen.devices,
         precision=precision,

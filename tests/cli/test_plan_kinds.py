@@ -16,8 +16,8 @@ import pytest
 from decoder.errors import PlanError
 from metric_design.kinds import kind_design
 from metric_design.plan_file import asked_of, plan_questions, read_questions
-from metric_design.question import Question, reviewed
-from metric_design.review import Finding
+from metric_design.question import Question, merged_sentence, reviewed
+from metric_design.review import Finding, reports_to_serve
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -138,6 +138,33 @@ def test_days_that_are_merged_are_said(capsys: pytest.CaptureFixture[str]) -> No
     assert "days are served as one: 60,000 devices send 2,000 reports" in str(few["questions"])
     many = planned(capsys, *KINDS["map"], "--devices", "60k", "--epsilon", "2")
     assert many["questions"][0]["merged"] is None
+
+
+def test_the_check_counts_the_days_of_a_block_as_the_plan_does() -> None:
+    text = """
+    [metrics.heat]
+    kind = "location"
+    grid = "quadkey"
+    box = [42.0, -72.8, 42.5, -72.4]
+    levels = [13]
+    description = "d"
+    owner = "o@example.org"
+    expires = 2090-01-01
+    num_cohorts = 64
+    num_bits = 32
+    epsilon = 1.0
+    mode = "window"
+    window = 30
+    max_reports = 3
+    """
+    (metric,) = parse_metrics(text).declared
+    needed, devices = reports_to_serve(metric), 4_000
+    said = [one.message for one in reviewed(parse_metrics(text), devices)]
+    (told,) = re.findall(r"days are served (\d+) at a time", " ".join(said))
+    assert int(told) == pytest.approx(needed / (devices / 30), abs=1)  # a thirtieth a day
+    planned = merged_sentence(metric, devices, kind_design(metric.kind).turns(metric))
+    assert planned is not None
+    assert int(planned.split()[0]) == pytest.approx(int(told), abs=1)
 
 
 @pytest.mark.parametrize(
