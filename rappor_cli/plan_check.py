@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from secrets import randbits
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from rappor_cli import options as shared
 from rappor_cli.plan import CorrectionOption, PlannedCorrectionName
+from rappor_cli.plan_tables import refuse_given
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import wide_console
 from simulations.experiments.plan_check import (
@@ -26,8 +27,8 @@ from simulations.experiments.plan_check import (
     runs_for,
     summary,
 )
-from simulations.experiments.plan_kinds import KindCheck, check_kind, kind_cases
-from simulations.experiments.plan_lists import ListCheck, check_list, list_cases
+from simulations.experiments.plan_kinds import check_kind, kind_cases
+from simulations.experiments.plan_lists import SeenCheck, check_list, list_cases
 
 
 class PredictedName(StrEnum):
@@ -38,7 +39,15 @@ class PredictedName(StrEnum):
     KINDS = "kinds"
 
 
+_CHECKED: dict[PredictedName, tuple[Callable[[], list[Any]], Callable[..., Iterator[SeenCheck]]]]
+_CHECKED = {
+    PredictedName.LISTS: (list_cases, check_list),
+    PredictedName.KINDS: (kind_cases, check_kind),
+}
+
+
 def plan_check(
+    context: typer.Context,
     of: Annotated[
         PredictedName,
         typer.Option(
@@ -63,12 +72,12 @@ def plan_check(
 ) -> None:
     """What `rappor plan` predicts, and what is seen of it in simulated windows."""
     seed = randbits(32) if seed is None else seed
-    if of is not PredictedName.DETECTION:
-        checks = _lists if of is PredictedName.LISTS else _kinds
-        _print_seen(checks(runs, seed, first, last), seed, as_json=as_json)
-        return
     if first > last:
         raise typer.BadParameter(f"--first {first} is above --last {last}")
+    if of is not PredictedName.DETECTION:
+        refuse_given(context, ("error", "drawn", "settings_seed", "correction"), f"--of {of.value}")
+        _print_seen(list(_seen(of, runs, seed, first, last)), seed, as_json=as_json)
+        return
     settings = drawn_cases(drawn, settings_seed) if drawn else cases()
     settings = [
         replace(case, setting=replace(case.setting, correction=correction.value))
@@ -87,42 +96,28 @@ def plan_check(
     _print(seed, rows, told)
 
 
-Seen = Sequence[tuple[ListCheck | KindCheck, str]]  # and the quantity
-
-
-def _lists(runs: int, seed: int, first: int, last: int) -> Seen:
-    """Values found in each list."""
-    wanted, rows = list_cases()[first - 1 : last], list[tuple[ListCheck | KindCheck, str]]()
-    with progress_bar("lists", len(wanted)) as advance:
+def _seen(of: PredictedName, runs: int, seed: int, first: int, last: int) -> Iterator[SeenCheck]:
+    """What is predicted and seen of lists or of kinds."""
+    made, checked = _CHECKED[of]
+    wanted = made()[first - 1 : last]
+    with progress_bar("settings", len(wanted)) as advance:
         for number, case in enumerate(wanted, first):
-            rows.append((check_list(case, runs, np.random.default_rng((seed, number))), "found"))
+            yield from checked(case, runs, np.random.default_rng((seed, number)))
             advance(1)
-    return rows
 
 
-def _kinds(runs: int, seed: int, first: int, last: int) -> Seen:
-    """Errors of each kind."""
-    wanted, rows = kind_cases()[first - 1 : last], list[tuple[ListCheck | KindCheck, str]]()
-    with progress_bar("metrics", len(wanted)) as advance:
-        for number, case in enumerate(wanted, first):
-            for row in check_kind(case, runs, np.random.default_rng((seed, number))):
-                rows.append((row, row.quantity))
-            advance(1)
-    return rows
-
-
-def _print_seen(rows: Seen, seed: int, *, as_json: bool) -> None:
+def _print_seen(rows: Sequence[SeenCheck], seed: int, *, as_json: bool) -> None:
     """Predicted, seen, their ratio."""
     if as_json:
-        listed = [asdict(row) | {"ratio": row.ratio} for row, _ in rows]
+        listed = [asdict(row) | {"ratio": row.ratio} for row in rows]
         print(json.dumps({"seed": seed, "rows": listed}))
         return
     table = Table(title=f"Predicted and seen, seed {seed}")
     for heading in ("setting", "what", "predicted", "seen", "ratio", "windows"):
         table.add_column(heading)
-    for row, quantity in rows:
+    for row in rows:
         seen = f"{row.seen:.3g} +- {row.error:.2g}"
-        table.add_row(row.name, quantity, f"{row.predicted:.3g}", seen, f"{row.ratio:.2f}",
+        table.add_row(row.name, row.quantity, f"{row.predicted:.3g}", seen, f"{row.ratio:.2f}",
                       str(row.draws))  # fmt: skip
     wide_console().print(table)
 

@@ -38,6 +38,7 @@ from metric_design.plan_file import asked_of
 from metric_design.question import Question, reviewed
 from rappor_core.metrics.metric import Metric
 from simulations.experiments.discovery import drawn_strings, zipf
+from simulations.experiments.plan_lists import SeenCheck
 from simulations.flows.city import city_matrix, draw_flows
 from simulations.numbers.draws import aggregate_of
 from simulations.populations.draws import aggregate_of_metric, draw_aggregate
@@ -73,26 +74,6 @@ class KindCase:
 
 
 @dataclass(frozen=True)
-class KindCheck:
-    """A quantity, predicted and seen. error: standard error of what is seen.
-
-    Of standard errors `seen` is the root mean square of the errors.
-    """
-
-    name: str
-    quantity: str
-    predicted: float
-    seen: float
-    error: float
-    draws: int
-
-    @property
-    def ratio(self) -> float:
-        """Predicted over seen."""
-        return self.predicted / self.seen if self.seen else math.inf
-
-
-@dataclass(frozen=True)
 class Experiment:
     """How metrics of a kind are tried.
 
@@ -125,7 +106,7 @@ def kind_cases() -> list[KindCase]:
     ]
 
 
-def check_kind(case: KindCase, draws: int, rng: np.random.Generator) -> Iterator[KindCheck]:
+def check_kind(case: KindCase, draws: int, rng: np.random.Generator) -> Iterator[SeenCheck]:
     """Plan a metric, draw and decode so many windows, and compare each quantity."""
     metric, experiment = case.metric(), _EXPERIMENTS[str(case.table["kind"])]
     name = f"{case.name}, {case.devices:,} devices, epsilon {case.epsilon:g}"
@@ -140,7 +121,7 @@ def check_kind(case: KindCase, draws: int, rng: np.random.Generator) -> Iterator
             error = found / math.sqrt(2 * len(drawn))
         else:
             found, error = float(drawn.mean()), float(drawn.std() / math.sqrt(len(drawn)))
-        yield KindCheck(name, quantity, predicted, found, error, draws * case.times)
+        yield SeenCheck(name, quantity, predicted, found, error, draws * case.times)
 
 
 def _precision(metric: Metric, devices: int) -> float:

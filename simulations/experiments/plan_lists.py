@@ -7,6 +7,7 @@ drawn and decoded. On none of these settings was a formula chosen.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,10 +33,14 @@ class ListCase:
 
 
 @dataclass(frozen=True, slots=True)
-class ListCheck:
-    """Values found in a list, predicted and seen. error: standard error of what is seen."""
+class SeenCheck:
+    """A quantity, predicted and seen. error: standard error of what is seen.
+
+    Of standard errors `seen` is the root mean square of the errors.
+    """
 
     name: str
+    quantity: str
     predicted: float
     seen: float
     error: float
@@ -96,12 +101,12 @@ def _once(bits: int, hashes: int, cohorts: int) -> RapporParams:
     return RapporParams(bits, hashes, cohorts, TwoRoundMechanism.one_shot(4.0 / hashes))
 
 
-def check_list(case: ListCase, runs: int, rng: np.random.Generator) -> ListCheck:
+def check_list(case: ListCase, runs: int, rng: np.random.Generator) -> Iterator[SeenCheck]:
     """Draw and decode a list so many times; each run has a stream of its own."""
     found = [_found(case, one) for one in rng.spawn(runs)]
     predicted, _ = expected_found(case.setting, case.shares)
     error = float(np.std(found, ddof=1)) / math.sqrt(runs) if runs > 1 else math.nan
-    return ListCheck(case.name, predicted, float(np.mean(found)), error, runs)
+    yield SeenCheck(case.name, "values found", predicted, float(np.mean(found)), error, runs)
 
 
 def _found(case: ListCase, rng: np.random.Generator) -> int:

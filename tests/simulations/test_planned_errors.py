@@ -47,3 +47,9 @@ def test_the_command_prints_predicted_and_seen(capsys: pytest.CaptureFixture[str
     assert row["ratio"] == pytest.approx(row["predicted"] / row["seen"])
     assert main([*words, "--seed", "1"]) == 0
     assert "category of 12" in capsys.readouterr().out
+
+
+def test_options_of_another_check_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "plan", "--of", "lists", "--drawn", "3"]) == 1
+    assert "--drawn = 3 has no use for --of lists" in capsys.readouterr().err
+    assert main(["simulate", "plan", "--of", "kinds", "--first", "5", "--last", "4"]) == 2
