@@ -57,7 +57,7 @@ class FlowPlanner(KindPlanner):
         """A flow that nothing else explains."""
         return (
             "the flow is told by its own question alone, as one that distance does not explain; of "
-            "five such flows at once simulations told 6 to 7 in 10"
+            "five such flows at once simulations told about 7 in 10"
         )
 
 
