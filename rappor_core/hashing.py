@@ -32,6 +32,8 @@ def normalise(text: str) -> bytes:
 
     Raises ValueRefusedError for text that UTF-8 cannot hold (a lone surrogate).
     """
+    if text.isascii():
+        return text.encode()
     try:
         return canonical(text).encode()
     except UnicodeEncodeError as error:
@@ -60,12 +62,14 @@ def mmh3_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> 
     start and step are the value's own. Its upper and lower halves give positions 2i and 2i + 1,
     each as (half * num_bits) >> 32, whose bias is below num_bits / 2**32.
     """
-    low, high = value_hash(data)
-    words_per_cohort = (num_hashes + 1) // 2
-    first = cohort * words_per_cohort + 1
+    state, step = value_hash(data)
+    step |= 1
+    num_words = (num_hashes + 1) // 2
+    state += cohort * num_words * step
     positions: tuple[int, ...] = ()
-    for counter in range(first, first + words_per_cohort):
-        word = mix64((low + counter * (high | 1)) & MASK64)
+    for _ in range(num_words):
+        state += step
+        word = mix64(state & MASK64)
         positions += (word >> 32) * num_bits >> 32, (word & 0xFFFFFFFF) * num_bits >> 32
     return positions[:num_hashes]
 
@@ -79,15 +83,18 @@ def md5_positions(data: bytes, cohort: int, num_bits: int, num_hashes: int) -> t
     return tuple(byte % num_bits for byte in digest[:num_hashes])
 
 
+FAMILIES = {"mmh3": mmh3_positions, "md5": md5_positions}
+
+
 def bloom_positions(data: bytes, cohort: int, params: RapporParams) -> tuple[int, ...]:
     """Positions of a value (its `normalise`d bytes) in one cohort, h integers in [0, k)."""
-    positions = mmh3_positions if params.hash == "mmh3" else md5_positions
-    return positions(data, cohort, params.num_bits, params.num_hashes)
+    return FAMILIES[params.hash](data, cohort, params.num_bits, params.num_hashes)
 
 
 def bloom_bits(data: bytes, cohort: int, params: RapporParams) -> int:
     """B as an integer of k bits: bit i set where some hash of the value falls on i."""
     bits = 0
-    for position in bloom_positions(data, cohort, params):
+    positions = FAMILIES[params.hash]
+    for position in positions(data, cohort, params.num_bits, params.num_hashes):
         bits |= 1 << position
     return bits

@@ -6,8 +6,6 @@ format.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from client_sdk.randomisation.key_derivation import DIGEST_BYTES, cohort_of, derive, jitter_of
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
@@ -17,9 +15,6 @@ from rappor_core.metrics.metric import Metric
 MAX_REMEMBERED = 256  # values of which derivations are kept in memory, for speed alone
 MAX_REMEMBERED_CHARS = 256
 MAX_VALUE_CHARS = 2_048  # the time of Unicode's normal form grows with the square of the length
-
-_Key = TypeVar("_Key")
-_Derived = TypeVar("_Derived")
 
 
 class MetricEncoder:
@@ -34,6 +29,7 @@ class MetricEncoder:
         "_bits_bytes",
         "_bits_of",
         "_digest_of",
+        "_encode",
         "_instantaneous",
         "_jitter",
         "_permanent",
@@ -53,6 +49,7 @@ class MetricEncoder:
         self.line = metric.base_name
         self.cohort = cohort_of(secret, metric.cohort_with or self.line, params.num_cohorts)
         self._secret = secret
+        self._encode = params.scheme.value_bits
         jittered = metric.rules.jittered(metric)
         self._jitter = jitter_of(secret, self.line, self.params_id) if jittered else 0.0
         self._bits_bytes = params.report_bytes
@@ -67,14 +64,16 @@ class MetricEncoder:
 
     def value_bits(self, value: object) -> int:
         """The bits B of a value, k bits. Raises ValueRefusedError. Private."""
-        if not (type(value) is bool or (type(value) is str and len(value) <= MAX_REMEMBERED_CHARS)):
+        if not ((type(value) is str and len(value) <= MAX_REMEMBERED_CHARS) or type(value) is bool):
             self._check_length(value)
             scheme = self.metric.params.scheme
             return scheme.jittered_bits(self.metric, value, self.cohort, self._jitter)
         bits = self._bits_of.get(value)
         if bits is None:
-            bits = self.metric.value_bits(value, self.cohort)
-            _remember(self._bits_of, value, bits)
+            encode = self._encode
+            bits = self._bits_of[value] = encode(self.metric, value, self.cohort)
+            if len(self._bits_of) > MAX_REMEMBERED:
+                self._bits_of.clear()
         return bits
 
     def cuts(self) -> list[float]:
@@ -95,10 +94,12 @@ class MetricEncoder:
         """The report bits S as on the wire: both rounds over B, the second one fresh at each
         call."""
         permanent_bits = self._permanent_of.get(bloom_bits)
+        # `__call__` by its name is a plain method, without the interpreter's detour over C
         if permanent_bits is None:
-            permanent_bits = self._permanent(bloom_bits)
-            _remember(self._permanent_of, bloom_bits, permanent_bits)
-        return self._instantaneous(permanent_bits).to_bytes(self._bits_bytes, "little")
+            permanent_bits = self._permanent_of[bloom_bits] = self._permanent.__call__(bloom_bits)
+            if len(self._permanent_of) > MAX_REMEMBERED:
+                self._permanent_of.clear()
+        return self._instantaneous.__call__(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
         """The permanent bits B' of B. Private: for audits."""
@@ -117,7 +118,9 @@ class MetricEncoder:
             line, params_id = self.line.encode(), bytes.fromhex(self.params_id)
             bits = bloom_bits.to_bytes(self._bits_bytes, "little")
             digest = derive(self._secret, b"ledger", line, params_id, bits, length=DIGEST_BYTES)
-            _remember(self._digest_of, bloom_bits, digest)
+            self._digest_of[bloom_bits] = digest
+            if len(self._digest_of) > MAX_REMEMBERED:
+                self._digest_of.clear()
         return digest
 
     def fallback_bits(self) -> int:
@@ -137,10 +140,3 @@ class MetricEncoder:
             always = (metric.fallback, metric.no_data)
             return [self.value_bits(value) for value in always if value is not None]
         return [self.value_bits(value) for value in metric.rules.all_values(metric)]
-
-
-def _remember(known: dict[_Key, _Derived], key: _Key, derived: _Derived) -> None:
-    """Keep a derivation; forget all of them when there are too many."""
-    if len(known) >= MAX_REMEMBERED:
-        known.clear()
-    known[key] = derived

