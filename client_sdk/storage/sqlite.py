@@ -21,6 +21,10 @@ from client_sdk.storage.state_file import StateFile
 from client_sdk.storage.traces import leave_trace, scrub_traces
 
 RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+QUEUE = """
+    INSERT INTO queue (source, entry, day, bits)
+        SELECT ?, id, ?, ? FROM entries WHERE digest = ?
+"""  # the same, where nothing is left to count
 NEAR = """
     SELECT 1 FROM periods
         WHERE metric = :name AND reports > 0 AND period BETWEEN :first AND :last
@@ -108,8 +112,13 @@ class SqliteState(StateFile):
 
     def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
+        database = self._open or self.database
         try:
-            (self._open or self.database).execute(RECORD, (step, *limits[:5], *draft))
+            if not step and limits.most_ever is None:
+                source, digest, day, bits = draft
+                queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
+                return "queued" if queued else "not_memoised"
+            database.execute(RECORD, (step, *limits[:5], *draft))
         except sqlite3.IntegrityError as refusal:
             if str(refusal) == "full":  # the trigger's own words
                 return "full"

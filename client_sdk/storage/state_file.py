@@ -112,9 +112,10 @@ class StateFile:
 
     def _take(self, *, reads: bool = False, turns: int = 1) -> None:
         """Take `lock`, or raise StateBusyError after a wait, or at once in a rest."""
-        if self._resting(reads) or not self.lock.acquire(timeout=turns * self._lock_patience):
+        lock, wait = self.lock, turns * self._lock_patience
+        if self._resting(reads) or not (lock.acquire(False) or lock.acquire(timeout=wait)):
             raise self._busy()
-        if self._resting(reads):  # another thread has waited meanwhile, in vain
+        if self._rest_until and self._resting(reads):  # another thread has waited, in vain
             self.lock.release()
             raise self._busy()
 
