@@ -199,7 +199,10 @@ def _weights(decoding: Decoding) -> dict[str, Any] | None:
 
 def _digest(values: Sequence[str]) -> str:
     """SHA-256 of the distinct candidates in their order, one a line, UTF-8."""
-    return sha256("".join(f"{value}\n" for value in values).encode()).hexdigest()
+    digest = sha256()
+    for value in values:
+        digest.update(f"{value}\n".encode())
+    return digest.hexdigest()
 
 
 def _version(library: str) -> str:

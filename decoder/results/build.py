@@ -166,13 +166,14 @@ def _table(
         "note": notes_of(answer, options),
     }
     values = [value.decode() for value in candidates.values]
-    expanded = {name: column[back] for name, column in columns.items()}
+    if not np.array_equal(back, np.arange(len(back))):  # no copies where all differ
+        columns = {name: column[back] for name, column in columns.items()}
     return CandidateTable(
         values=values,
         group=grouping.group,
         detected=decision.detected[back],
         weight=None if decision.weights is None else decision.weights[back],
-        **expanded,
+        **columns,
     )
 
 

@@ -93,8 +93,8 @@ def run_decode(
     """
     started = time.monotonic()
     source = job.source.read()
-    candidates = _prepared(job, source, note)
-    decoding = decode(source, candidates, job.options, progress)
+    # the list is in no variable here: it would be held while files are written
+    decoding = decode(source, _prepared(job, source, note), job.options, progress)
     if job.output:
         write_outputs(decoding, job.output, progress)
         if isinstance(job.source, GoogleTables):
