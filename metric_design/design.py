@@ -21,10 +21,10 @@ from metric_design.detection import (
     PlanSetting,
     Theory,
     can_be_found,
+    detectable_share,
     few_enough,
     information,
     theory,
-    visible_share,
     why_nothing,
 )
 from metric_design.metric_table import Labels, merged_periods, metric_table
@@ -204,7 +204,7 @@ def best_design(request: PlanRequest, population: ExpectedShares) -> Design | No
         return None
     _, kind, setting, noise = min(passing, key=lambda entry: _size(entry[2]))
     given = theory(setting, shares)
-    return Design(kind, setting, noise, given, visible_share(setting, request.power, given))
+    return Design(kind, setting, noise, given, detectable_share(setting, request.power, given))
 
 
 def _objection(table: str, request: PlanRequest) -> str | None:

@@ -37,7 +37,7 @@ class DiscoverDesign(KindDesign):
             with suppress(ModuleNotFoundError):  # the check names what is missing
                 planner = self.planner()
                 share = planner.precision(metric, population)
-                yield "note", f"with {population:,} devices you {planner.told(metric, share)}"
+                yield "note", f"with {population:,} devices you {planner.finding(metric, share)}"
         groups = metric.details
         code, most = groups.code, groups.code_bits
         if max(code.symbols) >= _ASCII:

@@ -41,7 +41,7 @@ class DiscoverPlanner(KindPlanner):
         repeats = float(metric.max_reports_per_period)
         return named_shares(noise, groups, DiscoverOptions(), devices * repeats, repeats).most
 
-    def told(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
+    def finding(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
         """The smallest share."""
         return (
             f"find a string that {100 * precision:.3g} % of the devices hold, without a list, "

@@ -1,4 +1,4 @@
-"""How metrics of kind `flow` are planned: the smallest flow that is told from zero."""
+"""How metrics of kind `flow` are planned: the smallest flow that is detected."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class FlowPlanner(KindPlanner):
                 yield {"epsilon": each, "num_symbols": symbols, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """The smallest share of a flow that is told from zero."""
+        """The smallest share of a flow that is detected."""
         return least_flow(metric, devices)
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         """The smallest flow."""
         cells = len(metric.details.cells)
         return (
@@ -56,8 +56,8 @@ class FlowPlanner(KindPlanner):
     def supposed(self, metric: Metric) -> str:  # noqa: ARG002
         """A flow that nothing else explains."""
         return (
-            "the flow is told by its own question alone, as one that distance does not explain; of "
-            "five such flows at once simulations told about 7 in 10"
+            "the flow is detected by its own question alone, as one that distance does not "
+            "explain; of five such flows at once simulations detected about 7 in 10"
         )
 
 

@@ -55,8 +55,8 @@ class KindPlanner:
         """
         raise NotImplementedError
 
-    def told(self, metric: Metric, precision: float) -> str:
-        """What is told with a precision, to follow "you"."""
+    def finding(self, metric: Metric, precision: float) -> str:
+        """What an analyst finds at a precision, as words that follow "you"."""
         raise NotImplementedError
 
     def supposed(self, metric: Metric) -> str:

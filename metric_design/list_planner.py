@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from decoder.errors import PlanError
-from metric_design.detection import PlanSetting, theory, visible_share
+from metric_design.detection import PlanSetting, detectable_share, theory
 from metric_design.kind_planner import KindPlanner
 from metric_design.metric_table import Labels
 from metric_design.plan import Choice, choose
@@ -62,7 +62,7 @@ class _Declared(KindPlanner):
         """The smallest share found 8 times in 10, 1 where none is."""
         setting = self._setting(metric, devices)
         given = theory(setting, self.population(setting.candidates))
-        return visible_share(setting, PlanRequest.power, given) or 1.0
+        return detectable_share(setting, PlanRequest.power, given) or 1.0
 
     def _setting(self, metric: Metric, devices: float) -> PlanSetting:
         listed = metric.num_values or int(DEFAULTS["candidates"])
@@ -70,7 +70,7 @@ class _Declared(KindPlanner):
         each = 1 if metric.max_reports == 1 else self.question.periods
         return PlanSetting(metric.params, devices, each, candidates)
 
-    def told(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
+    def finding(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
         """The smallest share."""
         often = round(10 * PlanRequest.power)
         return f"see values of {100 * precision:.3g} % of the devices or more, {often} times in 10"

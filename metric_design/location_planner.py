@@ -39,7 +39,7 @@ class LocationPlanner(KindPlanner):
         """Total variation of the map of one slot and period, of the finest level."""
         return map_error(metric, devices).total_variation
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         """The map."""
         location = metric.location
         assert location is not None  # noqa: S101 (of this kind)

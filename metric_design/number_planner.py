@@ -52,7 +52,7 @@ class NumberPlanner(KindPlanner):
             return of_the_range(metric, Z * mean_error(metric, reports, 0.5))
         return Z * curve_error(metric, reports)
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         """The mean, or the shares above the edges."""
         number = metric.details
         span = f"numbers from {number.edges[0]:g} to {number.edges[-1]:g} {number.unit}"

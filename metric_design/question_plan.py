@@ -256,7 +256,7 @@ def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) 
     reached = (
         f"{planner.asks} = {target:g} is not reached {how}{mode}: with {about(devices)} devices "
         f"and epsilon {one.metric.lifetime_epsilon:.3g} for life you "
-        f"{planner.told(one.metric, one.precision)}"
+        f"{planner.finding(one.metric, one.precision)}"
     )
     ways = []
     usual = question.epsilon or USUAL_LIFE
@@ -299,7 +299,7 @@ def _plan(
     metric, precision = chosen.found.metric, chosen.found.precision
     devices, life = f"{about(chosen.devices)} devices", f"epsilon {metric.lifetime_epsilon:.3g}"
     asked = precision if question.target is None else question.target
-    told = planner.told(metric, precision if solved == planner.asks else asked)
+    told = planner.finding(metric, precision if solved == planner.asks else asked)
     if solved == "devices":
         answer = f"To {told}, with {life} for life you need {devices}."
     elif solved == "epsilon":
@@ -336,7 +336,7 @@ def _other(planner: KindPlanner, solved: str, other: ModeSolution, warned: str |
     takes = {
         "devices": f"takes {about(other.devices)} devices",
         "epsilon": f"takes epsilon {metric.lifetime_epsilon:.3g}",
-    }.get(solved, f"would {planner.told(metric, other.found.precision)}")
+    }.get(solved, f"would {planner.finding(metric, other.found.precision)}")
     said = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
     series = ", as a series over time needs," if metric.max_reports != 1 else ""
     return f"mode = {other.mode!r}{series} {takes}{said}"

@@ -31,7 +31,7 @@ from simulations.fleets.table import Drawn, FleetMetric, Row, decode_rows, draw_
 
 MONDAY = date(2026, 11, 2)  # of the files' first week, unless told
 HEADINGS = ("weeks", "reports", "devices", "repeats", "held", "found", "false", "smallest found",
-            "visible (plan)", "CPU s")  # fmt: skip
+            "detectable (plan)", "CPU s")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _print(rows: list[Row], title: str) -> None:
         table.add_row(
             str(row.periods), f"{row.reports:,}", f"{row.devices:,}", f"{row.repeats:.2f}",
             f"{row.held:,}", f"{row.found:,}", f"{row.false_found:,}", _share(row.smallest),
-            _share(row.visible), f"{row.seconds:.2f}",
+            _share(row.detectable_share), f"{row.seconds:.2f}",
         )  # fmt: skip
     wide_console().print(table)
 

@@ -198,7 +198,7 @@ def drawn_map(side: int, rng: np.random.Generator) -> Floats:
 def _flow_predicted(metric: Metric, devices: int) -> Mapping[str, float]:
     return {
         "standard error of a flow": class_error(metric, "pair", devices),
-        "the least flow is told": POWER,
+        "the least flow is detected": POWER,
     }
 
 
@@ -214,7 +214,7 @@ def _flow_seen(metric: Metric, devices: int, rng: np.random.Generator) -> Seen:
     found = decode_flows(draw_flows(metric, matrix / matrix.sum(), devices, rng))
     return {
         "standard error of a flow": (found.flows.estimate - matrix)[placed].tolist(),
-        "the least flow is told": found.told[placed].astype(float).tolist(),
+        "the least flow is detected": found.detected[placed].astype(float).tolist(),
     }
 
 

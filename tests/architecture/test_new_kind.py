@@ -198,7 +198,7 @@ class StarsPlanner(KindPlanner):
         spread = params.p_star * (1 - params.p_star) / devices
         return math.sqrt(spread) / (params.q_star - params.p_star)
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         return f"tell {metric.details.most} stars to {precision:.3f}"
 
     def supposed(self, metric: Metric) -> str:

@@ -310,7 +310,7 @@ def test_the_devices_of_a_file_are_those_that_its_dearest_question_needs() -> No
         ("flow", 'grid = "quadkey"\nbox = [42.0, -72.8, 42.5, -72.4]\nlevels = [11, 13]\n'
          'from = "night 22-6"\nto = "work 9-17"\nbands_km = [1, 5]\nmode = "once"\n'
          "epsilon = 2.0\nnum_symbols = 8\nnum_cohorts = 80\n",
-         lambda p: f"a flow of {100 * p:.2g} % is told"),
+         lambda p: f"a flow of {100 * p:.2g} % is detected"),
         ("location", 'grid = "quadkey"\nbox = [42.0, -72.8, 42.5, -72.4]\nlevels = [13]\n'
          'mode = "once"\nnum_bits = 32\nnum_cohorts = 64\nepsilon = 2.0\n',
          lambda p: f"is expected to be {p:.2f} off"),
