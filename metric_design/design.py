@@ -27,10 +27,10 @@ from metric_design.detection import (
     theory,
     why_nothing,
 )
+from metric_design.metric_plan import objection, reviewed, with_budget
 from metric_design.metric_table import Labels, merged_periods, metric_table
 from metric_design.noise import LARGEST, Noise, noises
 from metric_design.population import ExpectedShares
-from metric_design.question import objection, reviewed, with_budget
 from metric_design.request import DEFAULTS, LIMITS, PlanRequest, Unknown
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.metrics.file import parse_metrics

@@ -7,7 +7,7 @@ from typing import Any
 
 from metric_design.flow_kind import POWER, best_symbols, least_flow
 from metric_design.kind_planner import KindPlanner, length_of, numbers_of_cohorts, whole_of
-from metric_design.question import Question
+from metric_design.metric_plan import MetricToPlan
 from rappor_core.metrics.flow import COHORT_STEP
 from rappor_core.metrics.metric import Metric
 
@@ -29,7 +29,7 @@ class FlowPlanner(KindPlanner):
 
     def designs(
         self,
-        question: Question,  # noqa: ARG002
+        question: MetricToPlan,  # noqa: ARG002
         given: Mapping[str, Any],
         epsilon: float,
         devices: int,

@@ -22,15 +22,7 @@ from metric_design.detection import (
     theory,
 )
 from metric_design.few_cohorts import few_cohorts_sentence
-from metric_design.metric_table import Labels, merged_periods, metric_table
-from metric_design.plan_sentences import (
-    SolvedPlan,
-    answer_sentence,
-    because_sentence,
-    supposed_sentence,
-)
-from metric_design.population import ExpectedShares
-from metric_design.question import (
+from metric_design.metric_plan import (
     USUAL_LIFE,
     Review,
     budget_of,
@@ -39,6 +31,14 @@ from metric_design.question import (
     weak_sentence,
     with_budget,
 )
+from metric_design.metric_table import Labels, merged_periods, metric_table
+from metric_design.plan_sentences import (
+    SolvedPlan,
+    answer_sentence,
+    because_sentence,
+    supposed_sentence,
+)
+from metric_design.population import ExpectedShares
 from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -33,9 +33,9 @@ from decoder.model.noise import BitNoise
 from decoder.numbers.decoding import decode_numbers
 from decoder.typing import Floats
 from metric_design.flow_kind import POWER, class_error, least_flow
+from metric_design.metric_plan import MetricToPlan, reviewed
 from metric_design.number_kind import Z
 from metric_design.plan_file import asked_of
-from metric_design.question import Question, reviewed
 from rappor_core.metrics.metric import Metric
 from simulations.experiments.discovery import drawn_strings, zipf
 from simulations.experiments.plan_lists import SeenCheck
@@ -69,7 +69,7 @@ class KindCase:
         """The metric that the planner chooses."""
         one = asked_of("planned", _LABELS | dict(self.table), self.devices)
         asked = one.question
-        question = Question(asked.name, asked.given, None, self.devices, self.epsilon)
+        question = MetricToPlan(asked.name, asked.given, None, self.devices, self.epsilon)
         return one.planner.plan(question, reviewed).metric
 
 

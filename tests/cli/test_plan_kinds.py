@@ -15,8 +15,8 @@ import pytest
 
 from decoder.errors import PlanError
 from metric_design.kinds import kind_design
+from metric_design.metric_plan import MetricToPlan, merged_sentence, reviewed
 from metric_design.plan_file import asked_of, plan_questions, read_questions
-from metric_design.question import Question, merged_sentence, reviewed
 from metric_design.review import Finding, reports_to_serve
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
@@ -342,7 +342,7 @@ prob_p = 0.4
 prob_q = 0.6
 """).declared[0].expires}  # fmt: skip
     one = asked_of("planned", labels | table, 100_000)
-    question = Question("planned", one.question.given, None, 100_000, 2.0)
+    question = MetricToPlan("planned", one.question.given, None, 100_000, 2.0)
 
     def review(file: MetricsFile, population: int) -> list[Finding]:
         fresh = all(metric.max_reports == 1 for metric in file.declared)
