@@ -61,7 +61,7 @@ class DiscoverDesign(KindDesign):
         return "str"
 
     def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
-        """The code table that comes with the package, where a metric needs it."""
+        """`domains`, the packaged code table of domain names, where a metric is encoded by it."""
         return ("domains",) if any(metric.details.packaged for metric in metrics) else ()
 
 

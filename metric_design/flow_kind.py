@@ -163,7 +163,7 @@ class FlowDesign(KindDesign):
         yield from _cohorts(metric, population)
 
     def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
-        """The library h3-js, where a grid is of its cells."""
+        """`h3`, which loads the library h3-js, where a grid consists of h3 cells."""
         return ("h3",) if any(metric.details.grid.kind == "h3" for metric in metrics) else ()
 
 
