@@ -85,7 +85,7 @@ DAMAGE = [
     ("statement", "place"),
     [*((one, number % 2) for number, one in enumerate(DAMAGE)), *((one, 2) for one in DAMAGE[::5])],
 )
-def test_a_damaged_row_is_set_aside_and_the_others_move(
+def test_a_damaged_row_is_set_aside(
     bench: Bench,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -102,7 +102,7 @@ def test_a_damaged_row_is_set_aside_and_the_others_move(
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_a_row_of_no_series_is_told_when_the_others_are_moved(
+def test_a_row_of_no_series_is_told(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: int
 ) -> None:
     change(tmp_path, "series_id = 'text'", place)
@@ -115,9 +115,7 @@ def test_a_row_of_no_series_is_told_when_the_others_are_moved(
 
 
 @pytest.mark.parametrize("statement", DAMAGE[:11])
-def test_a_damaged_series_is_not_served_and_the_others_are(
-    bench: Bench, tmp_path: Path, statement: str
-) -> None:
+def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, statement: str) -> None:
     """Its open days close and wait; those of others are served; lists go on."""
     today = bench.clock.now.date()
     change(tmp_path, statement)
@@ -133,7 +131,7 @@ def test_a_damaged_series_is_not_served_and_the_others_are(
     assert [name for name, _, _ in found] == ["kept"]
 
 
-def test_over_http_damage_is_no_reason_to_ask_again(bench: Bench, tmp_path: Path) -> None:
+def test_damage_over_http_asks_for_no_retry(bench: Bench, tmp_path: Path) -> None:
     """What a backup mends does not pass by itself; no row of the database is told."""
     change(tmp_path, "first_day = 'text'")
     bench.database.close()

@@ -60,7 +60,7 @@ def test_the_life_of_an_archive(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_of_two_exports_at_once_one_commits_on_any_store(url: str) -> None:
+def test_of_two_exports_one_commits(url: str) -> None:
     block = make_block()
 
     class Second(FakeSource):
@@ -161,7 +161,7 @@ def test_a_cluster_that_does_not_answer_is_named(
 
 
 @pytest.mark.long
-def test_what_is_no_address_of_a_scheduler_is_refused_in_words() -> None:
+def test_a_bad_scheduler_address_is_refused_plainly() -> None:
     """In a process of its own: a thread of another test may be left behind in this one."""
     pytest.importorskip("distributed")
     addresses = ["foo://bar"]
@@ -183,9 +183,7 @@ def test_what_is_no_address_of_a_scheduler_is_refused_in_words() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
-def test_a_scheduler_that_says_nothing_is_waited_for_as_long_as_is_said(
-    days: Path, scheme: str
-) -> None:
+def test_a_silent_scheduler_is_waited_for_as_said(days: Path, scheme: str) -> None:
     """It accepts a connection and is silent; in a process of its own, which must end, too."""
     pytest.importorskip("distributed")
     with socket.socket() as listener:

@@ -40,7 +40,7 @@ def test_a_tiny_body_gets_no_huge_answer(serving: ServerMaker) -> None:
     assert results[1:] == [{"status": "refused", "reason": "unknown_metric"}] * 9_999
 
 
-def test_details_are_told_once_a_group_and_only_so_many(serving: ServerMaker) -> None:
+def test_details_are_told_once_and_so_many(serving: ServerMaker) -> None:
     with serving([METRIC]) as server:
         sender = server.sender
         reports = [sender.report(METRIC, cohort=cohort) for cohort in (4, 4, 5, 4)]
@@ -98,7 +98,7 @@ def _is_cut_off(connection: object) -> bool:
     return received < MAX_ANSWER
 
 
-def test_the_longest_waiting_answer_goes_first_when_there_are_too_many(sqlite_url: str) -> None:
+def test_the_longest_waiting_answer_goes_first(sqlite_url: str) -> None:
     """The bound of all together holds although none has waited for too long."""
     wanted = request(
         tiny_body(b"d" * 16), "Content-Encoding: gzip", content_type=BINARY_CONTENT_TYPE

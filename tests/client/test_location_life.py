@@ -184,7 +184,7 @@ def worst_of_one_pattern(metric: Metric, found: dict[tuple[int, ...], float]) ->
 
 @pytest.mark.parametrize("text", MEMO.values(), ids=MEMO)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_memoised_lives_differ_by_no_more_than_is_promised(text: str, seed: int) -> None:
+def test_memoised_lives_differ_within_the_promise(text: str, seed: int) -> None:
     """Also by no less: two lives reach epsilon_n of every response, added up."""
     metric, found = lives(text, seed, (0, 2, 4))
     worst = worst_of_one_pattern(metric, found)
@@ -223,7 +223,7 @@ def test_no_data_apart_is_paid_as_a_cell(text: str, kinds: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["two symbols", "a bit a cell, cap 2"])
-def test_a_cell_seen_in_two_slots_is_paid_once(name: str) -> None:
+def test_a_cell_in_two_slots_is_paid_once(name: str) -> None:
     metric, found = lives(TWO_SLOTS + MEMO[name], 0, (0, 1, 2, 3), "abo")
     assert len(next(iter(found))) == 4
     assert worst_of_one_pattern(metric, found) <= metric.lifetime_epsilon
@@ -315,7 +315,7 @@ def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:
 
 
 @pytest.mark.parametrize("hold", [0, 2])
-def test_fresh_turns_cover_a_block_whether_there_was_data_too(hold: int) -> None:
+def test_fresh_turns_cover_that_there_was_data(hold: int) -> None:
     """Exactly: `epsilon` for a block, twice that where two meet, all reports for life."""
     metric = parse_metrics(DECLARED + FRESH.format(turn="fresh", hold=hold, most=2)).declared[0]
     epsilon, ever, block, straddling = metric.epsilon_one, 0.0, 0.0, 0.0
@@ -331,7 +331,7 @@ def test_fresh_turns_cover_a_block_whether_there_was_data_too(hold: int) -> None
     assert ever == pytest.approx(metric.lifetime_epsilon)
 
 
-def test_a_turn_for_life_covers_a_window_less_its_look_back() -> None:
+def test_a_turn_for_life_covers_its_window() -> None:
     text = FRESH.format(turn="fixed", hold=1, most=3)
     epsilon, short, long = parse_metrics(DECLARED + text).declared[0].epsilon_one, 0.0, 0.0
     for seed in SEEDS[1:]:

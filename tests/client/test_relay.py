@@ -77,7 +77,7 @@ def parts(tmp_path: Path, metrics: MetricsFile) -> Iterator[Parts]:
         yield Parts(server, relay, file, config, tmp_path, metrics)
 
 
-def test_reports_arrive_and_only_the_relay_is_connected_to(
+def test_the_device_connects_to_the_relay_alone(
     parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_up: list[object] = []
@@ -97,7 +97,7 @@ def test_reports_arrive_and_only_the_relay_is_connected_to(
     assert {host for host in looked_up if host != b"127.0.0.1"} <= {"127.0.0.1"}
 
 
-def test_the_relay_sees_a_fixed_head_and_a_fixed_size(parts: Parts) -> None:
+def test_the_relay_sees_fixed_head_and_size(parts: Parts) -> None:
     with parts.client(key="rk_secret") as client:
         for _ in range(30):
             client.record("homepage", "a")
@@ -123,7 +123,7 @@ def test_the_relay_sees_a_fixed_head_and_a_fixed_size(parts: Parts) -> None:
     assert len({len(body) for _, _, body in parts.relay.requests}) == 1
 
 
-def test_each_try_is_a_fresh_encapsulation_of_the_same_batch(parts: Parts) -> None:
+def test_each_try_is_a_fresh_encapsulation(parts: Parts) -> None:
     parts.relay.lose_answers = 3
     with parts.client() as client:
         client.record("homepage", "a")
@@ -238,7 +238,7 @@ def test_keys_may_be_the_path_of_a_file(parts: Parts) -> None:
         assert repr(relay) == "Relay('https://relay.example.net/ohttp', key 1)"
 
 
-def test_a_device_without_a_relay_loads_nothing_of_it() -> None:
+def test_without_a_relay_nothing_of_it_is_loaded() -> None:
     program = """
 import sys
 from client_sdk import Client, Delivery, Transport

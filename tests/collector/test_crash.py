@@ -39,9 +39,7 @@ LONG = pytest.mark.long
     ],
     indirect=["database_url"],
 )
-def test_killed_at_random_moments_it_loses_and_doubles_nothing(
-    database_url: str, way: str, tmp_path: Path
-) -> None:
+def test_killed_at_random_it_counts_each_once(database_url: str, way: str, tmp_path: Path) -> None:
     """3 kills here; RAPPOR_KILLS=200 for the long form."""
     bench = make_bench(database_url)
     bench.clock.now = datetime.now(UTC)

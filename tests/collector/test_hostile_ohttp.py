@@ -180,7 +180,7 @@ def test_a_slow_sender_of_an_encapsulation_is_ended(
         assert opened(Behind(server.http, config).pass_on(sealed), exchange).status == 400
 
 
-def test_the_same_request_from_two_keys_opens_for_its_own(line: Line) -> None:
+def test_each_key_opens_its_own_request(line: Line) -> None:
     other = replace(line.behind, config=line.behind.config._replace(key_id=9))
     sealed, _ = other.seal(line.good())
     assert line.behind.pass_on(sealed).status_code == 422

@@ -142,7 +142,7 @@ def test_what_cannot_be_opened_is_named(keyed: tuple[Server, Behind, Path], tmp_
     assert unknown.headers["content-type"] == "application/problem+json"
 
 
-def test_limits_by_address_are_off_and_by_key_are_on(tmp_path: Path, serving: ServerMaker) -> None:
+def test_address_limits_are_off_key_limits_on(tmp_path: Path, serving: ServerMaker) -> None:
     file, (config,) = new_keys(tmp_path)
     limits = {"max_reports_per_address": 0.001, "max_requests_per_address": 0.001}
     with serving([METRIC], ohttp_keys=file, **limits) as server:
@@ -153,7 +153,7 @@ def test_limits_by_address_are_off_and_by_key_are_on(tmp_path: Path, serving: Se
         assert server.post(server.sender.reports(METRIC, 50)).status_code == 429
 
 
-def test_the_report_key_is_inside_and_has_its_limit(
+def test_the_inner_report_key_has_its_limit(
     tmp_path: Path, serving: ServerMaker, seconds: Seconds
 ) -> None:
     file, (config,) = new_keys(tmp_path)
@@ -175,7 +175,7 @@ def test_the_report_key_is_inside_and_has_its_limit(
         assert statuses[-1] == 429
 
 
-def test_a_new_key_holds_at_once_and_a_retired_one_no_more(
+def test_new_keys_hold_and_retired_ones_end(
     keyed: tuple[Server, Behind, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, behind, file = keyed

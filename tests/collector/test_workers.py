@@ -123,7 +123,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
-def test_writers_start_at_random_shards_and_leave_one_that_another_writes(
+def test_writers_start_anywhere_and_leave_taken_shards(
     new_postgresql: Callable[[], str],
 ) -> None:
     """Two that began on one shard and write by turns: each leaves it once at most."""
@@ -159,7 +159,7 @@ def waiting_locks(connection: Connection) -> int:
     return int(connection.execute(text(asked)).scalar_one())
 
 
-def test_a_writer_that_finds_every_shard_taken_waits_for_one(
+def test_a_writer_waits_when_all_are_taken(
     new_postgresql: Callable[[], str],
 ) -> None:
     bench = make_bench(new_postgresql())
@@ -180,7 +180,7 @@ def test_a_writer_that_finds_every_shard_taken_waits_for_one(
 
 
 @pytest.mark.long
-def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
+def test_killed_hosts_and_workers_count_each_once(
     new_postgresql: Callable[[], str],
 ) -> None:
     """One database, two supervisors: whole hosts and single workers are killed under load."""
@@ -217,7 +217,7 @@ def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
     tally.assert_counted(bench)
 
 
-def test_a_writer_of_one_shard_reads_again_what_another_wrote(
+def test_a_writer_rereads_what_another_wrote(
     new_postgresql: Callable[[], str],
 ) -> None:
     url = new_postgresql()
@@ -233,7 +233,7 @@ def test_a_writer_of_one_shard_reads_again_what_another_wrote(
         bench.database.close()
 
 
-def test_what_hosts_and_workers_need_is_said_before_they_start(
+def test_needed_connections_are_said_before_starting(
     new_postgresql: Callable[[], str],
 ) -> None:
     """16 workers on 4 hosts fit PostgreSQL's default; 16 on each of them do not, nor 65 shards."""

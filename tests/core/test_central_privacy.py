@@ -123,7 +123,7 @@ def test_a_boolean_is_one_bit_in_both_directions(mechanism: TwoRoundMechanism) -
         assert max(_delta_at(epsilon, one, zero), _delta_at(epsilon, zero, one)) <= 0.01
 
 
-def test_simulated_counts_stay_within_the_bound_and_near_it() -> None:
+def test_simulated_counts_approach_the_bound_from_below() -> None:
     """1,000 devices, 30 blocks, h = 1, half of the others' permanent bits set: 200,000 runs.
 
     The mean of a variable in [0, 1] near 1e-3 has an error of 7e-5 at most: 5 errors are allowed.
@@ -163,7 +163,7 @@ def test_simulated_counts_stay_within_the_bound_and_near_it() -> None:
     assert np.maximum(1 - np.exp(0.75 * epsilon - total), 0).mean() > delta
 
 
-def test_it_grows_with_reports_to_the_local_bound_and_falls_with_the_crowd() -> None:
+def test_it_grows_with_reports_and_shrinks_with_crowds() -> None:
     by_reports = [
         central_epsilon(README, 2, crowd=200, reports=n, delta=1e-6) for n in (1, 10, 100)
     ]

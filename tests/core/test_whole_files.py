@@ -11,7 +11,7 @@ import pytest
 from rappor_core.whole_files import replacing, write_whole
 
 
-def test_a_good_file_stays_where_the_disk_takes_no_more(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_good_file(tmp_path: Path) -> None:
     """A limit of the size of a file fails as a full disk does."""
     path = tmp_path / "out.json"
     path.write_text("good")
@@ -33,7 +33,7 @@ def _copied(source: Path, path: Path) -> None:
         part.write_text(source.read_text())
 
 
-def test_what_fails_inside_leaves_the_file_and_its_own_name(tmp_path: Path) -> None:
+def test_a_failure_inside_leaves_file_and_name(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("good")
     with pytest.raises(FileNotFoundError, match="elsewhere"):
@@ -64,7 +64,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert path.is_fifo()
 
 
-def test_a_folder_and_a_missing_one_are_refused_by_name(tmp_path: Path) -> None:
+def test_folders_and_missing_ones_are_refused_by_name(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing" / "file"):
         with pytest.raises(OSError, match=re.escape(path.name)):
             write_whole(path, "text")

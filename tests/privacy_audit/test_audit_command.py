@@ -53,13 +53,13 @@ def test_the_command_writes_what_it_found(
     assert "none broken" in capsys.readouterr().out
 
 
-def test_a_metric_that_is_not_declared_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_undeclared_metric_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--metric", "nothing"]) == 1
     assert "'nothing' is not declared" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--json", "-o"])
-def test_a_file_that_cannot_be_written_is_refused_before_the_attacks(
+def test_an_unwritable_file_is_refused_before_attacks(
     option: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_attacks(
 @pytest.mark.parametrize(
     "name", [metric.base_name for metric in load_metrics(DEFAULT_METRICS).declared]
 )
-def test_an_honest_client_passes_with_each_kind_of_metric(name: str) -> None:
+def test_honest_clients_pass_with_each_kind(name: str) -> None:
     options = AuditOptions(trials=4_000, processes=0, installations=0, alpha=ALPHA)
     result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
     assert result.broken == ()
@@ -95,7 +95,7 @@ def test_linked_metrics_of_an_honest_client_pass() -> None:
 
 
 @pytest.mark.long
-def test_a_period_of_one_answer_that_depends_on_the_number_is_seen(
+def test_an_answer_that_depends_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from client_sdk.numbers.recorder import NumberRecorder
@@ -172,7 +172,7 @@ def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) ->
 TRIPS = PLACES + "pairs = true\n"
 
 
-def test_a_metric_without_attacks_is_told_and_the_others_audited(
+def test_a_metric_without_attacks_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Such a metric ended the audit of the whole file with a traceback."""
@@ -287,7 +287,7 @@ of = ["light", "late"]
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
-def test_a_file_with_every_kind_is_audited_through_a_command() -> None:
+def test_a_command_is_audited_with_every_kind() -> None:
     """What the protocol has no command for is told."""
     options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=ALPHA)
     file = parse_metrics(PAIRS + NUMBER + LINKED)
@@ -303,7 +303,7 @@ def test_a_file_with_every_kind_is_audited_through_a_command() -> None:
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 @pytest.mark.parametrize("name", ["theme_slow", "late", "memory", "site"])
-def test_every_kind_of_the_typescript_client_keep_their_promises(name: str) -> None:
+def test_every_typescript_kind_keeps_its_promises(name: str) -> None:
     """`late` has the cohort of its association."""
     boxes = ("encoder", "device", "derivations")
     options = AuditOptions(trials=4_000, processes=0, boxes=boxes, alpha=ALPHA)

@@ -47,7 +47,7 @@ def test_a_small_audit_finds_the_fault(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_small_audit_of_the_same_form_passes_an_honest_client(tmp_path: Path) -> None:
+def test_a_small_audit_passes_an_honest_client(tmp_path: Path) -> None:
     copy_client(tmp_path)
     boxes = ",".join(BOXES)
     found = broken_claims(tmp_path, METRICS, FEW_TRIALS, boxes, FEW_INSTALLATIONS, SMALL_ALPHA)
@@ -67,7 +67,7 @@ def test_every_fault_is_found_by_its_part(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_fault_is_found_at_the_level_of_a_whole_audit(name: str, tmp_path: Path) -> None:
+def test_a_fault_is_found_by_whole_audits(name: str, tmp_path: Path) -> None:
     fault = BY_NAME[name]
     plant(fault, tmp_path)
     found = broken_claims(tmp_path, fault.metrics, TRIALS, ",".join(BOXES), 30, ALPHA)

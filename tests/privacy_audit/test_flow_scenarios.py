@@ -41,7 +41,7 @@ def broken(checks: list[Check]) -> set[str]:
 
 
 @pytest.mark.parametrize("which", KINDS)
-def test_each_life_is_one_answer_with_a_fix_or_without(which: str) -> None:
+def test_each_life_is_one_answer(which: str) -> None:
     file = declared(which)
     metric = file.metrics["commute"]
     found = list(scenarios(metric, upkeep=True))
@@ -59,7 +59,7 @@ def test_each_life_is_one_answer_with_a_fix_or_without(which: str) -> None:
 @pytest.mark.parametrize(
     "which", ["once", *(pytest.param(one, marks=pytest.mark.long) for one in ("window", "moved"))]
 )
-def test_silence_tells_as_much_as_the_claim_and_no_more(which: str) -> None:
+def test_silence_tells_the_claim_and_no_more(which: str) -> None:
     file = declared(which)
     _, silence, *_ = flow_scenarios(file.metrics["commute"])
     trials = run_chunk(ClientSource(compiled_text(file)), silence, 1_500)
@@ -87,7 +87,7 @@ def test_answers_are_those_that_the_declaration_asks_for(which: str) -> None:
     assert (lived.another, lived.extra) == (0, 0)
 
 
-def test_periods_of_months_are_tried_and_long_ones_named() -> None:
+def test_month_periods_are_tried_long_ones_named() -> None:
     monthly = declared("once", period='"month"', spread="12").metrics["commute"]
     assert len(list(flow_scenarios(monthly))) == 3
     long = declared("once", spread="41").metrics["commute"]

@@ -108,7 +108,7 @@ def test_the_test_for_change_holds_its_level(kind: str) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", SOME_LONG)
-def test_the_test_for_change_finds_one_in_ten_who_moved(kind: str) -> None:
+def test_the_test_finds_one_in_ten_moved(kind: str) -> None:
     rng, metric = np.random.default_rng(2), metric_of(kind)
     assert metric.location is not None
     places = places_of([metric.location])

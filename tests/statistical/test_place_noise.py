@@ -129,7 +129,7 @@ def test_noise_is_as_stated_and_not_a_neighbours(name: str, reports: int) -> Non
 
 
 @pytest.mark.parametrize("name", ["rappor", "l-sue", "l-osue", "loloha"])
-def test_repeated_permanent_bits_are_not_taken_for_fresh_noise(name: str) -> None:
+def test_repeated_permanent_bits_are_not_fresh(name: str) -> None:
     """The sum of six independent reports has less variance; devices that repeat must show it."""
     noise, seen = BitNoise.of(MECHANISMS[name]), drawn(name, 6).other
     fresh = Stated(6 * noise.p_star, 6 * noise.p_star * (1 - noise.p_star))
