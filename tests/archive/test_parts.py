@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
-import signal
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,6 +44,7 @@ from tests.archive.support import (
 )
 from tests.collector.support import make_metric
 from tests.core.test_metrics_location import BASE, MEMO
+from tests.file_limits import files_of_at_most
 
 NEXT = DAY + timedelta(days=1)
 KEY = ArchiveKey(bytes(range(32)))
@@ -225,15 +224,8 @@ def test_a_damaged_entry_sets_its_own_metric_aside(tmp_path: Path) -> None:
 
 def test_a_full_disk_moves_all_next_time(tmp_path: Path) -> None:
     block = make_block(metric=make_metric("kept", keep_raw_days=30, num_bits=1024), count=2_000)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
-    try:
-        with pytest.raises(OSError, match="large"):
-            move(tmp_path, block)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
+    with files_of_at_most(50_000), pytest.raises(OSError, match="large"):
+        move(tmp_path, block)
     assert files(tmp_path) == []
     assert move(tmp_path, block) == [MOVED]
     assert summed(tmp_path) == expected(block)

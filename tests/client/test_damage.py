@@ -260,6 +260,7 @@ def test_a_damaged_batch_does_not_stop_the_others(open_client: Any, collector: A
 FIRST_START = """
 import resource, sys
 from client_sdk import Client
+sys.dont_write_bytecode = True  # Python would cut it off at the limit, for every later process
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
 nowhere = "http://127.0.0.1:9"
 client = Client.open(sys.argv[1], state_dir=sys.argv[2], collector=nowhere, consent=True)

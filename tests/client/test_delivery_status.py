@@ -129,6 +129,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 client = Client.open(sys.argv[1], state_dir=sys.argv[2], collector="http://127.0.0.1:9",
                      consent=True, delivery=Delivery(mean_delay=3600.0))
 assert client.record("homepage", "a")
+sys.dont_write_bytecode = True  # Python would cut it off at the limit, for every later process
 for most in (1_000, resource.RLIM_INFINITY):
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
     print(client.record("homepage", "a"), client.status.condition, client.status.sentence)

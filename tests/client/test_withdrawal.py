@@ -171,6 +171,7 @@ client.record("crashed", True)
 secret = client._life.session.state.identity().secret
 if sys.argv[4] == "closed":
     client.close()
+sys.dont_write_bytecode = True  # Python would cut it off at the limit, for every later process
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
 if sys.argv[4] == "closed":
     client = Client.open(sys.argv[1], state_dir=folder, collector="http://127.0.0.1:9",

@@ -87,23 +87,15 @@ def test_each_route_takes_its_scopes_and_no_other(locked: Server, seconds: Secon
                 assert answer.status_code == (401 if scope == "nobody" else 403)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "",
-        "Bearer",
-        "Bearer x",
-        "Basic abc",
-        "Bearer " + "a" * 9000,
-        "bearer \xff",
-        "Bearer rk_admin_",
-    ],
-)
-def test_a_key_that_is_not_one_is_refused(locked: Server, header: str) -> None:
-    headers = {"authorization": header.encode("latin-1")}
-    answer = locked.http.get("/v1/keys", headers=headers)  # type: ignore[arg-type]
-    assert answer.status_code == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
+NO_KEYS = ["", "Bearer", "Bearer x", "Basic abc", "Bearer " + "a" * 9000, "bearer \xff"]
+
+
+def test_a_key_that_is_not_one_is_refused(locked: Server) -> None:
+    for header in (*NO_KEYS, "Bearer rk_admin_"):
+        headers = {"authorization": header.encode("latin-1")}
+        answer = locked.http.get("/v1/keys", headers=headers)  # type: ignore[arg-type]
+        assert answer.status_code == 401, header
+        assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_a_wrong_secret_is_refused(locked: Server, seconds: Seconds) -> None:

@@ -3,7 +3,6 @@
 import copy
 import json
 import random
-import resource
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled, compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.loading import load_metrics
+from tests.file_limits import files_of_at_most
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "v1"
 STRINGS = json.loads((VECTORS / "metrics.json").read_text())["metrics.toml"]
@@ -112,12 +112,8 @@ def test_a_failed_write_keeps_the_good_file(tmp_path: Path) -> None:
     source, output = tmp_path / "metrics.toml", tmp_path / "metrics.json"
     source.write_text(STRINGS)
     output.write_text("good")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
+    with files_of_at_most(100):
         found = CliRunner().invoke(app, ["compile", str(source), "-o", str(output)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert isinstance(found.exception, OSError)
     assert str(output) in str(found.exception)
     assert output.read_text() == "good"

@@ -2,26 +2,21 @@
 
 import os
 import re
-import resource
 import threading
 from pathlib import Path
 
 import pytest
 
 from rappor_core.whole_files import replacing, write_whole
+from tests.file_limits import files_of_at_most
 
 
 def test_a_full_disk_keeps_the_good_file(tmp_path: Path) -> None:
     """A limit of the size of a file fails as a full disk does."""
     path = tmp_path / "out.json"
     path.write_text("good")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        with pytest.raises(OSError, match=r"out\.json") as refused:
-            write_whole(path, "x" * 101)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with files_of_at_most(100), pytest.raises(OSError, match=r"out\.json") as refused:
+        write_whole(path, "x" * 101)
     assert refused.value.filename == str(path)
     assert path.read_text() == "good"
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
