@@ -162,23 +162,28 @@ def pattern(answers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def ratios(
-    metric: Metric, found: dict[tuple[int, ...], float]
+    metric: Metric, found: dict[tuple[int, ...], float], *, one_pattern: bool = False
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], float]]:
-    """Two lives, and the most that any series of reports says for the first against the other."""
+    """Two lives, and the most that any series of reports says for the first against the other.
+
+    one_pattern: only those that change at the same times.
+    """
     known = {answers: chances(metric, answers) for answers in found}
     for logs in known.values():
         assert np.exp(logs).sum() == pytest.approx(1)
+    patterns = {answers: pattern(answers) for answers in known}
     for first, second in product(known, repeat=2):
+        if one_pattern and patterns[first] != patterns[second]:
+            continue
         yield first, second, float((known[first] - known[second]).max())
 
 
 def worst_of_one_pattern(metric: Metric, found: dict[tuple[int, ...], float]) -> float:
     """The most over lives that change at the same times; each kept to what its ledger says."""
     worst = 0.0
-    for first, second, ratio in ratios(metric, found):
-        if pattern(first) == pattern(second):
-            assert ratio <= min(found[first], found[second]) + 1e-9
-            worst = max(worst, ratio)
+    for first, second, ratio in ratios(metric, found, one_pattern=True):
+        assert ratio <= min(found[first], found[second]) + 1e-9
+        worst = max(worst, ratio)
     return worst
 
 
@@ -278,11 +283,13 @@ def test_window_covers_everything_changes_too(slots: str, seed: int) -> None:
 
 def test_window_reaches_its_promise() -> None:
     """Some device, some lives: a promise that nothing comes near would hide a mistake."""
-    reached = []
-    for seed in range(8):
+
+    def reaches(seed: int) -> bool:
         metric, found = lives(WINDOW, seed, tuple(range(0, 14, 2)), "ab")
-        reached.append(max(ratio for _, _, ratio in ratios(metric, found)))
-    assert max(reached) == pytest.approx(metric.lifetime_epsilon)
+        reached = max(ratio for _, _, ratio in ratios(metric, found))
+        return reached == pytest.approx(metric.lifetime_epsilon)
+
+    assert any(map(reaches, range(8)))
 
 
 def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:

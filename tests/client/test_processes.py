@@ -131,7 +131,7 @@ def kill_at_random(
     assert dropped == []
 
 
-@pytest.mark.parametrize("points", [15, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("points", [6, pytest.param(100, marks=pytest.mark.long)])
 def test_random_kill_points(
     points: int, start: Any, open_client: Any, collector: MemoryCollector
 ) -> None:
@@ -139,7 +139,7 @@ def test_random_kill_points(
     kill_at_random(points, start, open_client, collector, seed=1)
 
 
-@pytest.mark.parametrize("points", [10, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("points", [4, pytest.param(100, marks=pytest.mark.long)])
 def test_random_kill_points_behind_a_relay(
     points: int, start: Any, open_client: Any, collector: MemoryCollector, tmp_path: Path
 ) -> None:

@@ -156,7 +156,7 @@ def test_no_answers_of_many_scripts_differ_by_few(script: list[tuple]) -> None: 
     check_script(script)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 @example([("thin", 0, TODAY, 12, 1), ("close", TODAY), ("ask_all",), ("send", 0, TODAY, 9, 4)])
 @example([("thin", 1, TODAY, 12, 3), ("retire", 1), ("push", 1, 5), ("pass", 5), ("ask_all",)])
 @given(st.lists(operations, min_size=4, max_size=20))

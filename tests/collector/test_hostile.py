@@ -36,7 +36,7 @@ from tests.waiting import until
 
 METRIC = make_metric()
 GZIP = {"content-encoding": "gzip"}
-MUTATIONS = [2_000, pytest.param(10_000, marks=pytest.mark.long)]
+MUTATIONS = [500, pytest.param(10_000, marks=pytest.mark.long)]
 MAX_GROWTH = 50 << 20
 
 ID = '"batch_id":"' + "0" * 32 + '"'

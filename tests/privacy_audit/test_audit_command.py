@@ -136,6 +136,7 @@ def test_an_honest_client_passes_small_audits(name: str) -> None:
     assert f"{len(result.untested)} not tested" in result.verdict or not result.untested
 
 
+@pytest.mark.long
 def test_an_exception_in_the_client_breaks_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """In each part of the audit, with its message. (`Client` itself lets no exception out.)"""
     from client_sdk.randomisation import rounds

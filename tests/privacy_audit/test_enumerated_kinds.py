@@ -23,6 +23,7 @@ from privacy_audit.exact_laws import (
 )
 
 
+@pytest.mark.long
 def test_every_kind_costs_what_is_declared() -> None:
     found = list(enumerate_kinds())
     assert max(one.error for one in found) < TOLERANCE

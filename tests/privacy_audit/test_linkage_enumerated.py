@@ -251,7 +251,9 @@ def symbols_chance(
 
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize("hold", [0, 1])
-@pytest.mark.parametrize("hashed", [[0, 1, 0, 1], [1, 1, 0, 0]])
+@pytest.mark.parametrize(
+    "hashed", [[0, 1, 0, 1], pytest.param([1, 1, 0, 0], marks=pytest.mark.long)]
+)
 def test_two_symbols_sum_over_hidden_symbols(
     known: Knowledge, hold: int, hashed: list[int]
 ) -> None:

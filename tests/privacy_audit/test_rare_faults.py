@@ -175,6 +175,7 @@ def test_two_metrics_noise_keeps_its_bound(encoding: str) -> None:
     assert max(p_value(one, one) for one in (drawn(100) for _ in range(20))) < 1e-3
 
 
+@pytest.mark.long
 def test_seldom_set_permanent_bits_look_independent() -> None:
     """20,000 honest crowds of 125 devices, 8 bits of .047: p < 5e-4 in 5e-4 of them at most.
 

@@ -119,6 +119,7 @@ def test_quantiles(mode: str) -> None:
     assert 0 < upper - lower <= 3  # and it is not wide for nothing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("none", ["zero", "apart"])
 def test_means(none: str) -> None:
     """Without bias: the error of the average is below 4.9 of its standard errors, too."""
