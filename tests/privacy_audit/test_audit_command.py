@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import date
@@ -75,7 +74,7 @@ def test_an_unwritable_file_is_refused_before_attacks(
     "name", [metric.base_name for metric in load_metrics(DEFAULT_METRICS).declared]
 )
 def test_honest_clients_pass_with_each_kind(name: str) -> None:
-    options = AuditOptions(trials=4_000, processes=0, installations=0, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=0, installations=0, alpha=ALPHA)
     result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
     assert result.broken == ()
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
@@ -312,26 +311,3 @@ def test_every_typescript_kind_keeps_its_promises(name: str) -> None:
     result = audit(file, options, names=(name,), command=f"node {PROGRAM}")
     assert result.broken == ()
     assert "disjoint values, 1 report" in {check.what for check in result.checks}
-
-
-@pytest.mark.long
-@pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
-def test_a_fault_in_the_typescript_client_is_found(tmp_path: Path) -> None:
-    """Its permanent response left out: the built files, copied and changed."""
-    tree = tmp_path / "client_js"
-    for part in ("bin", "dist"):
-        shutil.copytree(ROOT / "client_js" / part, tree / part)
-    modules = ROOT / "client_js" / "node_modules"
-    (tree / "node_modules").symlink_to(modules)
-    shutil.copy(ROOT / "client_js" / "package.json", tree)
-    device = tree / "dist" / "core" / "device.js"
-    text = device.read_text()
-    assert "permanentBits(bits) {" in text
-    device.write_text(
-        text.replace("permanentBits(bits) {", "permanentBits(bits) { return bits;", 1)
-    )
-    program = tree / "bin" / PROGRAM.name
-    done = subprocess.run(["node", "--version"], capture_output=True, check=True)
-    assert done.returncode == 0
-    result = audit(parse_metrics(METRICS), QUICK, command=f"node {program}")
-    assert "the first round has its declared chances" in {check.what for check in result.broken}
