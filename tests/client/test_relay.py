@@ -214,7 +214,7 @@ def test_a_relay_that_is_none_is_named(url: str, keys: Any, reason: str) -> None
         Relay(url, keys)
 
 
-def test_a_relay_is_https_with_bytes_or_a_file(parts: Parts) -> None:
+def test_a_relay_needs_https_and_keys(parts: Parts) -> None:
     keys = encode_keys([parts.config])
     with pytest.raises(ParameterError, match="use https"):
         Relay("http://relay.example.net/ohttp", keys)
