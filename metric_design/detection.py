@@ -339,7 +339,7 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
     return np.asarray(ndtr((shares - needed) / np.sqrt(variance)))
 
 
-def visible_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
+def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
 
     By levels up to `alpha`: where next to all values of a list are found, rules of false discovery

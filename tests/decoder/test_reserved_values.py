@@ -260,7 +260,7 @@ def test_the_page_says_both_and_shares_of_the_box_exclude_both(maps: list) -> No
     assert (one["other"], one["no_data"]) == tuple(maps[0].reserved_shares.values())
     for column in ("share", "low", "high", "estimate", "shade"):
         assert len(one[column]) == 36
-    assert max(one["visible"]) < 36
+    assert max(one["detected"]) < 36
     view = view_of(data)
     shown = next(each for each in maps[::-1] if data["first"])
     for row in view["shown"]["rows"]:
