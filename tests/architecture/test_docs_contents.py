@@ -24,7 +24,7 @@ def test_the_evaluation_lists_its_pages() -> None:
     assert listed == {page.name for page in folder.glob("*.md")} - {"index.md"}
 
 
-def test_the_chapters_of_the_method_are_packages_of_the_decoder() -> None:
+def test_the_methods_chapters_are_decoder_packages() -> None:
     text = (DOCS / "method.md").read_text()
     *chapters, limits, sources = re.findall(r"^## (.+)$", text, re.M)
     assert (limits, sources) == ("What is not covered", "Sources")

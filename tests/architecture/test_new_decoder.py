@@ -243,7 +243,7 @@ def rated(counts: Aggregate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         yield Rated(served, browser, ana, [upload(ana, one.to_json().encode()) for one in both])
 
 
-def test_a_job_of_a_new_kind_ends_on_its_page(rated: Rated, tmp_path: Path) -> None:
+def test_a_new_kinds_job_ends_on_its_page(rated: Rated, tmp_path: Path) -> None:
     """Posted over HTTP, done by a worker, shown by the kind's own template and words."""
     form = rated.page("/jobs/new?kind=stars")
     assert "Stars: mean number of stars of an app." in form
@@ -302,7 +302,7 @@ def test_a_new_kind_of_job_is_one_module(
         register_job_kind(Totals())
 
 
-def test_a_queued_job_whose_kind_is_gone_says_so(rated: Rated, tmp_path: Path) -> None:
+def test_a_queued_job_without_kind_says_so(rated: Rated, tmp_path: Path) -> None:
     """A worker without the app's kind: the reason names it and the way out; pages still show."""
     job = submit(rated.ana, {"kind": "stars", "source": {"aggregates": rated.days[:1]}})
     known = register._LOADED.pop("stars")
@@ -315,7 +315,7 @@ def test_a_queued_job_whose_kind_is_gone_says_so(rated: Rated, tmp_path: Path) -
     register._LOADED["stars"] = known
 
 
-def test_a_series_of_a_new_kind_has_the_page_of_any(rated: Rated, tmp_path: Path) -> None:
+def test_a_new_kinds_series_has_any_page(rated: Rated, tmp_path: Path) -> None:
     assert "or of kind number or flow or stars," in rated.page("/jobs/new?kind=series")
     spec = {"kind": "series", "source": {"aggregates": rated.days}}
     result = rated.done(tmp_path, spec)["result_id"]
@@ -328,7 +328,7 @@ def test_a_series_of_a_new_kind_has_the_page_of_any(rated: Rated, tmp_path: Path
         assert lines in (None, len(answer.text.splitlines()))
 
 
-def test_a_job_of_another_kind_names_the_new_one(rated: Rated) -> None:
+def test_another_kinds_job_names_the_new_one(rated: Rated) -> None:
     source = {"aggregates": rated.days[:1]}
     for kind in ("decode", "discover", "pair", "compare"):
         spec: dict[str, Any] = {"kind": kind, "source": source}
@@ -388,7 +388,7 @@ def test_a_name_has_one_decoder(counts: Aggregate) -> None:
         register_decoder_kind(Ratings())
 
 
-def test_what_a_page_of_a_built_in_kind_needs_is_there() -> None:
+def test_what_built_in_pages_need_is_there() -> None:
     for name in decoder_kind_names():
         kind = register.decoder_kind(name)
         assert kind is not None
@@ -409,7 +409,7 @@ def test_no_part_names_a_kind_with_a_decoder(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["jobs", "worker", "results", "releases"])
-def test_no_part_of_the_service_names_a_kind_of_job(package: str) -> None:
+def test_no_part_names_a_kind_of_job(package: str) -> None:
     found = naming(f"decoder_service/{package}", {kind.name for kind in job_kinds()})
     assert [place for place in found if "jobs/kinds.py" not in place] == []
 

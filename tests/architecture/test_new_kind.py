@@ -148,7 +148,7 @@ def test_a_metric_file_holds_the_new_kind(metric: Metric) -> None:
         metric.replace(details=None)
 
 
-def test_the_new_kind_works_from_the_device_to_the_decoding(metric: Metric, tmp_path: Path) -> None:
+def test_the_new_kind_works_device_to_decoding(metric: Metric, tmp_path: Path) -> None:
     """Seeds are fixed; the bounds are five standard errors, as the decoding states them."""
     rng = random.Random(11)
     values = rng.choices(list(SHARES), list(SHARES.values()), k=DEVICES)
@@ -176,7 +176,7 @@ def test_the_new_kind_works_from_the_device_to_the_decoding(metric: Metric, tmp_
     assert {row.value for row in decoding.detected} == {"1", "2", "5"}
 
 
-def test_the_collector_bounds_what_the_new_encoding_can_set(metric: Metric) -> None:
+def test_the_collector_bounds_the_new_encoding(metric: Metric) -> None:
     weights = weight_range(metric.params)
     assert 0 <= weights.lowest < weights.highest <= 8
 
@@ -221,7 +221,7 @@ class StarsDesign(KindDesign):
         return [f"glyphs{one.details.most}" for one in metrics]
 
 
-def test_a_new_kind_has_findings_and_types_once_registered(
+def test_a_registered_kind_has_findings_and_types(
     metric: Metric,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -289,7 +289,7 @@ WORDS = set(encoding_names()) | set(kind_names())
         "rappor_cli",
     ],
 )
-def test_no_part_asks_for_an_encoding_or_a_kind_by_its_name(package: str) -> None:
+def test_no_part_asks_for_kinds_by_name(package: str) -> None:
     root = Path(__file__).parents[2]
     found = [
         f"{path.relative_to(root)}:{node.lineno}"

@@ -89,7 +89,7 @@ def test_a_metric_file_holds_the_new_mode(file: MetricsFile) -> None:
         parse_metrics(DECLARED.replace('"shift"', '"shifty"'))
 
 
-def test_the_new_mode_works_from_a_device_to_a_map(file: MetricsFile, tmp_path: Path) -> None:
+def test_the_new_mode_works_device_to_map(file: MetricsFile, tmp_path: Path) -> None:
     """Seeds are fixed; the bounds are five standard errors, as the map states them."""
     rng = random.Random(5)
     of_slot: dict[str, list[int]] = {"early": [], "late": []}
@@ -129,7 +129,7 @@ def cell_name(metric: Metric, point: tuple[float, float]) -> str:
     return grid.system.name(cell, grid.finest)
 
 
-def test_what_is_said_of_the_new_mode_is_its_own(file: MetricsFile) -> None:
+def test_what_is_said_of_it_is_its_own(file: MetricsFile) -> None:
     metric = file.metrics["density/early/0"]
     risk = sequence_risk(metric)
     assert (risk.bounded, risk.block) == (True, 0.0)
@@ -140,7 +140,7 @@ def test_what_is_said_of_the_new_mode_is_its_own(file: MetricsFile) -> None:
     assert (location.num_turns, location.most_reports_in(30)) == (2, 30)
 
 
-def test_a_mode_offers_its_ways_to_spend_a_budget(file: MetricsFile) -> None:
+def test_a_mode_offers_ways_to_spend_budgets(file: MetricsFile) -> None:
     def shifts(budget: float, periods: int, cohorts: int, no_data: bool) -> Iterator[Mode]:
         one = TwoRoundMechanism.one_shot(budget / periods)
         yield Mode("shift", 'mode = "shift"', RapporParams(16, 1, cohorts, one))
@@ -161,7 +161,7 @@ def test_a_mode_is_registered_once(file: MetricsFile) -> None:
     "package",
     ["rappor_core", "client_sdk", "collector", "decoder", "metric_design", "rappor_cli"],
 )
-def test_no_part_asks_for_a_mode_of_places_by_its_name(package: str) -> None:
+def test_no_part_asks_for_modes_by_name(package: str) -> None:
     root = Path(__file__).parents[2]
     assert not [
         f"{path.relative_to(root)}:{node.lineno}"

@@ -9,7 +9,7 @@ WHEELS = sorted((ROOT / "packaging").glob("*/pyproject.toml"))
 WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-def test_every_wheel_and_the_citation_have_the_version_of_the_whole() -> None:
+def test_every_wheel_has_the_wholes_version() -> None:
     found = {path: tomllib.loads(path.read_text())["project"]["version"] for path in WHEELS}
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)
     assert cited is not None
@@ -35,7 +35,7 @@ def test_images_are_tagged_with_that_version() -> None:
     assert tags == {WHOLE}
 
 
-def test_the_changelog_has_the_version_or_what_comes_after_it() -> None:
+def test_the_changelog_has_the_version_or_next() -> None:
     headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert WHOLE in headings[:2]
 

@@ -94,7 +94,7 @@ def _walked(calls: list[Call]) -> Iterator[str]:
     yield from (module for module, _ in groupby(by_pipeline))
 
 
-def test_a_decoding_walks_the_modules_of_the_page_and_returns_to_none(calls: list[Call]) -> None:
+def test_a_decoding_walks_the_pages_modules_once(calls: list[Call]) -> None:
     first, *rest = modules_of_walk(TABLE)
     assert [*_walked(calls)] == rest
     assert len({first, *rest}) == len(rest) + 1 <= 9
@@ -107,14 +107,14 @@ def test_the_page_names_the_steps_besides(calls: list[Call]) -> None:
     ]
 
 
-def test_the_page_says_how_many_modules_a_decoding_enters(calls: list[Call]) -> None:
+def test_the_page_counts_a_decodings_modules(calls: list[Call]) -> None:
     stated = re.search(r"enters at most (\d+) modules", section(TABLE))
     assert stated is not None
     called = [i for i, (_, callee) in enumerate(calls) if callee.startswith("decoder.output")]
     assert len({callee for _, callee in calls[: called[0]]}) <= int(stated[1])
 
 
-def test_each_module_from_a_fix_to_the_map_is_imported_by_one_before_it() -> None:
+def test_each_map_module_is_imported_before() -> None:
     walk = modules_of_walk(MAP)
     assert len(walk) <= 11
     start, last = walk.index("decoder.density.maps"), walk[-1]

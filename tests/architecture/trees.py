@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from functools import cache
 from pathlib import Path
 
@@ -17,4 +18,8 @@ def nodes_of(path: Path) -> tuple[ast.AST, ...]:
 
 @cache
 def _nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    gc.disable()  # a tree is no garbage, and looking for some takes as long as parsing
+    try:
+        return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    finally:
+        gc.enable()

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.collector.conftest import (  # noqa: F401 - fixtures of a collector
-    database_url,
     databases,
     new_postgresql,
     postgresql,
     postgresql_server,
     sqlite_url,
 )
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database; a server of PostgreSQL takes two seconds of processor to start."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/collector.sqlite"
+    make: Callable[[], str] = request.getfixturevalue("new_postgresql")
+    return make()
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,7 @@ def raw_left(bench: Bench) -> int:
     return sum(block.num_raw for block in RawBlocks(bench.database).blocks())
 
 
-def test_the_command_moves_each_report_once_and_sums_as_the_collector(
+def test_the_command_moves_reports_once_and_sums(
     bench: Bench,
     database_url: str,
     tmp_path: Path,
@@ -146,7 +146,7 @@ _OF_COUNTS = ("block_counts", "block_id, cohort")
         (_OF_RAW, ""),
     ],
 )
-def test_what_cannot_be_read_stops_its_own_block_alone(
+def test_an_unreadable_block_stops_itself_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], where: tuple[str, str], change: str
 ) -> None:
     """A value of another kind, which SQLite takes, of a report or of a counter; or a page."""
@@ -244,7 +244,7 @@ def kill_exports(bench: Bench, database: str, archive: Path) -> int:
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_each_report_is_moved_once(
+def test_killed_at_random_each_report_moves_once(
     bench: Bench, database_url: str, tmp_path: Path
 ) -> None:
     """2 kills here; RAPPOR_KILLS=200 for the long form. At half of them two exports run at once.

@@ -127,7 +127,7 @@ def test_the_same_file_comes_in_once(folder: Path, capsys: pytest.CaptureFixture
     assert summed(folder).num_reports == 201
 
 
-def test_a_declared_metric_brings_its_floors_and_its_retention(
+def test_a_declared_metric_brings_floors_and_retention(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     declared = ["--metrics", str(folder / "metrics.toml")]

@@ -63,9 +63,7 @@ def rows_of(folder: Path) -> Counter[tuple[int, bytes]]:
     )
 
 
-def test_linked_reports_move_once_and_sum_as_the_collector(
-    bench: Bench, database_url: str, tmp_path: Path
-) -> None:
+def test_linked_reports_move_once_and_sum(bench: Bench, database_url: str, tmp_path: Path) -> None:
     pairs = fill(bench, [200, 300])
     archive, output = tmp_path / "archive", tmp_path / "sum.json"
     where = ["archive", "export", str(archive), "--database", database_url]
@@ -90,7 +88,7 @@ def test_linked_reports_move_once_and_sum_as_the_collector(
     assert not list((archive / "reports").rglob("*.parquet"))
 
 
-def test_a_kill_between_commit_and_deletion_moves_nothing_twice(
+def test_a_kill_after_commit_moves_nothing_twice(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = fill(bench, [250])
@@ -106,7 +104,7 @@ def test_a_kill_between_commit_and_deletion_moves_nothing_twice(
 
 
 @pytest.mark.long
-def test_linked_exports_killed_at_random_moments_move_each_report_once(
+def test_linked_exports_killed_move_each_once(
     bench: Bench, database_url: str, tmp_path: Path
 ) -> None:
     """As for metrics: 2 kills here; RAPPOR_KILLS=200 for the long form."""
@@ -120,7 +118,7 @@ def test_linked_exports_killed_at_random_moments_move_each_report_once(
     assert output.read_text() == bench.collector.read_association("test", NAME).to_json()
 
 
-def test_a_lost_row_is_told_by_the_pairs_of_bits(bench: Bench, tmp_path: Path) -> None:
+def test_a_lost_row_shows_in_the_pairs(bench: Bench, tmp_path: Path) -> None:
     """Two rows whose second halves are exchanged have every bit's count, and other pairs."""
     fill(bench, [250])
     source, today = RawBlocks(bench.database), bench.clock.now.date()

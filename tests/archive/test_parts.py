@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
-import signal
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,6 +44,7 @@ from tests.archive.support import (
 )
 from tests.collector.support import make_metric
 from tests.core.test_metrics_location import BASE, MEMO
+from tests.file_limits import files_of_at_most
 
 NEXT = DAY + timedelta(days=1)
 KEY = ArchiveKey(bytes(range(32)))
@@ -77,7 +76,7 @@ def test_what_is_summed_is_what_the_collector_counted(tmp_path: Path) -> None:
     assert Aggregate.from_json(summed(tmp_path).to_json()) == expected(one, two)
 
 
-def test_reports_are_all_there_by_cohort_and_in_another_order(tmp_path: Path) -> None:
+def test_all_reports_are_there_in_another_order(tmp_path: Path) -> None:
     block = make_block(count=400)
     move(tmp_path, block)
     rows = stored_rows(open_store(str(tmp_path)), only_entry(tmp_path).file)
@@ -87,9 +86,7 @@ def test_reports_are_all_there_by_cohort_and_in_another_order(tmp_path: Path) ->
     assert [bits for _, bits in rows] != came  # 130! orders of a cohort
 
 
-def test_the_order_within_a_cohort_is_that_of_the_random_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_bytes_order_a_cohort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reversed marks reverse each cohort: nothing of the order in which they came is left."""
     order = parquet._shuffled_within(
         parquet.np.array([0, 0, 0, 2, 2], dtype="i4"),
@@ -134,7 +131,7 @@ def test_an_encrypted_archive_opens_with_its_key_alone(
         summed(url, key=KEY)
 
 
-def test_a_part_in_the_place_of_another_is_not_decrypted(tmp_path: Path) -> None:
+def test_a_misplaced_part_is_not_decrypted(tmp_path: Path) -> None:
     """The name of a file is authenticated: yesterday's file cannot stand for today's."""
     move(tmp_path, make_block(), make_block(day=NEXT), key=KEY)
     one, two = (tmp_path / e.file for e in read_entries(open_store(str(tmp_path)), KEY))
@@ -173,7 +170,7 @@ def test_an_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
 # What a failure leaves
 
 
-def test_a_block_that_lacks_reports_stays_where_it_is(tmp_path: Path) -> None:
+def test_an_incomplete_block_stays_where_it_is(tmp_path: Path) -> None:
     whole = make_block()
     lost = FakeBlock(KEPT, NEXT, NEXT, whole.rows)
 
@@ -186,7 +183,7 @@ def test_a_block_that_lacks_reports_stays_where_it_is(tmp_path: Path) -> None:
     assert source.forgotten == [lost]
 
 
-def test_reports_that_do_not_give_the_counters_are_not_moved(tmp_path: Path) -> None:
+def test_reports_that_contradict_counters_stay(tmp_path: Path) -> None:
     class Changed(FakeSource):
         def reports(self, block: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
             for piece in super().reports(block, cohort):
@@ -225,23 +222,16 @@ def test_a_damaged_entry_sets_its_own_metric_aside(tmp_path: Path) -> None:
     assert "no entry of a manifest" in outcomes[0].reason
 
 
-def test_a_full_disk_leaves_nothing_and_the_next_export_moves_all(tmp_path: Path) -> None:
+def test_a_full_disk_moves_all_next_time(tmp_path: Path) -> None:
     block = make_block(metric=make_metric("kept", keep_raw_days=30, num_bits=1024), count=2_000)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
-    try:
-        with pytest.raises(OSError, match="large"):
-            move(tmp_path, block)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
+    with files_of_at_most(50_000), pytest.raises(OSError, match="large"):
+        move(tmp_path, block)
     assert files(tmp_path) == []
     assert move(tmp_path, block) == [MOVED]
     assert summed(tmp_path) == expected(block)
 
 
-def test_a_kill_between_commit_and_deletion_is_finished_by_the_next_export(tmp_path: Path) -> None:
+def test_an_interrupted_deletion_is_finished_next_time(tmp_path: Path) -> None:
     class Killed(FakeSource):
         def forget(self, block: FakeBlock) -> int:
             raise KeyboardInterrupt
@@ -256,7 +246,7 @@ def test_a_kill_between_commit_and_deletion_is_finished_by_the_next_export(tmp_p
     assert summed(tmp_path) == expected(block)
 
 
-def test_rows_are_not_deleted_while_their_part_is_damaged(tmp_path: Path) -> None:
+def test_rows_outlive_a_damaged_part(tmp_path: Path) -> None:
     block = make_block()
     move(tmp_path, block)
     (tmp_path / only_entry(tmp_path).file).unlink()
@@ -284,7 +274,7 @@ def test_of_two_exports_at_once_one_commits(tmp_path: Path) -> None:
     assert summed(tmp_path) == expected(block)
 
 
-def test_a_block_of_other_reports_is_not_put_over_one_that_is_there(tmp_path: Path) -> None:
+def test_other_reports_replace_no_block(tmp_path: Path) -> None:
     """After a restore of the database the same days may be sealed with other reports."""
     first = make_block(last=NEXT)
     assert move(tmp_path, first) == [MOVED]
@@ -368,7 +358,7 @@ def test_an_edited_entry_is_refused(
         summed(tmp_path, key=key)
 
 
-def test_without_a_key_who_means_it_is_not_noticed(tmp_path: Path) -> None:
+def test_without_a_key_forgery_goes_unnoticed(tmp_path: Path) -> None:
     """An entry that is edited together with its digest: found out with a key, and not without."""
     for key in (IN_CLEAR, KEY):
         url = tmp_path / (key.name or "clear")
@@ -385,9 +375,7 @@ def test_without_a_key_who_means_it_is_not_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [IN_CLEAR, KEY], ids=["clear", "encrypted"])
-def test_parts_deleted_at_an_end_are_not_noticed_and_in_the_middle_they_are(
-    tmp_path: Path, key: ArchiveKey
-) -> None:
+def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path, key: ArchiveKey) -> None:
     blocks = [make_block(day=DAY + timedelta(days=number)) for number in range(4)]
     move(tmp_path, *blocks, key=key)
     store = open_store(str(tmp_path))
@@ -474,7 +462,7 @@ def test_a_metric_whose_definition_changed(tmp_path: Path) -> None:
         summed(tmp_path, params_id="0" * 32)
 
 
-def test_an_empty_archive_and_an_unknown_metric_say_what_there_is(tmp_path: Path) -> None:
+def test_empty_archives_and_unknown_metrics_say_what_exists(tmp_path: Path) -> None:
     with pytest.raises(NotArchivedError, match="holds nothing"):
         summed(tmp_path / "none")
     move(tmp_path, make_block())
@@ -495,7 +483,7 @@ def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
 # Retention
 
 
-def test_what_is_out_of_time_is_neither_summed_nor_kept(tmp_path: Path) -> None:
+def test_what_is_out_of_time_is_gone(tmp_path: Path) -> None:
     one, two = make_block(), make_block(day=NEXT)
     move(tmp_path, one, two)
     late = NEXT + timedelta(days=30)

@@ -58,7 +58,7 @@ def test_the_life_of_an_archive(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_of_two_exports_at_once_one_commits_on_any_store(url: str) -> None:
+def test_of_two_exports_one_commits(url: str) -> None:
     block = make_block()
 
     class Second(FakeSource):

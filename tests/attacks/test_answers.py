@@ -40,7 +40,7 @@ def test_a_tiny_body_gets_no_huge_answer(serving: ServerMaker) -> None:
     assert results[1:] == [{"status": "refused", "reason": "unknown_metric"}] * 9_999
 
 
-def test_details_are_told_once_a_group_and_only_so_many(serving: ServerMaker) -> None:
+def test_details_are_told_once_and_so_many(serving: ServerMaker) -> None:
     with serving([METRIC]) as server:
         sender = server.sender
         reports = [sender.report(METRIC, cohort=cohort) for cohort in (4, 4, 5, 4)]
@@ -52,6 +52,12 @@ def test_details_are_told_once_a_group_and_only_so_many(serving: ServerMaker) ->
     assert {result["reason"] for result in results} == {"unknown_metric"}
 
 
+def _wanted(batch_id: bytes, *headers: str) -> bytes:
+    """A request for half a megabyte."""
+    packed = "Content-Encoding: gzip"
+    return request(tiny_body(batch_id), packed, *headers, content_type=BINARY_CONTENT_TYPE)
+
+
 def _unsent(collector: Target) -> float:
     found = re.search(r"^rappor_unsent_bytes (\S+)$", collector.http.get("/metrics").text, re.M)
     assert found is not None
@@ -61,9 +67,7 @@ def _unsent(collector: Target) -> float:
 @pytest.mark.long
 def test_connections_that_never_read_are_cut_off(sqlite_url: str) -> None:
     """150 of them, each with an answer of half a megabyte to come."""
-    wanted = request(
-        tiny_body(b"b" * 16), "Content-Encoding: gzip", content_type=BINARY_CONTENT_TYPE
-    )
+    wanted = _wanted(b"b" * 16)
     with target(sqlite_url, [METRIC], answer_seconds=3) as collector:
         before = collector.rss
         silent = [collector.connect(receive_bytes=4096) for _ in range(CONNECTIONS)]
@@ -98,33 +102,22 @@ def _is_cut_off(connection: object) -> bool:
     return received < MAX_ANSWER
 
 
-def test_the_longest_waiting_answer_goes_first_when_there_are_too_many(sqlite_url: str) -> None:
-    """The bound of all together holds although none has waited for too long."""
-    wanted = request(
-        tiny_body(b"d" * 16), "Content-Encoding: gzip", content_type=BINARY_CONTENT_TYPE
-    )
+def test_the_longest_wait_ends_and_slow_readers_stay(sqlite_url: str) -> None:
+    """The bound of all together holds although none has waited for too long; slow is not silent:
+    an answer that is read in time is whole."""
     with target(sqlite_url, [METRIC], max_unsent_bytes=1 << 20, answer_seconds=60) as collector:
         silent = [collector.connect(receive_bytes=4096) for _ in range(12)]
         for one in silent:
-            one.sendall(wanted)
+            one.sendall(_wanted(b"d" * 16))
             time.sleep(0.1)  # who came first has waited longest
         assert 0 < _unsent(collector) <= 1 << 20
         assert _is_cut_off(silent[0])
-
-
-def test_a_slow_reader_gets_its_whole_answer(sqlite_url: str) -> None:
-    """Slow is not silent: an answer that is read in time is whole."""
-    wanted = request(
-        tiny_body(b"e" * 16),
-        "Content-Encoding: gzip",
-        "Connection: close",
-        content_type=BINARY_CONTENT_TYPE,
-    )
-    with target(sqlite_url, [METRIC]) as collector:
+        for one in silent:
+            one.close()
         with collector.connect(receive_bytes=4096) as one:
-            one.sendall(wanted)
+            one.sendall(_wanted(b"e" * 16, "Connection: close"))
             received = b""
             while chunk := one.recv(32 << 10):
                 received += chunk
-                time.sleep(0.02)
+                time.sleep(0.02)  # slow is the subject
         assert len(json.loads(received.partition(b"\r\n\r\n")[2])["results"]) == 10_000

@@ -96,7 +96,7 @@ def linked(days: dict[int, list[tuple[int, Body]]]) -> float:
     return statistics.fmean(right)
 
 
-def test_batches_of_two_days_no_longer_link_a_device(tmp_path: Path) -> None:
+def test_batches_of_two_days_no_longer_link(tmp_path: Path) -> None:
     """One metric a batch, by default: what links is the cohort of one metric, not of four."""
     days = two_days(tmp_path, Delivery(mean_delay=DAY))
     assert all(len(body) == 1 for day in days.values() for _, body in day)
@@ -134,7 +134,7 @@ def state(tmp_path: Path) -> Iterator[SqliteState]:
     opened.close()
 
 
-def test_each_metric_leaves_after_a_random_time_of_its_own(
+def test_each_metric_leaves_at_its_random_time(
     state: SqliteState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Independent delays: each with the mean that was asked for, and not correlated.
@@ -216,7 +216,7 @@ def expected_groups(shares: list[float], devices: int) -> float:
     return sum(1 - (1 - share) ** devices for share in shares)
 
 
-def test_cohorts_of_unequal_size_are_worse_than_as_few_equal_ones() -> None:
+def test_unequal_cohorts_are_worse_than_equal_ones() -> None:
     """Shares that halve, of 32 cohorts: as good for an estimate as 3 equal ones, and 3 times worse.
 
     What an estimate gains from cohorts goes by 1 / sum of squared shares.

@@ -44,7 +44,7 @@ def test_reports_without_noise_are_gathered_whole() -> None:
     assert gathered(loud, 30, 20, 1, 2) == 1
 
 
-def test_reports_that_say_nothing_are_gathered_by_chance_alone() -> None:
+def test_silent_reports_are_gathered_by_chance() -> None:
     """Fresh noise with no permanent part that differs: a symbol that is kept hardly ever."""
     dull = RapporParams(2, 1, 1, TwoRoundMechanism.symbols(2, 0.02, 0.01), "symbol")
     assert gathered(dull, 30, 12, 1, 3) < 0.02
@@ -72,7 +72,7 @@ def declared(**keys: object) -> str:
         ({"num_bits": 4, "num_hashes": 1, "num_cohorts": 1, "period": "month"}, 90, ["note"]),
     ],
 )
-def test_a_reviewer_is_told_of_two_thirty_and_ninety_days(
+def test_a_reviewer_is_told_of_ninety_days(
     keys: dict[str, object], population: int, levels: list[str]
 ) -> None:
     file = parse_metrics(declared(**keys))

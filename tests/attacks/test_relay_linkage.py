@@ -53,7 +53,7 @@ def test_a_denser_day_hides_more() -> None:
 
 
 @pytest.mark.parametrize("devices", [30, 1_000])
-def test_two_metrics_of_a_moment_are_joined_by_time(devices: int) -> None:
+def test_two_simultaneous_metrics_are_joined_by_time(devices: int) -> None:
     """Nearest guesses on a drawn circle: within four standard errors of the formula, 600 s."""
     rng = np.random.default_rng(3)
     right, days = 0, 6_000 // devices
@@ -68,7 +68,7 @@ def test_two_metrics_of_a_moment_are_joined_by_time(devices: int) -> None:
     assert abs(right / (days * devices) - joined_by_time(devices, 900)) > 4 * error
 
 
-def test_an_address_is_kept_as_often_as_its_law_says() -> None:
+def test_an_address_is_kept_by_its_law() -> None:
     """27 of 30 days with one address, by all ways in which it can change; standard error .003."""
     keep = math.exp(-ADDRESS_CHANGES_A_DAY)
     p, q = 1 - keep, keep
@@ -79,7 +79,7 @@ def test_an_address_is_kept_as_often_as_its_law_says() -> None:
 
 
 @pytest.mark.long
-def test_a_reviewer_reads_both_ways_and_who_hides_from_whom() -> None:
+def test_a_reviewer_reads_who_hides_from_whom() -> None:
     file = parse_metrics(
         declared(**SMALL) + declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75)
     )
@@ -91,7 +91,7 @@ def test_a_reviewer_reads_both_ways_and_who_hides_from_whom() -> None:
     assert "two metrics" in found[2].message
 
 
-def test_published_counts_have_their_bound_or_the_reason_for_none() -> None:
+def test_published_counts_have_bounds_or_reasons() -> None:
     """No claim below its floor: 130 reports for each cohort of what is published."""
     once = SMALL | {"max_reports": 1}
     below = parse_metrics(declared(**once, min_reports=130 * 32 - 1))
@@ -105,7 +105,7 @@ def test_published_counts_have_their_bound_or_the_reason_for_none() -> None:
     assert "against the collector itself" in local.message
 
 
-def test_a_listener_on_both_sides_knows_who_sent_unless_many_are_under_way() -> None:
+def test_a_listener_on_both_sides_knows_senders() -> None:
     """One is taken for another where a third comes before it leaves: 1 / (1 + rate * seconds)."""
     rng = np.random.default_rng(5)
     for seconds in (0.05, 60.0):
@@ -115,7 +115,7 @@ def test_a_listener_on_both_sides_knows_who_sent_unless_many_are_under_way() -> 
         assert abs(found - share) < 5 * error
 
 
-def test_each_attacker_has_what_it_sees_and_no_more() -> None:
+def test_each_attacker_has_only_what_it_sees() -> None:
     found = {
         one.who: one for one in attackers(PUBLISHED, 150, 2, np.random.default_rng(1), enough=100)
     }

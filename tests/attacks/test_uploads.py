@@ -67,7 +67,7 @@ async def _buffers_under_load() -> tuple[Buffers, list[float]]:
     return buffers, now
 
 
-def test_the_slowest_of_who_holds_too_much_is_given_up() -> None:
+def test_the_slowest_hoarder_is_given_up() -> None:
     async def attack() -> None:
         buffers, now = await _buffers_under_load()
         async with asyncio.timeout(60) as one, asyncio.timeout(60) as two:
@@ -85,7 +85,7 @@ def test_the_slowest_of_who_holds_too_much_is_given_up() -> None:
     asyncio.run(attack())
 
 
-def test_who_holds_a_fair_share_is_not_given_up_for_others() -> None:
+def test_a_fair_share_is_not_given_up() -> None:
     async def attack() -> None:
         buffers, now = await _buffers_under_load()
         async with asyncio.timeout(60) as one, asyncio.timeout(60) as two:
@@ -102,7 +102,7 @@ def test_who_holds_a_fair_share_is_not_given_up_for_others() -> None:
     asyncio.run(attack())
 
 
-def test_bodies_that_wait_to_be_read_leave_room_for_others_to_arrive() -> None:
+def test_waiting_bodies_leave_room_for_arrivals() -> None:
     """Whole bodies cannot be given up: of one address a quarter waits, of all a half."""
     buffers = Buffers(1 << 20)
     with buffers.holding("a", 200 << 10):

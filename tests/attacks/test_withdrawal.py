@@ -190,7 +190,7 @@ os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize("who", ["parent", "child"])
-def test_in_a_forked_process_nothing_leaves_from_the_other(
+def test_nothing_leaves_a_forked_process(
     who: str, collector: MemoryCollector, tmp_path: Path
 ) -> None:
     (tmp_path / "metrics.toml").write_text(METRICS)

@@ -87,7 +87,7 @@ def test_a_smaller_budget_holds_for_good(open_client: Callable[..., Client]) -> 
         assert 4.0 < total(state_of(client)) <= 5.0
 
 
-def test_consent_withdrawn_and_given_again_does_not_raise_it(
+def test_consent_given_again_does_not_raise_it(
     open_client: Callable[..., Client],
 ) -> None:
     open_client(metrics=version(9.0, 2)).close()
@@ -105,7 +105,7 @@ def test_a_reset_does_not_raise_it(open_client: Callable[..., Client]) -> None:
         assert client.inspect()["device"]["budget"] == 9.0
 
 
-def test_a_new_consent_with_the_new_number_raises_it(open_client: Callable[..., Client]) -> None:
+def test_consent_to_the_new_number_raises_it(open_client: Callable[..., Client]) -> None:
     first, second = version(9.0, 2), version(79.0, 19)
     with open_client(metrics=first) as client:
         record_all(client, first)
@@ -143,7 +143,7 @@ def test_another_client_that_is_open_follows_at_once(open_client: Callable[..., 
         assert total(state_of(one)) <= 9.0
 
 
-def test_a_state_that_began_without_a_budget_takes_the_first_declared(
+def test_a_state_without_a_budget_takes_the_first(
     open_client: Callable[..., Client], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_client(metrics=version(None, 2)).close()
@@ -175,7 +175,7 @@ def test_pinning_twice_writes_once() -> None:
     assert stored_budget(state) == 7
 
 
-def test_a_state_of_the_version_before_takes_what_is_declared_next(
+def test_an_older_state_takes_what_is_declared_next(
     open_client: Callable[..., Client], tmp_path: Path
 ) -> None:
     """Schema 3 had no budget, no unit and no `used_up`: its counts and its ledger go on."""

@@ -52,7 +52,7 @@ def test_mistakes_of_the_app_raise_when_opening(open_client: Any, tmp_path: Path
         open_client(metrics=tmp_path / "nosuch.toml")
 
 
-def test_mistakes_raise_in_development_and_are_counted_in_production(open_client: Any) -> None:
+def test_mistakes_raise_in_development_and_count_in_production(open_client: Any) -> None:
     development = open_client()
     with pytest.raises(UnknownMetricError):
         development.record("nosuch", 1)
@@ -125,7 +125,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     assert client.record("crashed", True)
 
 
-def test_opening_without_consent_wipes_what_an_earlier_run_left(
+def test_opening_without_consent_wipes_an_earlier_run(
     open_client: Any, collector: MemoryCollector
 ) -> None:
     with open_client(delivery=Delivery()) as client:
@@ -136,7 +136,7 @@ def test_opening_without_consent_wipes_what_an_earlier_run_left(
     assert not collector.counted()
 
 
-def test_a_person_sees_what_is_queued_sent_and_inferred(open_client: Any) -> None:
+def test_a_person_sees_what_is_queued_and_sent(open_client: Any) -> None:
     client = open_client(delivery=Delivery())
     client.record("homepage", "my-private-page")
     client.record("theme", "dark")
@@ -190,7 +190,7 @@ def test_a_full_disk_is_counted_and_recovers(open_client: Any) -> None:
     assert account["queued"]["homepage"] == 2 + outcomes.count(True)
 
 
-def test_a_defect_below_never_reaches_an_app_in_production(open_client: Any, clock: Any) -> None:
+def test_a_defect_never_reaches_an_app_in_production(open_client: Any, clock: Any) -> None:
     clock.now = float("nan")
     development = open_client(delivery=Delivery())
     with pytest.raises(ValueError, match="NaN"):
@@ -214,7 +214,7 @@ def test_a_clock_that_jumps_by_years_loses_nothing(
     assert collector.counted() == {"homepage": 6}
 
 
-def test_a_stored_time_of_sending_far_ahead_is_drawn_again(
+def test_a_time_of_sending_far_ahead_is_redrawn(
     open_client: Any, collector: MemoryCollector, clock: Any
 ) -> None:
     clock.now += 10 * YEAR
@@ -253,7 +253,7 @@ def test_threads_and_coroutines_record_side_by_side(
     assert collector.counted() == {"homepage": 450}
 
 
-def test_after_close_nothing_is_recorded_and_closing_again_does_nothing(open_client: Any) -> None:
+def test_a_closed_client_records_nothing_and_closes_again(open_client: Any) -> None:
     client = open_client()
     client.close()
     client.close()
@@ -292,7 +292,7 @@ def test_two_clients_of_one_process_share_a_directory(
     assert collector.duplicates == 0
 
 
-def test_a_client_that_lost_its_secret_to_another_goes_quiet(open_client: Any) -> None:
+def test_a_client_that_lost_its_secret_goes_quiet(open_client: Any) -> None:
     one, other = open_client(delivery=Delivery()), open_client(delivery=Delivery())
     assert one.record("homepage", "a")
     assert other.record("homepage", "a")
@@ -302,7 +302,7 @@ def test_a_client_that_lost_its_secret_to_another_goes_quiet(open_client: Any) -
     assert not one.record("homepage", "a")
 
 
-def test_a_period_without_data_is_reported_at_the_next_start(
+def test_a_period_without_data_is_reported_at_start(
     open_client: Any, collector: MemoryCollector, clock: Any, metrics_text: str
 ) -> None:
     text = metrics_text.replace('fallback = "other"\n', 'fallback = "other"\nno_data = "none"\n')
@@ -342,20 +342,20 @@ def test_the_public_names_are_there() -> None:
         ),
     ],
 )
-def test_mistakes_of_the_app_are_found_when_it_opens(
+def test_mistakes_of_the_app_show_at_opening(
     open_client: Any, mistake: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ParameterError, match=message):
         open_client(**mistake)
 
 
-def test_development_lets_a_key_travel_to_an_emulators_host(open_client: Any) -> None:
+def test_development_lets_a_key_go_to_an_emulator(open_client: Any) -> None:
     client = open_client(collector="http://10.0.2.2:9", key="k", delivery=Delivery())
     assert client.status.condition == "active"
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_is_refused_shows_in_the_status(
+def test_a_refused_key_shows_in_the_status(
     open_client: Any, collector: MemoryCollector, status: int
 ) -> None:
     collector.answer = lambda _: (status, {}, b"{}")

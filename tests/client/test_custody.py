@@ -67,9 +67,7 @@ def test_a_later_start_writes_nothing(open_client: Any, state_dir: Path) -> None
     assert after == before
 
 
-def test_a_witness_left_behind_by_a_killed_process_is_brought_up(
-    open_client: Any, state_dir: Path
-) -> None:
+def test_a_witness_left_by_a_kill_catches_up(open_client: Any, state_dir: Path) -> None:
     witness = state_dir / "witness.json"
     used(open_client)
     old = witness.read_bytes()
@@ -162,7 +160,7 @@ def test_a_secret_with_a_flipped_bit(open_client: Any, state_dir: Path) -> None:
     quiet_until_reset(open_client, "state_corrupt", secret)
 
 
-def test_a_state_rolled_back_to_before_a_value_was_memoised(
+def test_a_state_rolled_back_before_a_memoised_value(
     open_client: Any, state_dir: Path, tmp_path: Path
 ) -> None:
     secret = used(open_client)
@@ -193,7 +191,7 @@ def test_a_lost_witness_is_made_again(open_client: Any, state_dir: Path) -> None
     assert (state_dir / "witness.json").exists()
 
 
-def test_a_reset_of_a_healthy_state_archives_the_ledger(open_client: Any) -> None:
+def test_resetting_a_healthy_state_archives_the_ledger(open_client: Any) -> None:
     secret = used(open_client)
     client = open_client(delivery=QUIET)
     client.reset()
@@ -245,7 +243,7 @@ def test_migrations_run_from_every_earlier_version(
         upgraded.close()
 
 
-def test_reports_for_life_counted_by_slot_and_level_stay_counted(tmp_path: Path) -> None:
+def test_reports_counted_by_slot_and_level_stay_counted(tmp_path: Path) -> None:
     """Version 2 counted them by sub-metric; a limit for life now goes by the declared name."""
     path = str(tmp_path / "old.sqlite")
     database = sqlite3.connect(path)
@@ -264,7 +262,7 @@ def test_reports_for_life_counted_by_slot_and_level_stay_counted(tmp_path: Path)
         upgraded.close()
 
 
-def test_a_failed_migration_leaves_the_file_as_it_was(
+def test_a_failed_migration_leaves_the_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "old.sqlite"
@@ -304,9 +302,7 @@ def test_a_rolled_back_state_without_consent_is_wiped(
     assert secret not in (state_dir / "state.sqlite").read_bytes()
 
 
-def test_a_state_that_another_process_holds_is_not_deleted(
-    open_client: Any, state_dir: Path
-) -> None:
+def test_a_state_in_use_elsewhere_is_not_deleted(open_client: Any, state_dir: Path) -> None:
     used(open_client)
     holder = sqlite3.connect(state_dir / "state.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -319,7 +315,7 @@ def test_a_state_that_another_process_holds_is_not_deleted(
     assert "could not" not in client.status.sentence
 
 
-def test_first_starts_at_the_same_moment_agree_on_one_secret(
+def test_simultaneous_first_starts_agree_on_one_secret(
     open_client: Any, collector: MemoryCollector
 ) -> None:
     clients: list[Any] = []
@@ -335,7 +331,7 @@ def test_first_starts_at_the_same_moment_agree_on_one_secret(
     assert len({secret_of(client) for client in clients}) == 1
 
 
-def test_a_first_start_of_another_process_is_not_read_as_damage(
+def test_another_process_starting_is_not_read_as_damage(
     open_client: Any, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one makes its secret between two reads of this one's check."""
@@ -357,7 +353,7 @@ def test_a_first_start_of_another_process_is_not_read_as_damage(
         assert secret_of(client) == b"s" * 32
 
 
-def test_a_state_that_another_process_writes_to_opens_each_time(state_dir: Path) -> None:
+def test_a_state_written_to_by_another_always_opens(state_dir: Path) -> None:
     directory = StateDirectory(state_dir)
     other = directory.open(threading.RLock())
     other.set_secret(b"s" * 32)

@@ -143,7 +143,7 @@ def test_random_flips(sample: Sample, memory: Path) -> None:
     assert seen["active"] > FLIPS / 20
 
 
-def test_an_error_that_is_no_text_leaves_no_connection_open(
+def test_an_undecodable_error_leaves_no_connection_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite repeats a damaged name in its message, and Python then raises UnicodeDecodeError."""
@@ -243,9 +243,7 @@ def test_damage_that_shows_while_the_client_runs(sample: Sample, tmp_path: Path)
     client.close()
 
 
-def test_a_stored_batch_that_is_damaged_does_not_stop_the_others(
-    open_client: Any, collector: Any
-) -> None:
+def test_a_damaged_batch_does_not_stop_the_others(open_client: Any, collector: Any) -> None:
     client = open_client(delivery=QUIET)
     for _ in range(9):
         client.record("homepage", "a")
@@ -262,6 +260,7 @@ def test_a_stored_batch_that_is_damaged_does_not_stop_the_others(
 FIRST_START = """
 import resource, sys
 from client_sdk import Client
+sys.dont_write_bytecode = True  # Python would cut it off at the limit, for every later process
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
 nowhere = "http://127.0.0.1:9"
 client = Client.open(sys.argv[1], state_dir=sys.argv[2], collector=nowhere, consent=True)
@@ -273,9 +272,7 @@ print(client.status.condition, client.record("homepage", "a"))
 
 
 @pytest.mark.parametrize("limit", [0, 1_024, 4_096, 12_288, 30_000, 49_152])
-def test_a_first_start_on_a_full_disk_is_made_good(
-    tmp_path: Path, metrics_text: str, limit: int
-) -> None:
+def test_a_failed_first_start_is_made_good(tmp_path: Path, metrics_text: str, limit: int) -> None:
     """No file may be longer than so many bytes; then they may. Nobody has withdrawn anything."""
     first, then = output_of(FIRST_START, tmp_path, metrics_text, str(limit))
     assert then == "active True"
@@ -284,7 +281,7 @@ def test_a_first_start_on_a_full_disk_is_made_good(
         assert first.startswith("state_unavailable")
 
 
-def test_a_first_start_on_a_disk_of_48_kilobytes(tmp_path: Path, metrics_text: str) -> None:
+def test_a_first_start_on_48_kilobytes(tmp_path: Path, metrics_text: str) -> None:
     """On a real file system of that size; once there is room, a later start is well."""
     small = tmp_path / "small"
     small.mkdir()
@@ -315,9 +312,7 @@ def test_a_first_start_on_a_disk_of_48_kilobytes(tmp_path: Path, metrics_text: s
         subprocess.run(["umount", "-l", str(small)], check=True)
 
 
-def test_a_missing_state_beside_a_witness_that_is_illegible(
-    open_client: Any, tmp_path: Path
-) -> None:
+def test_a_missing_state_beside_an_illegible_witness(open_client: Any, tmp_path: Path) -> None:
     """The witness says that there was one, whatever is in it: no new secret in silence."""
     open_client(delivery=QUIET).close()
     (tmp_path / "state" / "state.sqlite").unlink()
@@ -333,9 +328,7 @@ def test_a_missing_state_beside_a_witness_that_is_illegible(
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are of POSIX")
 @pytest.mark.parametrize("mode", [0o1777, 0o777, 0o707])
-def test_a_directory_of_everybodys_is_neither_used_nor_changed(
-    open_client: Any, tmp_path: Path, mode: int
-) -> None:
+def test_a_directory_open_to_all_is_left_alone(open_client: Any, tmp_path: Path, mode: int) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(mode)

@@ -125,7 +125,7 @@ def test_answer_lost_after_processing(open_client: Any, collector: MemoryCollect
     assert collector.duplicates >= 1
 
 
-def test_a_server_that_hangs_delays_neither_exit_nor_delivery(
+def test_a_hanging_server_delays_neither_exit_nor_delivery(
     open_client: Any, collector: MemoryCollector
 ) -> None:
     hanging = threading.Event()
@@ -151,7 +151,7 @@ def test_a_server_that_hangs_delays_neither_exit_nor_delivery(
     assert counted(collector) == REPORTS
 
 
-def test_the_same_bytes_are_sent_until_they_are_answered(
+def test_the_same_bytes_are_sent_until_answered(
     open_client: Any, collector: MemoryCollector
 ) -> None:
     collector.answer = lambda _: (503, {}, b"{}")
@@ -236,7 +236,7 @@ def until_due(client: Any, fits: Callable[[Any], bool]) -> None:
     until(lambda: fits(client._life.session.state.get("send_at")))
 
 
-def test_sizes_tell_the_number_of_reports_in_eight_classes(metrics: MetricsFile) -> None:
+def test_sizes_tell_the_number_in_eight_classes(metrics: MetricsFile) -> None:
     """As docs/client.md says; padded to 4,096 bytes there is one."""
     encoder = Encoder(metrics.metrics, bytes(32))
     reports = [encoder.encode("homepage", "a", date(2026, 11, 21)) for _ in range(100)]
@@ -306,7 +306,7 @@ def test_composed_batches_are_bounded_too(open_client: Any) -> None:
     assert account["counters"]["dropped:queue_full"] >= 50
 
 
-def test_reports_too_old_for_any_collector_go_while_it_cannot_be_reached(
+def test_reports_too_old_for_any_collector_are_dropped(
     open_client: Any, clock: Any, collector: MemoryCollector
 ) -> None:
     with open_client(collector="http://127.0.0.1:9") as client:
@@ -380,7 +380,7 @@ def test_delays_are_geometric_with_the_stated_mean() -> None:
     assert geometric_delay(0.0001, source) > 0
 
 
-def test_pauses_grow_are_random_and_stay_within_their_bounds() -> None:
+def test_pauses_grow_at_random_within_their_bounds() -> None:
     delivery = Delivery(first_pause=1.0, longest_pause=60.0, longest_retry_after=100.0)
     failure = TransportError("no", reason="x", retry=True)
     longest: list[float] = []
@@ -425,7 +425,7 @@ def test_choices_are_checked(choice: dict[str, Any]) -> None:
         Delivery(**choice)
 
 
-def test_a_clock_before_1970_does_not_stop_the_sending(
+def test_a_clock_before_1970_still_sends(
     open_client: Any, collector: MemoryCollector, clock: Any
 ) -> None:
     """As after a flat battery, west of Greenwich: no batch can hold such a day."""
@@ -456,7 +456,7 @@ def test_the_thread_outlives_a_defect_and_says_so(
     assert client.last_error == ""
 
 
-def test_a_batch_is_on_the_disk_before_it_is_sent(tmp_path: Path, metrics: MetricsFile) -> None:
+def test_a_batch_is_stored_before_it_is_sent(tmp_path: Path, metrics: MetricsFile) -> None:
     """A loss of power between sending and writing would have its reports sent again, as others."""
     state = StateDirectory(tmp_path).open(threading.RLock())
     ensure_secret(state, FixedRandomness(0))

@@ -19,7 +19,7 @@ from rappor_core.metrics.file import MetricsFile
 DAY = date(2026, 11, 21)
 
 
-def test_a_value_has_one_permanent_response_and_fresh_reports(metrics: MetricsFile) -> None:
+def test_a_value_has_one_permanent_and_fresh_reports(metrics: MetricsFile) -> None:
     encoder = Encoder(metrics.metrics, bytes(32))
     homepage = encoder.metric("homepage")
     bits = homepage.value_bits("example.org")
@@ -40,7 +40,7 @@ def test_a_report_says_metric_parameters_cohort_and_day(metrics: MetricsFile) ->
     assert len(report.bits) == 1
 
 
-def test_a_noiseless_mechanism_sends_the_bits_as_they_are() -> None:
+def test_a_noiseless_mechanism_sends_the_bits_themselves() -> None:
     certain = TwoRoundMechanism(p1=1 << 16, q1=0, p2=1 << 16, q2=0)
     permanent = PermanentRound(bytes(32), "m", "00" * 16, certain, 40)
     instantaneous = InstantaneousRound(certain, 40, os.urandom)
@@ -70,14 +70,14 @@ def test_secrets_metrics_and_parameters_give_other_responses() -> None:
     assert permanent(bytes(32), "a", "01" + "00" * 15) != base
 
 
-def test_two_values_with_the_same_bits_share_a_digest(metrics: MetricsFile) -> None:
+def test_values_of_the_same_bits_share_a_digest(metrics: MetricsFile) -> None:
     crashed = Encoder(metrics.metrics, bytes(32)).metric("crashed")
     assert crashed.digest(1) == crashed.digest(1)
     assert crashed.digest(1) != crashed.digest(0)
     assert len(crashed.digest(0)) == 16
 
 
-def test_what_cannot_be_encoded_is_refused_without_showing_it(metrics: MetricsFile) -> None:
+def test_an_unencodable_value_is_refused_without_showing_it(metrics: MetricsFile) -> None:
     encoder = Encoder(metrics.metrics, bytes(32))
     with pytest.raises(UnknownMetricError, match=r"'homepag'.*crashed, homepage, theme"):
         encoder.encode("homepag", "x", DAY)

@@ -225,9 +225,7 @@ def test_while_the_thread_prepares_its_first_exchange(
     assert not collector.requests
 
 
-def test_while_another_process_with_a_copy_of_the_socket_lives(
-    open_client: Any, listener: socket.socket
-) -> None:
+def test_a_process_with_a_copy_of_the_socket(open_client: Any, listener: socket.socket) -> None:
     """A forked child has the connection, too: it lets go of it at once."""
     client = open_client(collector=url_of(listener), delivery=AT_ONCE)
     client.record("homepage", "a")
@@ -283,7 +281,7 @@ def test_one_deadline_for_a_whole_exchange(listener: socket.socket, kind: str) -
     server.join()
 
 
-def test_a_name_that_is_never_found_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     real, asked = socket.getaddrinfo, []
 
@@ -303,7 +301,7 @@ def test_a_name_that_is_never_found_ends_at_the_deadline(monkeypatch: pytest.Mon
     release.set()
 
 
-def test_an_address_that_is_silent_leaves_time_for_the_next(
+def test_a_silent_address_leaves_time_for_the_next(
     collector: MemoryCollector, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A host with two addresses of which the first never answers."""

@@ -71,7 +71,7 @@ def test_params_ids_digest_the_details() -> None:
         assert row["lifetime_epsilon"] == pytest.approx(nats)
 
 
-def test_the_compiled_form_is_read_and_bad_texts_are_not() -> None:
+def test_good_compiled_texts_are_read_and_bad_refused() -> None:
     read = read_compiled(json.dumps(VECTORS["metrics"]["document"]))
     assert read == parse_metrics(VECTORS["metrics"]["metrics.toml"])
     for row in VECTORS["bad_metrics"]:
@@ -91,7 +91,7 @@ def test_the_compiled_form_is_read_and_bad_texts_are_not() -> None:
         ("to", "x"),
     ],
 )
-def test_a_compiled_definition_that_breaks_a_rule_is_refused(key: str, value: object) -> None:
+def test_a_compiled_definition_against_the_rules_is_refused(key: str, value: object) -> None:
     document = json.loads(json.dumps(VECTORS["metrics"]["document"]))
     document["metrics"][0]["definition"]["details"][key] = value
     with pytest.raises(RapporError):

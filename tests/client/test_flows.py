@@ -81,7 +81,7 @@ def life(device: Device, days: range) -> None:
         device.at(day, WORK, OFFICE)
 
 
-def test_one_answer_for_life_of_a_period_drawn_evenly() -> None:
+def test_one_answer_for_life_in_an_even_period() -> None:
     file, answered = declared(spread="4"), Counter[int]()
     for secret in secrets(400):
         device = Device(file, secret)
@@ -92,7 +92,7 @@ def test_one_answer_for_life_of_a_period_drawn_evenly() -> None:
     assert all(60 < number < 140 for number in answered.values())  # 100, five standard errors
 
 
-def test_nothing_is_kept_of_a_period_that_is_not_drawn() -> None:
+def test_nothing_is_kept_of_an_undrawn_period() -> None:
     file = declared(spread="4")
     for secret in secrets():
         device = Device(file, secret)
@@ -130,7 +130,7 @@ def test_silence_and_other_places_are_answers(
     assert device.sent == [(value, 0)]
 
 
-def test_the_cell_with_most_time_in_its_slot_is_the_usual_one() -> None:
+def test_the_usual_cell_has_its_slots_most_time() -> None:
     device = Device(declared(period='"week"'), next(secrets()))
     for day in range(5):
         device.at(day, 9, OFFICE if day else HOME)
@@ -141,7 +141,7 @@ def test_the_cell_with_most_time_in_its_slot_is_the_usual_one() -> None:
     assert (value, day) == (PAIR, 6)
 
 
-def test_the_answer_does_not_hang_on_the_app_being_used() -> None:
+def test_the_answer_does_not_depend_on_use() -> None:
     """Which period is answered for is the same with fixes, without, and with a few."""
     file = declared(spread="5")
     for secret in secrets():
@@ -157,7 +157,7 @@ def test_the_answer_does_not_hang_on_the_app_being_used() -> None:
         assert len(days[0]) == 1
 
 
-def test_a_window_has_one_answer_and_a_life_no_more_than_declared() -> None:
+def test_a_window_has_one_answer_a_life_few() -> None:
     file, shapes = declared(**YEARLY), set()
     for secret in secrets():
         device = Device(file, secret)
@@ -173,7 +173,7 @@ def test_a_window_has_one_answer_and_a_life_no_more_than_declared() -> None:
     assert len(shapes) > 5  # drawn anew in each
 
 
-def test_a_lag_keeps_the_first_cell_and_then_nothing() -> None:
+def test_a_lag_keeps_the_first_cell_alone() -> None:
     device = Device(declared(**LAGGED, spread="3"), b"\x05" * 32)
     days: list[int] = []
     for day in range(9):
@@ -190,7 +190,7 @@ def test_a_lag_keeps_the_first_cell_and_then_nothing() -> None:
     assert device.kept == []
 
 
-def test_a_lag_of_several_periods_overlaps_no_second_one() -> None:
+def test_a_lag_of_several_periods_never_overlaps() -> None:
     """spread = 1: each period could be a first one; only one is kept of at a time."""
     device = Device(declared(**LAGGED), next(secrets()))
     for day in range(6):
@@ -200,7 +200,7 @@ def test_a_lag_of_several_periods_overlaps_no_second_one() -> None:
     assert device.kept == []
 
 
-def test_without_a_first_period_the_first_cell_is_no_data() -> None:
+def test_without_a_first_period_there_is_no_data() -> None:
     device = Device(declared(**LAGGED), next(secrets()))
     device.at(0, 12)
     device.at(2, NIGHT, HOME)
@@ -208,7 +208,7 @@ def test_without_a_first_period_the_first_cell_is_no_data() -> None:
     assert device.sent == [("no_data>1-0-0", 2)]
 
 
-def test_an_answer_that_no_collector_takes_waits_for_the_next_turn() -> None:
+def test_an_answer_nobody_takes_waits_a_turn() -> None:
     file = declared(spread="2", accept_days="3")
     for secret in secrets(8):
         device = Device(file, secret)
@@ -228,7 +228,7 @@ def test_a_clock_that_goes_back_answers_nothing_twice() -> None:
         assert len(device.sent) == 1
 
 
-def test_another_meaning_drops_places_and_keeps_the_answer_given() -> None:
+def test_another_meaning_drops_places_and_keeps_the_answer() -> None:
     device = Device(declared(**LAGGED), next(secrets()))
     device.at(0, NIGHT, HOME)
     device.at(1, NIGHT, HOME)
@@ -265,7 +265,7 @@ class Phone:
         return self.state.take_reports()
 
 
-def test_the_ledger_does_not_tell_which_symbol_was_sent() -> None:
+def test_the_ledger_does_not_tell_the_symbol_sent() -> None:
     """Whoever has the file has the secret: the digests of all symbols can be computed."""
     file, secret = declared(), next(secrets())
     left = set()
@@ -306,7 +306,7 @@ def test_after_expiry_nothing_is_answered() -> None:
 # In an app.
 
 
-def test_an_app_records_fixes_and_a_person_sees_what_is_kept(tmp_path: Path) -> None:
+def test_an_app_records_fixes_and_a_person_looks(tmp_path: Path) -> None:
     file = declared(**LAGGED, spread="1")
     now = [START.timestamp()]
     client = Client.open(
@@ -333,7 +333,7 @@ def test_an_app_records_fixes_and_a_person_sees_what_is_kept(tmp_path: Path) -> 
     assert json.loads(text)["dwell"] == json.loads(text)["known"] == []
 
 
-def test_inspect_shows_no_cell_and_a_withdrawal_leaves_none(tmp_path: Path) -> None:
+def test_inspect_shows_no_cell_and_withdrawal_leaves_none(tmp_path: Path) -> None:
     file = declared(**LAGGED)
     choices = {"state_dir": tmp_path, "collector": "http://localhost:1", "consent": True}
     with Client.open(file, clock=lambda: START.timestamp(), **choices) as client:

@@ -48,7 +48,7 @@ def test_in_production_nothing_is_logged(
     assert not caplog.records
 
 
-def test_it_is_said_while_a_thread_holds_the_state(open_client: Any) -> None:
+def test_it_shows_while_a_thread_holds_the_state(open_client: Any) -> None:
     """Also in development, where `record` itself logs the sentence: nothing raises."""
     client = open_client()
     assert client.record("homepage", "a")
@@ -145,7 +145,7 @@ def test_a_long_value_is_refused_at_once(open_client: Any, length: int) -> None:
     assert client.record("homepage", "x" * MAX_VALUE_CHARS)
 
 
-def test_the_longest_value_is_quick_even_at_its_worst(open_client: Any) -> None:
+def test_the_longest_value_is_quick_at_its_worst(open_client: Any) -> None:
     """Marks in the wrong order, which Unicode's normal form must sort; without a bound, 9 s."""
     client, value = open_client(), "\u0301\u0327" * (MAX_VALUE_CHARS // 2)
     client.record("homepage", "a")

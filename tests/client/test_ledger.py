@@ -69,7 +69,7 @@ def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
 
 
 @pytest.mark.parametrize("most", [1, 99, 130, 777])
-def test_two_processes_reach_one_limit_and_never_pass_it(tmp_path: Path, most: int) -> None:
+def test_two_processes_never_pass_their_one_limit(tmp_path: Path, most: int) -> None:
     """Each counts some reports in advance; near the end, one by one, down to the last."""
     more = f"max_memoized_values = 3\nmax_reports_per_period = {most}"
     states = [
@@ -104,7 +104,7 @@ def digests(state: State, line: str = "m") -> set[bytes]:
     return {entry.digest for entry in state.entries(line)}
 
 
-def test_past_the_cap_the_fallback_is_sent_and_nothing_new_is_memoised(
+def test_past_the_cap_the_fallback_is_sent(
     make_state: MakeState,
 ) -> None:
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 100").metrics
@@ -140,7 +140,7 @@ def test_a_restart_keeps_the_cap(make_state: MakeState) -> None:
     assert again.record("m", "a", NOON) == "queued"
 
 
-def test_each_period_has_its_reports_whatever_the_clock_does(make_state: MakeState) -> None:
+def test_each_period_is_reported_whatever_the_clock(make_state: MakeState) -> None:
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 2").metrics
     recorder = Recorder(metrics, make_state())
 
@@ -155,7 +155,7 @@ def test_each_period_has_its_reports_whatever_the_clock_does(make_state: MakeSta
     assert record(-5.0) == "queued"  # a clock before 1970
 
 
-def test_a_periodic_metric_sends_every_period_once_it_is_used(make_state: MakeState) -> None:
+def test_a_used_periodic_metric_sends_every_period(make_state: MakeState) -> None:
     """Seven days still take reports; an older gap stays one, and today is not over yet."""
     more = "max_memoized_values = 3\nno_data = 'none'"
     metrics = declare(more=more).metrics
@@ -198,7 +198,7 @@ def test_an_expired_metric_is_quiet(make_state: MakeState) -> None:
     assert Recorder(metrics, make_state()).record("m", "a", 5e9) == "expired"
 
 
-def test_the_same_metric_under_new_parameters_is_charged_to_the_same_line(
+def test_new_parameters_are_charged_to_the_same_line(
     make_state: MakeState,
 ) -> None:
     state = make_state()
@@ -246,7 +246,7 @@ def test_the_device_budget_holds_over_all_metrics(make_state: MakeState) -> None
     assert total == pytest.approx(3 * 4.394, abs=0.01)
 
 
-def test_a_person_may_be_stricter_than_the_app_never_weaker(make_state: MakeState) -> None:
+def test_a_person_may_be_stricter_never_weaker(make_state: MakeState) -> None:
     metrics = declare(more="max_memoized_values = 5\nmax_reports_per_period = 5").metrics
     strict = Recorder(metrics, make_state(), level=PrivacyLevel.of("strict"))
     assert strict.record("m", "a", NOON) == "queued"
@@ -257,14 +257,14 @@ def test_a_person_may_be_stricter_than_the_app_never_weaker(make_state: MakeStat
     assert [recorder.record("m", "a", NOON + 9 * DAY) for _ in range(6)].count("queued") <= 5
 
 
-def test_a_person_may_allow_less_than_one_report_a_period(make_state: MakeState) -> None:
+def test_a_person_may_allow_less_than_one_report(make_state: MakeState) -> None:
     metrics = declare(more="max_memoized_values = 2").metrics
     level = PrivacyLevel(max_reports_per_period=0.5)
     device = Recorder(metrics, make_state(), level=level)
     assert [device.record("m", "a", NOON) for _ in range(3)] == ["full"] * 3
 
 
-def test_a_thread_that_comes_in_between_never_sees_another_days_limits(
+def test_a_second_thread_never_sees_another_days_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first record of a day works out its limits; what another thread reads meanwhile."""
@@ -294,7 +294,7 @@ def test_a_privacy_level_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.parametrize("bound", [0, -1.0, math.nan, "3", True])
-def test_a_bound_that_is_not_a_positive_number_is_refused(bound: object) -> None:
+def test_a_bound_that_is_not_positive_is_refused(bound: object) -> None:
     with pytest.raises(ParameterError, match=r"max_values = .* is not a number above 0"):
         PrivacyLevel(max_values=bound)  # type: ignore[arg-type]
 
@@ -310,7 +310,7 @@ def test_categories_without_a_fallback_need_a_place_each(make_state: MakeState) 
     assert Recorder(metrics, other, level=two).record("m", "x", NOON) == "closed"
 
 
-def test_entries_of_a_list_do_not_stand_in_its_order(make_state: MakeState) -> None:
+def test_entries_of_a_list_are_shuffled(make_state: MakeState) -> None:
     """Whoever reads the file would know which value each count of reports is of."""
     more = f"categories = {list('abcdefgh')}\nmax_memoized_values = 8\n"
     state = make_state()
@@ -320,7 +320,7 @@ def test_entries_of_a_list_do_not_stand_in_its_order(make_state: MakeState) -> N
     assert found == sorted(found)
 
 
-def test_what_was_spent_is_epsilon_n_of_each_value(make_state: MakeState) -> None:
+def test_spending_is_epsilon_n_of_each_value(make_state: MakeState) -> None:
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 100").metrics
     state = make_state()
     recorder = Recorder(metrics, state)
@@ -357,7 +357,7 @@ def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("prepared", [True, False])
-def test_a_secret_that_is_wiped_at_the_last_moment_leaves_nothing(
+def test_a_secret_wiped_late_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: bool
 ) -> None:
     """Another process wipes between any look at the secret and the write that follows from it."""
@@ -393,7 +393,7 @@ def test_a_secret_that_is_wiped_at_the_last_moment_leaves_nothing(
     raise AssertionError("there was no end of transactions")
 
 
-def test_sub_metrics_share_the_line_and_the_responses_of_their_metric() -> None:
+def test_sub_metrics_share_one_line_and_responses() -> None:
     metric = declare(more="max_memoized_values = 3").metrics["m"]
     base = MetricEncoder(metric, bytes(32), system_randomness)
 
@@ -422,7 +422,7 @@ def test_periods_begin_and_end_where_they_should(period: str, first: str, last: 
 
 
 @pytest.mark.parametrize("bound", list(Promise(*range(1, 7)).to_fields())[:6])
-def test_each_bound_of_a_promise_is_compared_by_itself(bound: str) -> None:
+def test_each_bound_of_a_promise_is_compared_alone(bound: str) -> None:
     first = Promise(1.0, 0.5, 3.0, 3.0, 100.0, 1.0)
     more = first.replace(**{bound: 1.01 * first.to_fields()[bound]})
     assert more.weaker_than(first) == [bound]

@@ -75,7 +75,7 @@ def test_two_reports_of_a_day_travel_as_one(tmp_path: Path, clock: Clock, as_jso
         }
 
 
-def test_a_report_waits_for_its_other_until_its_day_is_over(tmp_path: Path, clock: Clock) -> None:
+def test_a_report_waits_a_day_for_its_other(tmp_path: Path, clock: Clock) -> None:
     with device(tmp_path, clock) as (client, collector):
         assert client.record("homepage", "a")
         assert client.flush(20)  # nothing may be sent, and nobody waits for it
@@ -126,7 +126,7 @@ def test_after_its_last_day_an_association_links_nothing(tmp_path: Path, clock: 
         assert collector.counted() == {"homepage": 1}
 
 
-def test_each_two_linked_reports_have_a_batch_of_their_own(tmp_path: Path, clock: Clock) -> None:
+def test_each_linked_pair_has_its_own_batch(tmp_path: Path, clock: Clock) -> None:
     """Of several days and associations, whatever shares a batch otherwise."""
     delivery = AT_ONCE.replace(isolate_metrics=False, mean_delay=600.0)
     with device(tmp_path, clock, delivery=delivery) as (client, collector):
@@ -142,7 +142,7 @@ def test_each_two_linked_reports_have_a_batch_of_their_own(tmp_path: Path, clock
         assert all([group.linked for group in one.groups] == [False, True] for one in batches)
 
 
-def test_a_collector_of_version_1_refuses_a_linked_batch_by_its_version(
+def test_version_1_collectors_refuse_linked_batches_by_version(
     tmp_path: Path, clock: Clock
 ) -> None:
     """The device counts what it dropped, and goes on with the others."""
@@ -166,9 +166,7 @@ def test_a_collector_of_version_1_refuses_a_linked_batch_by_its_version(
         assert client.inspect()["counters"]["dropped:http_400"] == 2
 
 
-def test_both_metrics_are_charged_and_linking_costs_nothing_more(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_both_metrics_are_charged_and_linking_is_free(tmp_path: Path, clock: Clock) -> None:
     def spent(folder: str, file: MetricsFile) -> dict[str, Any]:
         with device(tmp_path / folder, clock, file) as (client, _):
             assert client.record("homepage", "a")
@@ -196,7 +194,7 @@ def test_withdrawal_forgets_what_waits(tmp_path: Path, clock: Clock) -> None:
         assert not collector.requests
 
 
-def test_a_pair_of_before_the_association_is_not_linked(tmp_path: Path, clock: Clock) -> None:
+def test_a_pair_older_than_the_association_is_unlinked(tmp_path: Path, clock: Clock) -> None:
     """The second metric had a cohort of its own: one of the two that differ cannot be sent."""
     linked = linked_file()
     apart = linked.replace(
@@ -217,7 +215,7 @@ def test_a_pair_of_before_the_association_is_not_linked(tmp_path: Path, clock: C
     raise AssertionError("20 devices have the same cohort in both metrics")
 
 
-def test_the_shared_cohort_is_that_of_the_first_metric() -> None:
+def test_the_shared_cohort_is_the_first_metrics() -> None:
     """So to link metrics moves no device that has answered the first one."""
     from client_sdk import Encoder
 
@@ -233,7 +231,7 @@ def test_the_shared_cohort_is_that_of_the_first_metric() -> None:
     assert linked.metrics["crashed"].cohort_with is None
 
 
-def test_linked_reports_that_are_too_large_together_go_apart(tmp_path: Path, clock: Clock) -> None:
+def test_linked_reports_too_large_together_go_apart(tmp_path: Path, clock: Clock) -> None:
     """Each under the cohort of its own metric: one that hashes nothing has cohort 0 alone."""
     of = {'of = ["homepage", "engine"]': 'of = ["homepage", "crashed"]'}
     file = linked_file(**of, **{'of = ["theme", "crashed"]': 'of = ["engine", "theme"]'})
@@ -263,7 +261,7 @@ def test_linked_reports_that_are_too_large_together_go_apart(tmp_path: Path, clo
     raise AssertionError("20 devices have cohort 0")
 
 
-def test_a_linked_batch_is_no_obstacle_to_an_app_that_cannot_read_it(
+def test_an_older_app_passes_a_linked_batch(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later version of the app is without associations, and without their wheel."""

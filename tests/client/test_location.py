@@ -28,7 +28,7 @@ from tests.client.location_support import (
 )
 
 
-def test_the_usual_cell_is_where_the_device_was_longest() -> None:
+def test_the_usual_cell_is_the_longest_stay() -> None:
     visits, sent = visits_of(declared("memo", "max_gap_minutes = 120\n"))
     for hour, point in ((7, (1.5, 1.5)), (9, (2.5, 2.5)), (12, (1.5, 1.5)), (14, (3.5, 3.5))):
         visits.fix(*point, moment_of(START + timedelta(hours=hour)))
@@ -39,7 +39,7 @@ def test_the_usual_cell_is_where_the_device_was_longest() -> None:
     assert values(sent, "night") == ["other"]
 
 
-def test_time_is_split_at_the_hour_where_a_slot_ends() -> None:
+def test_time_is_split_where_a_slot_ends() -> None:
     """20:30 to 23:30 is an hour and a half of day, and the same of night."""
     visits, _ = visits_of(declared("memo", "max_gap_minutes = 600\n"))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=20, minutes=30)))
@@ -65,7 +65,7 @@ def test_every_period_is_reported_with_or_without_data() -> None:
     assert values(sent, "day")[1:] == ["other", "other"]
 
 
-def test_a_period_that_a_clock_comes_back_to_is_not_reported_again() -> None:
+def test_a_period_reported_once_is_not_reported_again() -> None:
     visits, sent = visits_of(declared("memo"))
     for day in (0, 1, 0, 1, 2):
         visits.roll(moment_of(START + timedelta(days=day, hours=8)))
@@ -73,7 +73,7 @@ def test_a_period_that_a_clock_comes_back_to_is_not_reported_again() -> None:
     assert Counter(day for _, _, day in sent) == {first: 2, first + 1: 2}
 
 
-def test_a_long_absence_is_reported_as_far_back_as_the_collector_takes_it() -> None:
+def test_a_long_absence_is_reported_while_taken() -> None:
     visits, sent = visits_of(declared("memo", "accept_days = 5\n"))
     visits.fix(1.5, 1.5, moment_of(START))
     visits.roll(moment_of(START + timedelta(days=100)))
@@ -126,7 +126,7 @@ steps = st.lists(
 @pytest.mark.parametrize("mode", list(MODES))
 @settings(max_examples=60, deadline=None)
 @given(steps=steps, seed=st.integers(0, 50))
-def test_fixes_clocks_and_restarts_keep_cap_period_and_permanence(
+def test_cap_period_and_permanence_hold_for_any_fixes(
     mode: str, steps: list[tuple[str, float, float]], seed: int
 ) -> None:
     phone, now = Phone(declared(mode), seed), START
@@ -158,7 +158,7 @@ def test_fixes_clocks_and_restarts_keep_cap_period_and_permanence(
         assert all(int.from_bytes(r.bits, "little").bit_count() == 1 for r in phone.reports)
 
 
-def test_the_same_cell_in_two_slots_is_memoised_once() -> None:
+def test_a_cell_in_two_slots_is_memoised_once() -> None:
     phone = Phone(declared("memo"), 3)
     for hour in (3, 12):
         phone.places.fix("density", 1.5, 1.5, START + timedelta(hours=hour))
@@ -169,7 +169,7 @@ def test_the_same_cell_in_two_slots_is_memoised_once() -> None:
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_duties_do_not_depend_on_places_and_are_spread(mode: str) -> None:
+def test_duties_are_spread_and_independent_of_places(mode: str) -> None:
     parts = declared(mode).parts("density")
     duties = [assignment_of(FixedRandomness(seed)(32), parts) for seed in range(400)]
     assert 140 < sum(duty.level == 1 for duty in duties) < 260
@@ -217,7 +217,7 @@ def test_periods_stay_small_and_never_forget() -> None:
 
 @pytest.mark.parametrize("period", ["day", "week", "month"])
 @given(day=st.integers(0, 60_000))
-def test_the_last_day_of_a_period_is_its_last(period: str, day: int) -> None:
+def test_a_periods_last_day_is_its_last(period: str, day: int) -> None:
     number = period_number(period, day)
     last = last_day(period, number)
     assert period_number(period, last) == number
@@ -238,7 +238,7 @@ def test_moments_are_local() -> None:
         moment_of(datetime(2026, 11, 3))
 
 
-def test_a_client_takes_fixes_and_nothing_of_them_leaves(tmp_path: Path) -> None:
+def test_a_client_takes_fixes_and_leaks_none(tmp_path: Path) -> None:
     file = declared("memo")
     now = [START.timestamp()]
     with MemoryCollector(file.metrics) as collector:
@@ -262,7 +262,7 @@ def test_a_client_takes_fixes_and_nothing_of_them_leaves(tmp_path: Path) -> None
     assert b"2.3456" not in bodies
 
 
-def test_a_period_goes_on_after_a_restart_and_is_wiped_without_consent(tmp_path: Path) -> None:
+def test_a_period_survives_restarts_but_not_lost_consent(tmp_path: Path) -> None:
     file = declared("memo")
     now = [(START + timedelta(hours=12)).timestamp()]
 

@@ -178,7 +178,7 @@ VERSIONS = {
 
 @pytest.mark.parametrize("mode", list(MODES))
 @pytest.mark.parametrize("what", list(VERSIONS))
-def test_new_versions_of_the_app_do_not_start_anew(mode: str, what: str, tmp_path: Path) -> None:
+def test_new_versions_of_the_app_continue(mode: str, what: str, tmp_path: Path) -> None:
     """The app goes from one version to the other and back, every five days."""
     first, second = declared(mode), declared(mode, **VERSIONS[what])  # type: ignore[arg-type]
     with phone_of(tmp_path, first) as phone:
@@ -251,7 +251,7 @@ def test_a_period_that_was_reported_stays_closed(mode: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_travel_over_the_date_line_is_one_report_a_period(mode: str, tmp_path: Path) -> None:
+def test_travel_over_the_date_line_reports_once(mode: str, tmp_path: Path) -> None:
     with phone_of(tmp_path, declared(mode)) as phone:
         for hours in range(0, 240, 3):
             zone = timezone(timedelta(hours=12 if hours % 2 else -11))
@@ -266,9 +266,7 @@ def test_travel_over_the_date_line_is_one_report_a_period(mode: str, tmp_path: P
     [("memo", "once"), ("memo", "window"), ("once", "window"), ("window", "memo"),
      ("once", "memo"), ("symbols", "memo")],
 )  # fmt: skip
-def test_another_mode_under_the_same_name_is_not_taken(
-    first: str, second: str, tmp_path: Path
-) -> None:
+def test_another_mode_of_the_same_name_is_refused(first: str, second: str, tmp_path: Path) -> None:
     with phone_of(tmp_path, declared(first)) as phone:
         phone.live(7)
         before = phone.reports()
@@ -336,9 +334,7 @@ def test_a_fixed_turn_that_was_promised_stays_fixed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_another_meaning_under_the_same_name_can_tell_who_moved(
-    moves: bool, tmp_path: Path
-) -> None:
+def test_another_meaning_of_a_name_shows_who_moved(moves: bool, tmp_path: Path) -> None:
     """A stated limit (docs/location.md): the cap is shared, so who has used it falls silent."""
     first, second = declared("memo", levels="[0]"), declared("memo", levels="[0]", box=11)
     with phone_of(tmp_path, first) as phone:

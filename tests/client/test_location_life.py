@@ -162,29 +162,34 @@ def pattern(answers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def ratios(
-    metric: Metric, found: dict[tuple[int, ...], float]
+    metric: Metric, found: dict[tuple[int, ...], float], *, one_pattern: bool = False
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], float]]:
-    """Two lives, and the most that any series of reports says for the first against the other."""
+    """Two lives, and the most that any series of reports says for the first against the other.
+
+    one_pattern: only those that change at the same times.
+    """
     known = {answers: chances(metric, answers) for answers in found}
     for logs in known.values():
         assert np.exp(logs).sum() == pytest.approx(1)
+    patterns = {answers: pattern(answers) for answers in known}
     for first, second in product(known, repeat=2):
+        if one_pattern and patterns[first] != patterns[second]:
+            continue
         yield first, second, float((known[first] - known[second]).max())
 
 
 def worst_of_one_pattern(metric: Metric, found: dict[tuple[int, ...], float]) -> float:
     """The most over lives that change at the same times; each kept to what its ledger says."""
     worst = 0.0
-    for first, second, ratio in ratios(metric, found):
-        if pattern(first) == pattern(second):
-            assert ratio <= min(found[first], found[second]) + 1e-9
-            worst = max(worst, ratio)
+    for first, second, ratio in ratios(metric, found, one_pattern=True):
+        assert ratio <= min(found[first], found[second]) + 1e-9
+        worst = max(worst, ratio)
     return worst
 
 
 @pytest.mark.parametrize("text", MEMO.values(), ids=MEMO)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_memoised_lives_differ_by_no_more_than_is_promised(text: str, seed: int) -> None:
+def test_memoised_lives_differ_within_the_promise(text: str, seed: int) -> None:
     """Also by no less: two lives reach epsilon_n of every response, added up."""
     metric, found = lives(text, seed, (0, 2, 4))
     worst = worst_of_one_pattern(metric, found)
@@ -223,7 +228,7 @@ def test_no_data_apart_is_paid_as_a_cell(text: str, kinds: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["two symbols", "a bit a cell, cap 2"])
-def test_a_cell_seen_in_two_slots_is_paid_once(name: str) -> None:
+def test_a_cell_in_two_slots_is_paid_once(name: str) -> None:
     metric, found = lives(TWO_SLOTS + MEMO[name], 0, (0, 1, 2, 3), "abo")
     assert len(next(iter(found))) == 4
     assert worst_of_one_pattern(metric, found) <= metric.lifetime_epsilon
@@ -278,11 +283,13 @@ def test_window_covers_everything_changes_too(slots: str, seed: int) -> None:
 
 def test_window_reaches_its_promise() -> None:
     """Some device, some lives: a promise that nothing comes near would hide a mistake."""
-    reached = []
-    for seed in range(8):
+
+    def reaches(seed: int) -> bool:
         metric, found = lives(WINDOW, seed, tuple(range(0, 14, 2)), "ab")
-        reached.append(max(ratio for _, _, ratio in ratios(metric, found)))
-    assert max(reached) == pytest.approx(metric.lifetime_epsilon)
+        reached = max(ratio for _, _, ratio in ratios(metric, found))
+        return reached == pytest.approx(metric.lifetime_epsilon)
+
+    assert any(map(reaches, range(8)))
 
 
 def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:
@@ -315,7 +322,7 @@ def spans(text: str, seed: int, days: int) -> dict[tuple[int, int], float]:
 
 
 @pytest.mark.parametrize("hold", [0, 2])
-def test_fresh_turns_cover_a_block_whether_there_was_data_too(hold: int) -> None:
+def test_fresh_turns_cover_that_there_was_data(hold: int) -> None:
     """Exactly: `epsilon` for a block, twice that where two meet, all reports for life."""
     metric = parse_metrics(DECLARED + FRESH.format(turn="fresh", hold=hold, most=2)).declared[0]
     epsilon, ever, block, straddling = metric.epsilon_one, 0.0, 0.0, 0.0
@@ -331,7 +338,7 @@ def test_fresh_turns_cover_a_block_whether_there_was_data_too(hold: int) -> None
     assert ever == pytest.approx(metric.lifetime_epsilon)
 
 
-def test_a_turn_for_life_covers_a_window_less_its_look_back() -> None:
+def test_a_turn_for_life_covers_its_window() -> None:
     text = FRESH.format(turn="fixed", hold=1, most=3)
     epsilon, short, long = parse_metrics(DECLARED + text).declared[0].epsilon_one, 0.0, 0.0
     for seed in SEEDS[1:]:

@@ -17,7 +17,7 @@ EVERY_PERIOD = ["memo", "symbols"]
 
 
 @pytest.mark.parametrize("mode", EVERY_PERIOD)
-def test_a_slot_without_a_fix_is_no_data_and_outside_is_other(mode: str) -> None:
+def test_no_fix_is_no_data_outside_is_other(mode: str) -> None:
     visits, sent = visits_of(declared(mode, APART))
     visits.fix(50.0, 50.0, moment_of(START + timedelta(hours=8)))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(days=1, hours=8)))
@@ -29,7 +29,7 @@ def test_a_slot_without_a_fix_is_no_data_and_outside_is_other(mode: str) -> None
     assert values(sent, "night") == ["no_data"] * 4
 
 
-def test_more_time_outside_than_in_a_cell_is_other() -> None:
+def test_more_time_outside_than_inside_is_other() -> None:
     visits, sent = visits_of(declared("memo", APART))
     for hour, point in ((8, (1.5, 1.5)), (9, (50.0, 50.0)), (10, (50.0, 50.0))):
         visits.fix(*point, moment_of(START + timedelta(hours=hour)))
@@ -37,7 +37,7 @@ def test_more_time_outside_than_in_a_cell_is_other() -> None:
     assert values(sent, "day") == ["other"]
 
 
-def test_a_period_without_a_trip_is_no_data_and_a_trip_from_outside_other() -> None:
+def test_no_trip_is_no_data_entering_is_other() -> None:
     visits, sent = visits_of(declared("memo", APART, "pairs = true\n"))
     visits.trip((1.5, 1.5), (50.0, 2.5), moment_of(START + timedelta(hours=10)))
     visits.roll(moment_of(START + timedelta(days=2)))
@@ -53,7 +53,7 @@ def test_without_the_declaration_both_are_other(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["window", "once"])
-def test_a_device_that_is_asked_seldom_says_no_data_when_its_turn_comes(mode: str) -> None:
+def test_a_seldom_asked_device_says_no_data(mode: str) -> None:
     visits, sent = visits_of(declared(mode, APART))
     visits.roll(moment_of(START))
     visits.roll(moment_of(START + timedelta(days=7)))
@@ -65,7 +65,7 @@ def bits_sent(metric: Metric, phone: Phone, value: str) -> int:
     return phone.recorder.device(metric.name).value_bits(value)
 
 
-def test_both_have_a_place_in_the_cap_before_any_cell() -> None:
+def test_both_take_places_in_the_cap_first() -> None:
     """Of three places one is left for cells; the second cell is sent as `other`."""
     file = declared("memo", APART).metrics
     phone = Phone(

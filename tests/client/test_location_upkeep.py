@@ -69,7 +69,7 @@ def test_a_fix_that_comes_late_forgets_nothing(mode: str) -> None:
     assert phone.places._visits["density"].to_json() == before
 
 
-def test_a_full_disk_while_another_process_closes_a_period_leaves_nothing_half_done(
+def test_a_full_disk_leaves_no_period_half_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was undone in the state must not live on in memory: numbers of sources are reused."""
@@ -137,7 +137,7 @@ def test_one_wrong_time_ends_forgets_and_costs_nothing(mode: str, days: float) -
     assert set(outcomes) == {"ahead" if days > 0 else "late"}
 
 
-def test_a_fix_may_come_with_another_zone_than_the_clock_has() -> None:
+def test_a_fix_may_bring_another_zone() -> None:
     """An app that states UTC, west of Greenwich: the clock's date is behind that of its fixes."""
     visits, sent = visits_of(declared("memo"))
     west, evening = timezone(timedelta(hours=-5)), START + timedelta(hours=2)
@@ -172,7 +172,7 @@ def test_what_is_no_time_is_refused_in_words(tmp_path: Path, at: object) -> None
         client.record_location("density", 1.5, 1.5, at=at)  # type: ignore[arg-type]
 
 
-def test_a_fix_ahead_of_the_clock_is_counted_by_reason(tmp_path: Path) -> None:
+def test_a_fix_ahead_of_the_clock_is_counted(tmp_path: Path) -> None:
     with Client.open(
         declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
         clock=START.timestamp,
@@ -182,7 +182,7 @@ def test_a_fix_ahead_of_the_clock_is_counted_by_reason(tmp_path: Path) -> None:
         assert client.inspect()["counters"]["ahead:density"] == 1
 
 
-def test_inspect_shows_at_once_that_a_place_was_recorded(tmp_path: Path) -> None:
+def test_inspect_shows_a_recorded_place_at_once(tmp_path: Path) -> None:
     """What is in memory for some seconds is of the account, too."""
     with Client.open(
         declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
@@ -193,7 +193,7 @@ def test_inspect_shows_at_once_that_a_place_was_recorded(tmp_path: Path) -> None
         assert "1 places of the time that runs" in kept["sentence"]
 
 
-def test_a_report_that_cannot_be_queued_is_tried_again() -> None:
+def test_a_report_that_cannot_be_queued_is_retried() -> None:
     """A full disk at midnight must not lose the day."""
     sent: list[tuple[str, str, int]] = []
     full = True
@@ -231,7 +231,7 @@ def test_what_no_collector_takes_costs_nothing() -> None:
     [("rows = 10", "rows = 20"), ('"day 6-22"', '"day 6-21"'),
      ("levels", 'period = "week"\nlevels')],
 )  # fmt: skip
-def test_another_version_does_not_read_what_meant_something_else(was: str, now: str) -> None:
+def test_another_version_ignores_what_meant_something_else(was: str, now: str) -> None:
     first, _ = visits_of(declared("memo"))
     first.fix(9.5, 9.5, moment_of(START + timedelta(hours=12)))
     file = parse_metrics((DECLARED + MEMO).replace(was, now))
@@ -242,7 +242,7 @@ def test_another_version_does_not_read_what_meant_something_else(was: str, now: 
     assert bool(sent) == ("week" not in now)
 
 
-def test_no_place_is_kept_after_consent_was_withdrawn_elsewhere(
+def test_no_place_outlives_consent_withdrawn_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A background service goes on with fixes when the person says no in the app."""
@@ -266,7 +266,7 @@ def test_no_place_is_kept_after_consent_was_withdrawn_elsewhere(
         assert database.execute("SELECT * FROM notes").fetchall() == []
 
 
-def test_files_hold_no_trace_of_a_period_that_is_over(tmp_path: Path) -> None:
+def test_files_hold_no_trace_of_a_past_period(tmp_path: Path) -> None:
     """Neither the pages that were freed nor the write-ahead log."""
     file, now = declared("memo"), [(START + timedelta(hours=2)).timestamp()]
     with Client.open(
@@ -302,7 +302,7 @@ def test_a_process_without_fixes_reports_those_of_another(monkeypatch: pytest.Mo
     assert app.roll(START + timedelta(days=1, hours=13)) is False
 
 
-def test_a_metric_that_an_update_dropped_leaves_no_places(tmp_path: Path) -> None:
+def test_a_dropped_metric_leaves_no_places(tmp_path: Path) -> None:
     other = parse_metrics(
         '[metrics.on]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
         "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
@@ -357,7 +357,7 @@ def test_what_is_not_asked_is_not_kept(mode: str) -> None:
     assert "other" not in [value for _, value, _ in sent]
 
 
-def test_a_place_is_held_from_a_look_back_before_the_turn_until_the_answer() -> None:
+def test_a_place_is_held_until_the_answer() -> None:
     """Of each day's note: a place stands in it on those days alone, and only of the slot asked."""
     file = declared("fresh")
     for seed in range(6):
@@ -407,7 +407,7 @@ def test_a_held_place_does_not_survive(change: str) -> None:
     assert {value for _, value, _ in sent} == {"other"}
 
 
-def test_a_held_place_stands_for_as_many_periods_as_declared() -> None:
+def test_a_held_place_stands_for_its_declared_periods() -> None:
     visits, sent = visits_of(declared("held"))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
     visits.fix(50.0, 1.5, moment_of(START + timedelta(hours=23)))
@@ -419,7 +419,7 @@ def test_a_held_place_stands_for_as_many_periods_as_declared() -> None:
     assert values(sent, "night") == ["other"] * 6  # outside is data, and held as a cell is
 
 
-def test_a_clock_that_goes_back_before_a_held_place_forgets_it() -> None:
+def test_a_clock_before_a_held_place_forgets_it() -> None:
     visits, sent = visits_of(declared("held"))
     for day in (0, 1):
         visits.fix(1.5, 1.5 + day, moment_of(START + timedelta(days=day, hours=12)))
@@ -431,7 +431,7 @@ def test_a_clock_that_goes_back_before_a_held_place_forgets_it() -> None:
     assert values(sent, "day")[-1] == "other"
 
 
-def test_inspect_counts_the_places_that_are_kept_and_names_none(tmp_path: Path) -> None:
+def test_inspect_counts_places_and_names_none(tmp_path: Path) -> None:
     file = declared("held")
     with closing(StateDirectory(tmp_path).open(RLock())) as state:
         ensure_secret(state, FixedRandomness(1))
@@ -450,7 +450,7 @@ def test_inspect_counts_the_places_that_are_kept_and_names_none(tmp_path: Path) 
         assert "density: what is kept of places cannot be read." in render(inspect_state(state))
 
 
-def test_a_damaged_time_of_a_fix_does_not_count_for_ever() -> None:
+def test_a_damaged_time_does_not_count_for_ever() -> None:
     """Hour by hour it would take the app's own thread for ages of the universe."""
     parts = declared("memo").parts("density")
     saved = json.loads(Visits(parts, bytes(32), lambda *_: None, None).to_json())

@@ -48,7 +48,7 @@ def holder(request: pytest.FixtureRequest, used: Client, tmp_path: Path) -> Iter
     database.close()
 
 
-def test_record_waits_for_50_ms_and_then_no_more(used: Client, holder: Any) -> None:
+def test_record_waits_50_ms_and_no_more(used: Client, holder: Any) -> None:
     """For a writer in another process; a circuit breaker spares the next calls the wait."""
     seconds = [waited(lambda: used.record("homepage", "a")) for _ in range(200)]
     assert max(seconds) < PATIENCE + NOISE
@@ -95,7 +95,7 @@ def test_inspect_answers(used: Client, holder: Any, tmp_path: Path, capsys: Any)
         assert "is locked by another process" in capsys.readouterr().err
 
 
-def test_inspect_answers_while_a_thread_waits_for_a_writer(used: Client) -> None:
+def test_inspect_answers_while_a_thread_waits(used: Client) -> None:
     """That thread holds the lock for as long as anybody waits; then it is inspect's turn."""
     lock, taken = used._life.session.state.lock, threading.Event()
 
@@ -129,7 +129,7 @@ def secret_in_files(folder: Path, secret: bytes) -> bool:
     return any(secret in path.read_bytes() for path in folder.iterdir())
 
 
-def test_a_withdrawal_is_tried_again_until_it_is_done(
+def test_a_withdrawal_is_retried_until_it_is_done(
     open_client: Any, used: Client, tmp_path: Path
 ) -> None:
     secret = used._life.session.state.identity().secret
@@ -146,7 +146,7 @@ def test_a_withdrawal_is_tried_again_until_it_is_done(
     assert not StateDirectory(tmp_path / "state").is_withdrawn
 
 
-def test_a_snapshot_of_the_state_is_not_called_wiped(used: Client, tmp_path: Path) -> None:
+def test_a_snapshotted_state_is_not_called_wiped(used: Client, tmp_path: Path) -> None:
     """A reader in another process keeps the secret in the files: the status says so."""
     secret = used._life.session.state.identity().secret
     reader = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
@@ -161,7 +161,7 @@ def test_a_snapshot_of_the_state_is_not_called_wiped(used: Client, tmp_path: Pat
     assert not secret_in_files(tmp_path / "state", secret)
 
 
-def test_a_withdrawal_that_was_cut_off_ends_at_the_next_start(
+def test_a_cut_off_withdrawal_ends_at_next_start(
     open_client: Any, used: Client, tmp_path: Path
 ) -> None:
     """Also where that start has consent: what was recorded before is never sent."""

@@ -120,7 +120,7 @@ def test_questions_jitters_and_symbols_by_the_text() -> None:
         assert symbol(definition, row["cohort"], row["jitter"], row["value"]) == row["symbol"], row
 
 
-def test_what_is_made_of_a_period_by_the_text() -> None:
+def test_periods_are_those_made_by_the_text() -> None:
     for row in VECTORS["collected"]:
         definition, secret = DEFINITIONS[row["metric"]], bytes.fromhex(row["secret"])
         number = made(definition["details"]["of_period"], row["numbers"])

@@ -152,7 +152,7 @@ def test_a_life_of_distinct_numbers_charges_two_answers() -> None:
         assert not [name for name in device.state.counters() if "closed" in name]
 
 
-def test_drift_that_does_not_cross_the_cut_changes_no_answer() -> None:
+def test_drift_within_the_cut_changes_no_answer() -> None:
     for secret in secrets(10):
         device = Device(table("m", "last", "[50, 100]"), secret)
         for day in range(30):
@@ -188,7 +188,7 @@ def test_a_period_that_is_not_due_keeps_nothing() -> None:
         assert bool(saved["kept"]) == due
 
 
-def test_the_one_answer_stays_away_where_no_budget_is_left() -> None:
+def test_the_one_answer_waits_for_budget() -> None:
     """The ledger asked for a fallback that the metric has not, and the recorder raised."""
     metrics = parse_metrics(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE)).metrics
     state = MemoryState(bytes(32))
@@ -239,7 +239,7 @@ def test_a_damaged_note_is_counted_and_begun_anew() -> None:
     assert device.sent[0] == ("crashes", device.answer("crashes", 2.0), 20_500)
 
 
-def test_sums_stay_finite_and_numbers_of_other_metrics_are_refused() -> None:
+def test_sums_stay_finite_and_other_metrics_are_refused() -> None:
     device = Device(TEXT)
     for _ in range(3):
         device.numbers.record("crashes", 1.7e308, START)
@@ -250,7 +250,7 @@ def test_sums_stay_finite_and_numbers_of_other_metrics_are_refused() -> None:
         device.numbers.check_sum("startup")
 
 
-def test_no_number_is_kept_for_a_metric_of_browsers_alone(path: Path) -> None:
+def test_no_number_is_kept_for_browser_metrics(path: Path) -> None:
     """It would never be reported: numbers waited on the device all the same."""
     text = table("crashes", "sum", more=WEB) + table("startup", "median", "[100, 400]", "apart")
     device = Device(text)
@@ -265,7 +265,7 @@ def test_no_number_is_kept_for_a_metric_of_browsers_alone(path: Path) -> None:
         assert "declared for other platforms" in client.last_refusal
 
 
-def test_a_bound_on_reports_ends_them_at_a_time_that_tells_nothing() -> None:
+def test_a_bound_on_reports_ends_them_at_random() -> None:
     """Each period is reported until then, whatever was recorded."""
     device = Device(table("crashes", "sum", more=f"{MEMO}\nmax_reports = 2"))
     for day in range(5):
@@ -398,7 +398,7 @@ def test_two_processes_add_to_one_sum(path: Path) -> None:
 
 
 @pytest.mark.parametrize("later", ["", table("crashes", "sum", more=WEB)], ids=["none", "web"])
-def test_a_metric_that_is_no_longer_declared_leaves_no_trace(path: Path, later: str) -> None:
+def test_a_metric_no_longer_declared_leaves_no_trace(path: Path, later: str) -> None:
     """Nor does one that is for browsers alone from now on."""
     with opened(path, "http://127.0.0.1:9", [START]) as client:
         assert client.add("crashes", 5)
@@ -416,7 +416,7 @@ def test_expiry_is_a_day(path: Path) -> None:
     assert device.numbers.record("crashes", 1, (last + 1) * DAY) == "expired"
 
 
-def test_another_process_that_went_on_to_the_next_period_is_followed() -> None:
+def test_a_process_ahead_by_a_period_is_followed() -> None:
     """What one recorder remembers of the period that runs is checked where it writes."""
     device = Device(TEXT)
     device.numbers.record("crashes", 4, START)

@@ -35,7 +35,7 @@ def test_declared_instruments_record_through_their_metrics(app: ObservedApp) -> 
     assert "ada" not in str(app.client.inspect())
 
 
-def test_what_is_not_declared_is_dropped_and_told_once(
+def test_the_undeclared_is_dropped_and_told_once(
     app: ObservedApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

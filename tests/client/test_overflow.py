@@ -26,7 +26,7 @@ def used(open_client: Any) -> Client:
     return client
 
 
-def test_nothing_is_lost_beside_a_process_on_a_slow_disk(used: Client, tmp_path: Path) -> None:
+def test_nothing_is_lost_beside_a_slow_disk(used: Client, tmp_path: Path) -> None:
     """The other holds the state for 150 ms of each 300, as where a sync of the disk takes so long.
 
     Without the overflow about half of what was recorded meanwhile was dropped.
@@ -108,9 +108,7 @@ def test_closing_writes_what_is_held_or_counts_it(
     assert open_client(delivery=QUIET).inspect()["queued"] == {"homepage": 2}
 
 
-def test_closing_right_after_the_state_is_free_writes_what_is_held(
-    used: Client, tmp_path: Path, open_client: Any
-) -> None:
+def test_closing_writes_what_is_held(used: Client, tmp_path: Path, open_client: Any) -> None:
     """The rest after a wait in vain is for the app's next calls, not for the last one."""
     with held(tmp_path / "state"):
         for _ in range(3):
@@ -121,9 +119,7 @@ def test_closing_right_after_the_state_is_free_writes_what_is_held(
     assert account["counters"] == {"held:homepage": 3}
 
 
-def test_a_value_is_reported_for_the_day_on_which_it_was_recorded(
-    used: Client, clock: Any, tmp_path: Path
-) -> None:
+def test_a_value_is_reported_for_its_own_day(used: Client, clock: Any, tmp_path: Path) -> None:
     with held(tmp_path / "state"):
         assert not used.record("homepage", "a")
         clock.now += 86_400
@@ -132,7 +128,7 @@ def test_a_value_is_reported_for_the_day_on_which_it_was_recorded(
     assert state.rows("SELECT count(DISTINCT day) FROM queue") == [(1,)]
 
 
-def test_the_bounds_of_the_queue_are_looked_at_without_the_apps_lock(used: Client) -> None:
+def test_bounds_are_checked_without_the_apps_lock(used: Client) -> None:
     """Adding up a queue of 20,000 takes milliseconds, every hundred records."""
     session = used._life.session
     assert session is not None

@@ -51,7 +51,7 @@ def fixes(client: Client, hours: list[float], latitude: float = 3.5) -> list[boo
     ]
 
 
-def test_a_fix_that_ends_a_period_waits_and_is_counted(open_phone: Any, tmp_path: Path) -> None:
+def test_a_fix_ending_a_period_waits_and_counts(open_phone: Any, tmp_path: Path) -> None:
     """Its reports cannot be queued now: it waits, and all after it, in the order of their times."""
     phone = open_phone(randomness=FixedRandomness(1))
     assert all(fixes(phone, [0, 0.1]))
@@ -91,7 +91,7 @@ def test_fixes_that_wait_are_not_overtaken(
     assert fixes(phone, [24.2]) == [True]
 
 
-def test_a_fix_is_taken_where_only_its_saving_must_wait(open_phone: Any, tmp_path: Path) -> None:
+def test_a_fix_is_taken_where_saving_must_wait(open_phone: Any, tmp_path: Path) -> None:
     """It is in memory then; said to be dropped, an app would hand it over twice."""
     phone = open_phone()
     assert all(fixes(phone, [0]))
@@ -168,9 +168,7 @@ def test_a_trip_waits_too(open_phone: Any, tmp_path: Path) -> None:
     assert sum(dwell(phone).values()) == 1.0
 
 
-def test_what_a_fix_is_refused_for_is_counted_when_it_is_its_turn(
-    open_phone: Any, tmp_path: Path
-) -> None:
+def test_a_refused_fix_is_counted_in_its_turn(open_phone: Any, tmp_path: Path) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
     with held(tmp_path / "state"):

@@ -68,7 +68,7 @@ def device(tmp_path: Path) -> Iterator[Device]:
     device.close()
 
 
-def test_four_passes_over_66_days_give_one_report_a_day(device: Device) -> None:
+def test_four_passes_give_one_report_a_day(device: Device) -> None:
     """The attack of issue 12, which got 4 reports for one day: only 64 periods were remembered."""
     for _ in range(4):
         for day in range(START, START + 66):
@@ -77,7 +77,7 @@ def test_four_passes_over_66_days_give_one_report_a_day(device: Device) -> None:
     assert len(device.days()) == 66
 
 
-def test_a_clock_at_random_over_30_years_never_gets_a_second_report(device: Device) -> None:
+def test_a_random_clock_never_gets_a_second_report(device: Device) -> None:
     source = random.Random(5)
     recorder = device.open(declared())
     for step in range(3_000):
@@ -88,7 +88,7 @@ def test_a_clock_at_random_over_30_years_never_gets_a_second_report(device: Devi
     assert set(device.days().values()) == {1}
 
 
-def test_a_clock_that_was_years_ahead_does_not_silence_the_device(device: Device) -> None:
+def test_a_clock_years_ahead_silences_no_device(device: Device) -> None:
     ahead = device.open(declared(most=2))
     for day in range(START + 20_000, START + 20_100):
         ahead.record("m", "a", day * DAY)
@@ -101,7 +101,7 @@ def test_a_clock_that_was_years_ahead_does_not_silence_the_device(device: Device
     assert device.rows() <= KEPT_PERIODS + SPARE_PERIODS + 8
 
 
-def test_days_without_data_are_filled_after_a_clock_that_was_ahead(device: Device) -> None:
+def test_days_are_filled_after_a_clock_ahead(device: Device) -> None:
     metrics = declared(more="no_data = 'none'")
     recorder = device.open(metrics)
     assert recorder.record("m", "a", (START + 9_000) * DAY) == "queued"
@@ -109,7 +109,7 @@ def test_days_without_data_are_filled_after_a_clock_that_was_ahead(device: Devic
     assert recorder.fill_periods((START + 3) * DAY) == 2
 
 
-def test_28_a_month_are_weaker_than_one_a_day(device: Device) -> None:
+def test_28_a_month_is_weaker_than_daily(device: Device) -> None:
     """The attack of issue 12: equal by the rate, and 28 reports came in one day."""
     device.open(declared()).record("m", "a", START * DAY)
     recorder = device.open(declared("month", 28))
@@ -181,7 +181,7 @@ def test_both_stores_carry_over_alike(device: Device) -> None:
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_promise_of_an_earlier_version_takes_its_limit_from_the_next_start(
+def test_an_earlier_promise_is_limited_from_next_start(
     device: Device,
 ) -> None:
     """The state of an earlier version did not keep the unit: what is declared next is pinned."""

@@ -23,7 +23,7 @@ VECTORS = json.loads(
 FILE = parse_metrics(VECTORS["metrics"]["metrics.toml"])
 
 
-def test_params_ids_digest_the_name_beside_what_they_did() -> None:
+def test_params_ids_digest_the_name_too() -> None:
     expected = VECTORS["metrics"]["expected"]
     assert list(FILE.metrics) == list(expected) == list(PLAIN_FILE.metrics)
     for name, row in expected.items():
@@ -61,7 +61,7 @@ def test_responses() -> None:
         assert device.report_bits(bits).hex() == row["report_bits"]
 
 
-def test_in_a_list_of_values_it_is_the_last_bit() -> None:
+def test_in_a_list_it_is_the_last_bit() -> None:
     bits = {row["value"]: int.from_bytes(bytes.fromhex(row["encoded_bits"]), "little")
             for row in VECTORS["responses"] if row["metric"] == "window/late/0"}  # fmt: skip
     assert bits["other"] == bits["not a cell"] == 1 << 12

@@ -84,7 +84,7 @@ def plain_due(name: str, secret: str, day: int) -> str | None:
     return turn[1] if turn is not None and turn[0] == day else None
 
 
-def test_params_ids_digest_turn_and_hold_where_they_are_new() -> None:
+def test_params_ids_digest_turn_and_hold_where_new() -> None:
     expected = VECTORS["metrics"]["expected"]
     assert list(FILE.metrics) == list(expected)
     for name, row in expected.items():
@@ -98,7 +98,7 @@ def test_params_ids_digest_turn_and_hold_where_they_are_new() -> None:
         assert hashlib.sha256(text.encode()).hexdigest()[:32] == row["params_id"]
 
 
-def test_a_file_that_knows_neither_means_what_it_meant() -> None:
+def test_a_file_with_neither_means_the_same() -> None:
     """Absent, or as it was: one `params_id`."""
     text = VECTORS["metrics"]["metrics.toml"].replace('turn = "fresh"\nhold = 2\n', "")
     plain = parse_metrics(text).metrics["fresh/early/0"]

@@ -376,7 +376,7 @@ def plain_response(row: dict[str, Any]) -> None:
     assert int.from_bytes(bytes.fromhex(row["report_bits"]), "little") == 1 << shown
 
 
-def test_the_window_and_the_life_that_it_is_part_of() -> None:
+def test_the_window_lies_within_its_life() -> None:
     script = VECTORS["limits"]
     recorder = Recorder(FILE.metrics, MemoryState(bytes.fromhex(script["secret"])))
     table, taken = TABLES["window"], list[int]()

@@ -57,7 +57,7 @@ def test_pytest_finds_the_plugin_where_it_is_installed() -> None:
     assert plugin.rappor
 
 
-def test_a_value_over_the_limit_is_told_with_the_reason(
+def test_a_value_over_the_limit_tells_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)

@@ -18,7 +18,7 @@ def test_trailing_zeros_need_no_random_word(threshold: int, num_bytes: int) -> N
 
 
 @pytest.mark.parametrize("threshold", [1 << 15, 3 << 14, 1 << 14, 7 << 13, 5 << 12, 11 << 12])
-def test_over_all_random_words_the_share_of_ones_is_the_threshold(threshold: int) -> None:
+def test_the_threshold_is_the_share_of_ones(threshold: int) -> None:
     coins = CoinPair(threshold, 0, 1)
     words = list(product((0, 1), repeat=coins.num_bytes))
     ones = sum(coins.toss(1, bytes(word)) for word in words)
@@ -26,7 +26,7 @@ def test_over_all_random_words_the_share_of_ones_is_the_threshold(threshold: int
 
 
 @pytest.mark.parametrize("pair", [(3 << 14, 1 << 15), (0, 1 << 14), (1 << 16, 5 << 13), (1, 2)])
-def test_each_bit_uses_the_coin_of_its_own_side(pair: tuple[int, int]) -> None:
+def test_each_bit_uses_its_sides_coin(pair: tuple[int, int]) -> None:
     if_one, if_zero = pair
     both = CoinPair(if_one, if_zero, 8)
     random_bytes = system_randomness(both.num_bytes)
@@ -44,6 +44,6 @@ def test_results_stay_inside_the_word(num_bits: int) -> None:
     assert CoinPair(0, 0, num_bits).toss((1 << num_bits) - 1, b"") == 0
 
 
-def test_the_systems_randomness_is_of_the_size_asked_for() -> None:
+def test_random_bytes_have_the_size_asked_for() -> None:
     assert len(system_randomness(40)) == 40
     assert system_randomness(16) != system_randomness(16)

@@ -96,7 +96,7 @@ def test_a_batch_too_large_goes_on_in_parts(open_client: Any, collector: MemoryC
     assert not [name for name in counters if name.startswith("dropped")]
 
 
-def test_a_single_report_too_large_is_dropped_and_counted(
+def test_a_report_too_large_is_dropped_and_counted(
     open_client: Any, collector: MemoryCollector
 ) -> None:
     collector.answer = lambda _: (413, *problem(413))

@@ -75,7 +75,7 @@ def device(tmp_path: Path) -> Device:
     return Device(tmp_path)
 
 
-def test_a_fix_that_closes_a_period_scrubs_while_reports_wait(device: Device) -> None:
+def test_a_closing_fix_scrubs_while_reports_wait(device: Device) -> None:
     """The sending thread would sleep for a delay of days before it looked again."""
     with device.open() as client:
         device.spend_a_night(client)
@@ -100,7 +100,7 @@ def test_a_number_that_closes_a_period_scrubs(tmp_path: Path) -> None:
         until(lambda: before not in device.bytes)
 
 
-def test_a_period_that_no_fix_closes_is_looked_at_beside_what_waits(
+def test_a_period_without_a_fix_is_scrubbed_too(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread, "LOOK_SECONDS", 0.05)
@@ -112,7 +112,7 @@ def test_a_period_that_no_fix_closes_is_looked_at_beside_what_waits(
         until(lambda: len(client.inspect()["queued"]) > 0)
 
 
-def test_a_look_is_due_when_a_day_begins_in_every_zone(device: Device) -> None:
+def test_a_look_is_due_daily_in_every_zone(device: Device) -> None:
     """Nepal's midnight is a quarter past an hour of UTC."""
     with device.open() as client:
         session = client._life.session
@@ -124,7 +124,7 @@ def test_a_look_is_due_when_a_day_begins_in_every_zone(device: Device) -> None:
         assert session.worker._until_look() == thread.LOOK_SECONDS - 1
 
 
-def test_a_scrub_that_a_reader_hinders_is_tried_again(
+def test_a_scrub_hindered_by_a_reader_is_retried(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread, "SCRUB_PAUSE", 0.05)
@@ -159,7 +159,7 @@ os._exit(0)
 """
 
 
-def test_a_process_that_ended_before_the_scrub_leaves_it_to_the_next(device: Device) -> None:
+def test_an_unfinished_scrub_is_left_to_the_next(device: Device) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", KILLED, str(device.folder)]
     subprocess.run(command, check=True, cwd=root)
@@ -169,7 +169,7 @@ def test_a_process_that_ended_before_the_scrub_leaves_it_to_the_next(device: Dev
         until(lambda: PLACE not in device.bytes)
 
 
-def test_a_clock_that_goes_back_leaves_no_trace_either(device: Device) -> None:
+def test_a_clock_set_back_leaves_no_trace(device: Device) -> None:
     with device.open() as client:
         device.spend_a_night(client)
         session = client._life.session
@@ -186,7 +186,7 @@ def state(tmp_path: Path) -> Iterator[Any]:
         yield opened
 
 
-def test_what_another_process_deletes_during_a_scrub_is_not_forgotten(
+def test_what_others_delete_during_scrubs_is_scrubbed(
     state: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_trace(state)
@@ -199,7 +199,7 @@ def test_what_another_process_deletes_during_a_scrub_is_not_forgotten(
     assert state.get("unscrubbed") is None
 
 
-def test_a_scrub_waits_for_the_disk_without_keeping_writers_out(state: Any) -> None:
+def test_a_scrub_waiting_for_disk_blocks_no_writer(state: Any) -> None:
     """Where a sync takes 150 ms, a short session lost what it recorded after a period's end."""
     state.put_note("x", kept := "what is still in the log")
     database, in_file = state._open, []
@@ -218,9 +218,7 @@ def test_a_scrub_waits_for_the_disk_without_keeping_writers_out(state: Any) -> N
     assert in_file == [True]
 
 
-def test_a_period_that_ends_with_an_error_later_on_is_scrubbed(
-    state: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_period_ending_in_error_is_scrubbed(state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark is of the transaction that deletes, so no caller can lose it."""
     file = declared("memo")
     places = LocationRecorder(file, state, Recorder(file.metrics, state), lambda: 0.0)
@@ -232,7 +230,7 @@ def test_a_period_that_ends_with_an_error_later_on_is_scrubbed(
     assert state.get("unscrubbed") is not None
 
 
-def test_what_is_left_stands_as_if_nothing_longer_had_been_there(tmp_path: Path) -> None:
+def test_what_is_left_shows_no_longer_predecessor(tmp_path: Path) -> None:
     """Of two devices with equal notes now, the file does not tell whose note was longer before."""
     pages = []
     for length in (20, 90):

@@ -27,7 +27,7 @@ def test_chances_must_add_up() -> None:
         SymbolCoin(50_000, 10_000, 4)
 
 
-def test_a_device_keeps_its_permanent_symbol_and_reports_one() -> None:
+def test_a_device_keeps_its_symbol_and_reports_one() -> None:
     metric = parse_metrics(
         """
         [metrics.place]

@@ -135,7 +135,7 @@ def test_each_status_says_whether_to_try_again(
         {"results": [3, 4, 5]},
     ],
 )
-def test_a_200_that_is_not_the_answer_keeps_the_batch(
+def test_a_200_without_the_answer_keeps_the_batch(
     collector: MemoryCollector, batch: Batch, change: dict[str, object]
 ) -> None:
     answer = {"version": 1, "batch_id": batch.batch_id, "results": [{"status": "accepted"}] * 3}
@@ -152,9 +152,7 @@ def test_a_captive_portal_keeps_the_batch(collector: MemoryCollector, batch: Bat
         transport.send(batch)
 
 
-def test_a_server_that_hangs_up_or_is_not_there_is_tried_again(
-    collector: MemoryCollector, batch: Batch
-) -> None:
+def test_an_absent_server_is_tried_again(collector: MemoryCollector, batch: Batch) -> None:
     collector.lose_answers = 1
     with Transport(collector.url) as transport:
         with pytest.raises(TransportError) as lost:
@@ -166,7 +164,7 @@ def test_a_server_that_hangs_up_or_is_not_there_is_tried_again(
     assert gone.value.retry
 
 
-def test_a_kept_connection_that_the_server_closed_is_replaced(
+def test_a_kept_connection_that_closed_is_replaced(
     collector: MemoryCollector, batch: Batch
 ) -> None:
     with Transport(collector.url) as transport:
@@ -205,7 +203,7 @@ NOT_ADDRESSES += [f"http://{'a' * 64}.org", f"http://{'a.' * 127}org", "http://Ã
 
 
 @pytest.mark.parametrize("url", NOT_ADDRESSES)
-def test_what_is_not_an_address_is_refused_at_once(url: str) -> None:
+def test_an_impossible_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(ParameterError, match="is not an address"):
         Transport(url)
 
@@ -223,6 +221,6 @@ def test_loopback_is_no_way_for_others(url: str) -> None:
     Transport(url, "rk_report_private")
 
 
-def test_a_key_that_would_break_the_header_is_refused() -> None:
+def test_a_key_unfit_for_headers_is_refused() -> None:
     with pytest.raises(ParameterError, match="key"):
         Transport("http://h", "a\r\nX: y")

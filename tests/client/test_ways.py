@@ -144,7 +144,7 @@ def test_a_proxy_takes_the_whole_address(
     assert len(collector.reports) == 1
 
 
-def test_a_proxy_tunnels_tls_and_sees_nothing_of_it(
+def test_a_proxy_tunnels_tls_and_sees_nothing(
     secure_collector: MemoryCollector, proxy: Proxy, batch: Batch
 ) -> None:
     url = secure_url(secure_collector)
@@ -153,7 +153,7 @@ def test_a_proxy_tunnels_tls_and_sees_nothing_of_it(
     assert proxy.asked == [f"CONNECT {url.removeprefix('https://')}"]
 
 
-def test_a_proxy_that_is_not_there_is_tried_again(collector: MemoryCollector, batch: Batch) -> None:
+def test_an_absent_proxy_is_tried_again(collector: MemoryCollector, batch: Batch) -> None:
     with (
         Transport(collector.url, proxy="http://127.0.0.1:9") as transport,
         pytest.raises(TransportError) as gone,

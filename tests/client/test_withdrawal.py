@@ -113,9 +113,7 @@ def remount(folder: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=True)
 
 
-def test_on_a_read_only_disk_a_withdrawal_says_what_it_cannot_do(
-    tmp_path: Path, metrics: MetricsFile
-) -> None:
+def test_on_read_only_disks_a_withdrawal_says_so(tmp_path: Path, metrics: MetricsFile) -> None:
     with small_disk(tmp_path / "small", 1_024) as small:
         with open_at(small / "state", metrics) as client:
             assert client.record("crashed", True)
@@ -135,7 +133,7 @@ def test_on_a_read_only_disk_a_withdrawal_says_what_it_cannot_do(
             assert secret_of(client) != secret
 
 
-def test_what_can_be_overwritten_and_not_deleted_counts_as_wiped(
+def test_overwritten_but_undeletable_counts_as_wiped(
     tmp_path: Path, metrics: MetricsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_at(tmp_path / "state", metrics) as client:
@@ -173,6 +171,7 @@ client.record("crashed", True)
 secret = client._life.session.state.identity().secret
 if sys.argv[4] == "closed":
     client.close()
+sys.dont_write_bytecode = True  # Python would cut it off at the limit, for every later process
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
 if sys.argv[4] == "closed":
     client = Client.open(sys.argv[1], state_dir=folder, collector="http://127.0.0.1:9",
@@ -199,7 +198,7 @@ def test_where_files_may_not_grow_no_secret_stays(
     assert "yet" not in sentence
 
 
-def test_a_process_that_has_a_deleted_state_open_stops(
+def test_a_process_holding_a_deleted_state_stops(
     tmp_path: Path, metrics: MetricsFile, metrics_text: str
 ) -> None:
     """Its connection is to files that were overwritten: nothing is recorded any more."""
@@ -269,7 +268,7 @@ ENDS = [ask_for_reset, withdraw, damage_and_reset]
         (("day", 5), ("month", 6)),
     ],
 )
-def test_a_limit_by_period_holds_over_the_end_of_a_secret(
+def test_a_period_limit_survives_a_wiped_secret(
     tmp_path: Path,
     end: Callable[[Path, MetricsFile], None],
     first: tuple[str, int],
@@ -286,7 +285,7 @@ def test_a_limit_by_period_holds_over_the_end_of_a_secret(
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_new_secret_records_where_the_limit_leaves_room(
+def test_a_new_secret_records_within_the_limit(
     tmp_path: Path, end: Callable[[Path, MetricsFile], Any]
 ) -> None:
     folder, metrics = tmp_path / "state", file_of("month", 5)

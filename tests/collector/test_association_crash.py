@@ -20,7 +20,7 @@ PAIRS_A_BATCH = 10
 
 
 @pytest.mark.long
-def test_killed_at_random_moments_every_pair_is_counted_once(database_url: str) -> None:
+def test_killed_at_random_every_pair_counts_once(database_url: str) -> None:
     """3 kills here; RAPPOR_KILLS=200 for the long form."""
     low = {"min_reports = 10\nmin_reports_per_cohort = 3": "min_reports = 1"}
     file, bench = linked_file(**low), make_bench(database_url)

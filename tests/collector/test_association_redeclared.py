@@ -41,7 +41,7 @@ def test_metrics_declared_anew_stop_no_collector(bench: Bench, what: str) -> Non
     assert bench.collector.list_associations()[0]["state"] == "current"
 
 
-def test_an_association_of_a_metric_that_stays_retired_stops_no_collector(bench: Bench) -> None:
+def test_an_association_of_retired_metrics_stops_nothing(bench: Bench) -> None:
     """The metric was declared before it was linked, and its declaration stays as it was."""
     file = linked_file()
     push = bench.collector.push_metrics

@@ -68,7 +68,7 @@ def counted(one: AssociationAggregate, pairs: Sequence[Pair]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 9), (16, 12), (7, 64)])
-def test_the_pairs_of_two_reports_are_those_of_their_bits(shape: tuple[int, int]) -> None:
+def test_two_reports_pairs_are_their_bits(shape: tuple[int, int]) -> None:
     rng, (k1, k2) = random.Random(4), shape
     pairs = BitPairs(shape)
     for _ in range(30):
@@ -117,7 +117,7 @@ def test_a_batch_sent_again_is_counted_once(bench: Bench) -> None:
     assert {m["name"]: m["accepted"] for m in bench.collector.list_metrics()}["engine"] == 60
 
 
-def test_what_can_be_counted_of_a_linked_report_is(bench: Bench) -> None:
+def test_what_a_linked_report_allows_is_counted(bench: Bench) -> None:
     """A metric that is retired takes nothing more; the other one goes on, and no pair counts."""
     file = pushed(bench)
     bench.collector.retire_metric("engine", "test")
@@ -128,7 +128,7 @@ def test_what_can_be_counted_of_a_linked_report_is(bench: Bench) -> None:
     assert {m["name"]: m["accepted"] for m in bench.collector.list_metrics()}["homepage"] == 3
 
 
-def test_linked_reports_of_metrics_that_nothing_links_here_are_counted_apart(bench: Bench) -> None:
+def test_reports_linked_elsewhere_are_counted_apart(bench: Bench) -> None:
     file = linked_file()
     bench.collector.push_metrics(file.metrics.values(), "test")
     assert submit(bench, pairs_of(file, 3)).accepted == 6
@@ -137,7 +137,7 @@ def test_linked_reports_of_metrics_that_nothing_links_here_are_counted_apart(ben
         bench.collector.read_association("test", NAME)
 
 
-def test_a_retired_association_and_one_that_is_over_link_no_more(bench: Bench) -> None:
+def test_retired_and_past_associations_link_no_more(bench: Bench) -> None:
     file = pushed(bench)
     assert bench.collector.retire_metric(NAME, "test") == [file.associations[0].params_id]
     assert submit(bench, pairs_of(file, 3)).accepted == 6
@@ -174,9 +174,7 @@ def test_no_cohort_of_few_linked_reports_is_served(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("alone", "is_served"), [(0, True), (1, False), (2, False), (3, True)])
-def test_what_the_table_leaves_of_a_metric_is_none_or_the_floor(
-    bench: Bench, alone: int, is_served: bool
-) -> None:
+def test_the_tables_rest_is_none_or_the_floor(bench: Bench, alone: int, is_served: bool) -> None:
     """The metric's answer less the table's is its other reports: one of them would stand alone."""
     file = pushed(bench)
     submit(bench, of_cohort(file, 12, 0, seed=2))
@@ -195,7 +193,7 @@ def test_what_the_table_leaves_of_a_metric_is_none_or_the_floor(
     assert caught.value.details["reason"] == "too_few_not_linked"
 
 
-def test_a_table_ends_where_blocks_of_both_metrics_end(bench: Bench) -> None:
+def test_a_table_ends_with_both_metrics_blocks(bench: Bench) -> None:
     """A day that a metric merges with the next one cannot be cut off by the table."""
     file = pushed(bench)
     tomorrow = TODAY + timedelta(days=1)
@@ -215,7 +213,7 @@ def test_a_table_ends_where_blocks_of_both_metrics_end(bench: Bench) -> None:
     assert caught.value.details["reason"] == "window_cuts_block"
 
 
-def test_a_table_does_not_end_where_a_metric_still_waits(bench: Bench) -> None:
+def test_a_table_waits_while_a_metric_waits(bench: Bench) -> None:
     """The metric's block of the day before has other reports enough; its last day has no block."""
     file, tomorrow = pushed(bench), TODAY + timedelta(days=1)
     submit(bench, of_cohort(file, 4, 0, seed=2))  # too few: the table merges the day with the next
@@ -260,7 +258,7 @@ def moved(pair: Pair, day: date) -> Pair:
     return first._replace(day=day), second._replace(day=day)
 
 
-def test_days_that_one_metric_closed_are_folded_when_both_have(bench: Bench) -> None:
+def test_days_closed_by_one_fold_with_both(bench: Bench) -> None:
     file = pushed(bench)
     submit(bench, of_cohort(file, 12, 0, seed=2))
     bench.clock.pass_days(1)
@@ -275,7 +273,7 @@ def test_days_that_one_metric_closed_are_folded_when_both_have(bench: Bench) -> 
     assert bench.collector.read_association("test", NAME).num_reports == 12
 
 
-def test_what_is_not_served_is_discarded_after_a_restore(bench: Bench) -> None:
+def test_what_is_unserved_is_discarded_after_a_restore(bench: Bench) -> None:
     """Reports are counted once in what is told, though they stand in three series."""
     file = pushed(bench)
     submit(bench, of_cohort(file, 12, 0, seed=2))
@@ -321,7 +319,7 @@ def test_names_of_metrics_and_associations_are_apart(bench: Bench) -> None:
         bench.collector.push_metrics([], "test", associations=[named])
 
 
-def test_lists_and_warnings_do_not_take_an_association_for_a_metric(bench: Bench) -> None:
+def test_lists_take_no_association_for_a_metric(bench: Bench) -> None:
     file = pushed(bench)
     for back in range(6):
         day = TODAY - timedelta(days=6 - back)

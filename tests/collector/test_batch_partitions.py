@@ -95,7 +95,7 @@ def in_thread(act: Callable[[], object]) -> Iterator[list[object]]:
 
 
 @pytest.mark.long
-def test_months_of_batches_leave_a_few_partitions_and_each_is_counted_once(bench: Bench) -> None:
+def test_months_leave_few_partitions_and_count_once(bench: Bench) -> None:
     """Every day a new batch, and every batch of the days that are open once more."""
     sent: list[tuple[int, Any]] = []
     for day in range(70):
@@ -114,7 +114,7 @@ def test_months_of_batches_leave_a_few_partitions_and_each_is_counted_once(bench
     assert left <= METRIC.accept_days + 2 * WEEK
 
 
-def test_a_new_partition_waits_for_who_counts_in_the_old_one(
+def test_a_new_partition_waits_for_the_olds_writers(
     bench: Bench, other: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same batch at two hosts at midnight: one counts, the other opens a partition."""
@@ -144,9 +144,7 @@ def test_a_new_partition_waits_for_who_counts_in_the_old_one(
     assert is_duplicate(bench, later)
 
 
-def test_many_writers_over_many_partitions_count_each_batch_once(
-    url: str, bench: Bench, other: Bench
-) -> None:
+def test_many_writers_count_each_batch_once(url: str, bench: Bench, other: Bench) -> None:
     """Four send the same batches, each in an order and with a clock of its own.
 
     Meanwhile partitions are opened, and old ones dropped.
@@ -189,7 +187,7 @@ def test_many_writers_over_many_partitions_count_each_batch_once(
     assert len(numbers(bench)) > 5
 
 
-def test_a_partition_that_is_not_there_is_made_by_who_needs_it(bench: Bench) -> None:
+def test_a_missing_partition_is_made_on_need(bench: Bench) -> None:
     """Nobody did the chores for weeks."""
     bench.clock.pass_days(40)
     body = batch_of(bench)
@@ -198,7 +196,7 @@ def test_a_partition_that_is_not_there_is_made_by_who_needs_it(bench: Bench) -> 
     assert len(numbers(bench)) == 2
 
 
-def test_a_partition_that_was_removed_by_hand_is_replaced_by_the_next_look(bench: Bench) -> None:
+def test_a_removed_partition_is_replaced_at_next_look(bench: Bench) -> None:
     newest = numbers(bench)[-1]
     with bench.database.change() as connection:
         connection.execute(text(f"DROP TABLE batches_{newest}"))
@@ -209,9 +207,7 @@ def test_a_partition_that_was_removed_by_hand_is_replaced_by_the_next_look(bench
     assert accepted(bench) == 1
 
 
-def test_a_clock_ten_years_ahead_leaves_one_partition_that_is_not_written_to_any_more(
-    bench: Bench, other: Bench
-) -> None:
+def test_a_far_clock_leaves_one_unused_partition(bench: Bench, other: Bench) -> None:
     """It closes every day, too, but what is sent after its mend is forgotten in time again."""
     body = batch_of(bench)
     bench.writer.write([body])
@@ -239,7 +235,7 @@ def test_a_clock_that_goes_back_forgets_nothing(bench: Bench) -> None:
         assert all(is_duplicate(bench, one) for one in bodies[-2:])
 
 
-def test_a_long_reader_stops_nobody_and_the_drop_is_done_later(bench: Bench, url: str) -> None:
+def test_a_long_reader_only_delays_the_drop(bench: Bench, url: str) -> None:
     """As pg_dump does, for hours: it holds a lock on each table that it reads."""
     bench.writer.write([batch_of(bench)])
     bench.clock.pass_days(3 * WEEK)
@@ -253,7 +249,7 @@ def test_a_long_reader_stops_nobody_and_the_drop_is_done_later(bench: Bench, url
     assert not is_duplicate(bench, batch_of(bench))
 
 
-def test_who_counts_waits_for_a_drop_for_a_moment_only(bench: Bench, url: str) -> None:
+def test_counting_waits_briefly_for_a_drop(bench: Bench, url: str) -> None:
     bench.clock.pass_days(3 * WEEK)
     past = day_of(bench.clock.now.date())  # the first partition has expired
     with bench.database.change() as connection:
@@ -271,7 +267,7 @@ def test_who_counts_waits_for_a_drop_for_a_moment_only(bench: Bench, url: str) -
     assert longest < PATIENT
 
 
-def test_what_was_counted_before_a_restart_is_known_after_it(bench: Bench, other: Bench) -> None:
+def test_what_was_counted_is_known_after_a_restart(bench: Bench, other: Bench) -> None:
     body = batch_of(bench)
     bench.writer.write([body])
     bench.database.close()
@@ -283,7 +279,7 @@ def test_what_was_counted_before_a_restart_is_known_after_it(bench: Bench, other
     assert [bytes(one) for one in kept] == [hash_of_id(bytes.fromhex(body.batch.batch_id))]
 
 
-def test_a_role_that_does_not_own_the_tables_is_refused_at_start(url: str, bench: Bench) -> None:
+def test_a_role_without_the_tables_is_refused(url: str, bench: Bench) -> None:
     """It would count until the newest partition is full, and then nothing any more."""
     with bench.database.change() as connection:
         for statement in (

@@ -78,7 +78,7 @@ def test_messages_are_counted_once_however_often_they_come(line: Line) -> None:
     assert line.is_counted()
 
 
-def test_a_batch_that_came_by_http_too_is_counted_once(line: Line) -> None:
+def test_a_batch_sent_twice_ways_counts_once(line: Line) -> None:
     first, second = bodies(line, 2)
     line.put(line.message(first, 3))
     line.count_all()
@@ -89,7 +89,7 @@ def test_a_batch_that_came_by_http_too_is_counted_once(line: Line) -> None:
     assert accepted(line.bench) == 6
 
 
-def test_a_message_that_cannot_be_counted_is_noted_and_stops_nothing(line: Line) -> None:
+def test_an_uncountable_message_is_noted_and_passed(line: Line) -> None:
     good, batch_id = bodies(line, 3), os.urandom(16)
     sender, today = line.bench.sender, day_of(line.bench.clock.now.date())
     one, other = (sender.body(sender.reports(METRIC, 2), batch_id) for _ in range(2))
@@ -118,7 +118,7 @@ def test_a_message_that_cannot_be_counted_is_noted_and_stops_nothing(line: Line)
     assert accepted(line.bench) == 11
 
 
-def test_a_counter_that_is_full_takes_the_others_reports(
+def test_a_full_counter_takes_the_others_reports(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sender = line.bench.sender
@@ -133,9 +133,7 @@ def test_a_counter_that_is_full_takes_the_others_reports(
     assert accepted(line.bench) == 6
 
 
-def test_a_defect_costs_the_message_alone_that_shows_it(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_costs_its_own_message_alone(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     found = bodies(line, 5)
     bad, judge = decode_groups(found[2], JSON_CONTENT_TYPE).batch_id, ReportJudge.judge
 
@@ -151,7 +149,7 @@ def test_a_defect_costs_the_message_alone_that_shows_it(
     assert accepted(line.bench) == 12
 
 
-def test_the_day_of_receipt_decides_and_closing_waits_for_it(line: Line) -> None:
+def test_the_day_of_receipt_decides(line: Line) -> None:
     """Counted three weeks late, the reports are accepted; until then their day stays open."""
     line.put(*[line.message(body, 3) for body in bodies(line, 4)])
     day = line.bench.clock.now.date()
@@ -166,7 +164,7 @@ def test_the_day_of_receipt_decides_and_closing_waits_for_it(line: Line) -> None
     assert line.bench.collector.read_aggregate("test", METRIC.name, last=day).num_reports == 12
 
 
-def test_a_day_is_complete_once_its_last_message_is_counted(line: Line) -> None:
+def test_a_day_completes_with_its_last_message(line: Line) -> None:
     """Not before clocks that differ agree on the day, and not while one message is left."""
     line.bench.clock.now = line.bench.clock.now.replace(hour=0) + timedelta(days=1)
     today = day_of(line.bench.clock.now.date())
@@ -185,7 +183,7 @@ def test_a_day_is_complete_once_its_last_message_is_counted(line: Line) -> None:
     assert state(line).counted_before == today
 
 
-def test_days_of_a_database_with_a_broker_close_by_the_clock_alone(line: Line) -> None:
+def test_days_with_a_broker_close_by_clock(line: Line) -> None:
     day = line.bench.clock.now.date()
     for act in (lambda: line.bench.collector.close_day(day, "test"),
                 lambda: line.bench.collector.would_close(day)):  # fmt: skip
@@ -196,7 +194,7 @@ def test_days_of_a_database_with_a_broker_close_by_the_clock_alone(line: Line) -
     line.bench.collector.close_day(day, "test")
 
 
-def test_what_was_retired_after_it_was_acknowledged_is_refused_and_told(line: Line) -> None:
+def test_what_was_retired_late_is_refused_and_told(line: Line) -> None:
     line.put(*[line.message(body, 3) for body in bodies(line, 2)])
     line.bench.collector.retire_metric(METRIC.name, "test")
     assert line.count_all().refused == 6
@@ -204,7 +202,7 @@ def test_what_was_retired_after_it_was_acknowledged_is_refused_and_told(line: Li
     assert skipped(line) == []
 
 
-def test_a_database_that_fails_is_tried_until_it_counts(
+def test_a_failing_database_is_tried_until_it_counts(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the commit and after it, where the answer alone was lost."""
@@ -227,9 +225,7 @@ def test_a_database_that_fails_is_tried_until_it_counts(
     assert accepted(line.bench) == 90
 
 
-def test_two_consumers_of_the_same_partitions_count_each_message_once(
-    line: Line, database_url: str
-) -> None:
+def test_two_consumers_count_each_message_once(line: Line, database_url: str) -> None:
     """As after a change of hands that one of them has not heard of."""
     found = bodies(line, 60)
     line.put(*[line.message(body, 3) for body in 2 * found])
@@ -283,7 +279,7 @@ def test_a_topic_that_was_made_anew_is_refused(line: Line) -> None:
         line.count_all()
 
 
-def test_an_end_that_is_older_than_the_position_is_asked_again(
+def test_an_end_older_than_the_position_is_reread(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another consumer counts between the two looks: nothing is wrong with the topic."""
@@ -304,7 +300,7 @@ def test_an_end_that_is_older_than_the_position_is_asked_again(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_after_a_restore_all_is_counted_again_or_nothing_of_before(
+def test_a_restore_counts_all_again_or_nothing(
     line: Line, tmp_path: Path, with_pg_programs: None, new_postgresql: Any, keep: bool
 ) -> None:
     """Kept, open days are as they were; discarded, no part of them comes back."""

@@ -110,7 +110,7 @@ def check(bench: Bench, reports: int, expected: dict[tuple[int, int], int]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_consumers_killed_at_random_points_count_each_report_once(line: Line, kills: int) -> None:
+def test_consumers_killed_at_random_count_each_once(line: Line, kills: int) -> None:
     """Two, each of every partition, as if none had heard of the other."""
     expected: Counter[tuple[int, int]] = Counter()
     total, rng = 0, random.Random(17)
@@ -133,9 +133,7 @@ def test_consumers_killed_at_random_points_count_each_report_once(line: Line, ki
 
 
 @pytest.mark.long
-def test_a_group_hands_partitions_over_and_counts_each_report_once(
-    broker: Broker, new_postgresql: Callable[[], str]
-) -> None:
+def test_a_group_hands_partitions_over(broker: Broker, new_postgresql: Callable[[], str]) -> None:
     """The broker divides: a second consumer comes, the first is killed, a third comes."""
     url = new_postgresql()
     bench = make_bench(url)
@@ -184,7 +182,7 @@ def environment(**given: str) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_fronts_killed_under_load_lose_nothing_that_was_acknowledged(line: Line) -> None:
+def test_fronts_killed_under_load_lose_nothing_acknowledged(line: Line) -> None:
     """Devices send over HTTP, the front is killed, and what they were told is counted."""
     given = {"RAPPOR_BROKER": line.broker.servers, "RAPPOR_BROKER_TOPIC": line.topic}
     with environment(**given):
@@ -197,7 +195,7 @@ def test_fronts_killed_under_load_lose_nothing_that_was_acknowledged(line: Line)
 
 
 @pytest.mark.long
-def test_the_command_counts_until_the_end_or_a_signal(line: Line) -> None:
+def test_the_command_counts_until_end_or_signal(line: Line) -> None:
     """`rappor consume`, as it is run."""
     expected: Counter[tuple[int, int]] = Counter()
     total = feed(line, 20, expected)

@@ -47,7 +47,7 @@ class DefectiveProducer(FakeProducer):
         super().poll(seconds)
 
 
-def test_a_defect_of_the_producers_thread_leaves_no_request_waiting(line: Line) -> None:
+def test_a_producers_defect_leaves_no_request_waiting(line: Line) -> None:
     """What it held is answered as not stored; a new producer takes the next batch."""
     old, new = DefectiveProducer(), FakeProducer()
     old.least, new.answers = 2, [None]
@@ -61,7 +61,7 @@ def test_a_defect_of_the_producers_thread_leaves_no_request_waiting(line: Line) 
     assert front.queued_reports == 0
 
 
-def test_a_producer_that_cannot_be_made_anew_is_tried_again(line: Line) -> None:
+def test_a_producer_that_fails_is_made_again(line: Line) -> None:
     """Until it is there nothing is acknowledged, and nobody waits."""
     new, failures = FakeProducer(), [StorageError("no file handles"), ZeroDivisionError()]
     new.answers = [None] * 2
@@ -82,7 +82,7 @@ def test_a_producer_that_cannot_be_made_anew_is_tried_again(line: Line) -> None:
     front.stop()
 
 
-def test_an_answer_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) -> None:
+def test_an_answer_after_its_loop_ends_nothing(line: Line) -> None:
     """As after a server that was told twice to end."""
     producer = FakeProducer()
     front = front_of(line, producer)
@@ -104,7 +104,7 @@ def test_an_answer_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line)
     front.stop()
 
 
-def test_a_commit_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) -> None:
+def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
     """The same where there is no broker."""
     may_write, writer = threading.Event(), line.bench.writer
 
@@ -134,7 +134,7 @@ def test_a_commit_for_a_loop_that_is_closed_does_not_end_the_thread(line: Line) 
     queue.stop()
 
 
-def test_metrics_are_read_again_after_what_is_no_failure_of_the_database() -> None:
+def test_metrics_are_reread_after_any_failure() -> None:
     """As a definition of a later version, which this code cannot read."""
     answers: list[Any] = ["first", ZeroDivisionError(), "later"]
     crashes: list[BaseException] = []
@@ -161,7 +161,7 @@ def test_metrics_are_read_again_after_what_is_no_failure_of_the_database() -> No
         ("ssl.ca.location", "/very secret"),
     ],
 )
-def test_options_that_the_library_refuses_are_settings_that_are_wrong(
+def test_options_the_library_refuses_are_wrong_settings(
     make: Any, name: str, value: str, sqlite_url: str
 ) -> None:
     """Named, and without the value, which may be a password."""
@@ -173,7 +173,7 @@ def test_options_that_the_library_refuses_are_settings_that_are_wrong(
     assert name in str(refused.value)
 
 
-def test_bodies_larger_than_any_message_are_settings_that_are_wrong(sqlite_url: str) -> None:
+def test_bodies_larger_than_messages_are_wrong_settings(sqlite_url: str) -> None:
     settings = load_settings(database=sqlite_url, broker="a:1", max_inflated_bytes=1 << 30)
     with pytest.raises(SettingsError, match="max_inflated_bytes"):
         make_producer(settings, make_log("error"))
@@ -218,7 +218,7 @@ def test_a_consumer_that_cannot_start_marks_no_database(
     bench.database.close()
 
 
-def test_a_database_that_is_locked_at_the_end_is_asked_again(line: Line) -> None:
+def test_a_locked_database_is_asked_again(line: Line) -> None:
     """Whether all is counted, too, is asked of the database."""
     line.put(line.message(body_of(line), 2))
     one, failures = line.consumer(), [StorageError("locked")] * 2
@@ -248,7 +248,7 @@ class Unassigned:
 
 
 @pytest.mark.parametrize("others", [0, 2])
-def test_a_consumer_without_a_partition_ends_with_the_reason_unless_others_count(
+def test_a_consumer_without_partitions_ends_with_reasons(
     line: Line, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], others: int
 ) -> None:
     """others: how often another consumer counts between two looks."""
@@ -273,9 +273,7 @@ def test_a_consumer_without_a_partition_ends_with_the_reason_unless_others_count
     assert one.counted.messages == 0
 
 
-def test_raw_reports_are_deleted_in_time_though_no_consumer_runs(
-    sqlite_url: str, broker: Broker, clock: Any
-) -> None:
+def test_raw_reports_expire_without_consumers(sqlite_url: str, broker: Broker, clock: Any) -> None:
     """Days stay open while none runs; what is kept for so many days is not kept for longer."""
     kept = make_metric("kept", keep_raw_days=3)
     bench = make_bench(sqlite_url, clock)
@@ -302,7 +300,7 @@ def test_a_head_that_no_front_writes_is_unreadable(line: Line, shift: int, accep
         decode_message(message, 100)
 
 
-def test_a_clock_that_was_a_day_ahead_closes_no_day_too_early(line: Line) -> None:
+def test_a_fast_clock_closes_no_day_early(line: Line) -> None:
     """What was received in the last second of the day is counted before its day closes."""
     clock, metric = line.bench.clock, make_metric(accept_days=0)
     line.bench.collector.push_metrics([metric], "test", weaken=True)

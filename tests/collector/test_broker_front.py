@@ -68,7 +68,7 @@ def test_what_is_refused_altogether_is_not_stored(line: Line, server: Server) ->
     assert in_broker(line) == 0
 
 
-def test_a_batch_sent_again_is_accepted_again_and_counted_once(line: Line, server: Server) -> None:
+def test_a_batch_sent_again_counts_once(line: Line, server: Server) -> None:
     reports, batch_id = server.sender.reports(METRIC, 4), b"i" * 16
     for _ in range(3):
         answer = server.post(reports, batch_id).json()
@@ -77,7 +77,7 @@ def test_a_batch_sent_again_is_accepted_again_and_counted_once(line: Line, serve
     assert (counted.accepted, counted.duplicates) == (4, 2)
 
 
-def test_a_message_tells_the_day_and_not_the_moment(line: Line, server: Server) -> None:
+def test_a_message_tells_the_day_only(line: Line, server: Server) -> None:
     """Value, time, key and headers, as the broker has them."""
     server.post(server.sender.reports(METRIC, 2))
     config = {"bootstrap.servers": line.broker.servers, "group.id": "look"}
@@ -95,7 +95,7 @@ def test_a_message_tells_the_day_and_not_the_moment(line: Line, server: Server) 
     assert found.submission.received.today == today
 
 
-def test_a_metric_that_is_pushed_is_known_a_second_later(line: Line, server: Server) -> None:
+def test_a_pushed_metric_is_known_a_second_later(line: Line, server: Server) -> None:
     other = make_metric("other")
     line.bench.collector.push_metrics([other], "test")
 
@@ -195,7 +195,7 @@ def submit(front: BrokerQueue, line: Line, many: int = 1) -> list[Any]:
     return asyncio.run(act())
 
 
-def test_a_producer_that_is_broken_for_good_is_replaced(line: Line) -> None:
+def test_a_broken_producer_is_replaced(line: Line) -> None:
     """What it held is answered as not stored, and the next batch goes to a new one."""
     old, new = FakeProducer(), FakeProducer()
     old.answers = [KafkaError(KafkaError._FATAL, "out of order", True)]
@@ -272,7 +272,7 @@ def test_metrics_hold_on_while_the_database_is_away() -> None:
     assert registry.current() == "later"
 
 
-def test_what_exactly_once_rests_on_is_not_to_be_chosen(sqlite_url: str) -> None:
+def test_what_exactly_once_needs_is_fixed(sqlite_url: str) -> None:
     for name in (
         "acks",
         "enable.idempotence",

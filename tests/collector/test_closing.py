@@ -65,7 +65,7 @@ def test_days_are_folded_in_many_transactions(
     assert bench.collector.read_aggregate("test", "m0").num_reports == 16
 
 
-def test_a_closing_that_broke_off_is_taken_up_by_the_next_look(
+def test_a_broken_closing_resumes_at_next_look(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies behind the first of six days; another one, on its next look, does the rest.
@@ -143,7 +143,7 @@ def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> 
     other.database.close()
 
 
-def test_all_metrics_are_closed_by_one_statement_a_day(
+def test_one_statement_closes_all_metrics_a_day(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who reports waits for this transaction: it must not grow with the number of metrics."""

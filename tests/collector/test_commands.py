@@ -171,7 +171,7 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     assert run("metrics", "push", str(metrics_file), "--weaken", *on).returncode == 0
 
 
-def test_wrong_usage_is_2_and_a_refusal_is_one_line_and_1(run: Run, metrics_file: Path) -> None:
+def test_wrong_usage_is_2_a_refusal_1(run: Run, metrics_file: Path) -> None:
     assert run("close").returncode == 2
     assert run("close", _today()).returncode == 2
     assert run("close", "yesterday", "--database", "sqlite:///r.sqlite").returncode == 2
@@ -198,7 +198,7 @@ def test_check_warns_and_fails_on_expired_metrics(run: Run, metrics_file: Path) 
     assert any(finding["level"] == "error" for finding in json.loads(expired.stdout))
 
 
-def test_every_setting_can_come_from_a_file_or_the_environment(
+def test_settings_come_from_file_or_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from collector.errors import SettingsError
@@ -220,7 +220,7 @@ def test_every_setting_can_come_from_a_file_or_the_environment(
         load_settings()
 
 
-def test_serve_on_a_port_that_is_taken_says_so(run: Run) -> None:
+def test_serving_on_a_taken_port_says_so(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run("serve", "--database", "sqlite:///r.sqlite", "--port", str(port))
@@ -228,9 +228,7 @@ def test_serve_on_a_port_that_is_taken_says_so(run: Run) -> None:
     assert f"rappor serve: cannot listen on 127.0.0.1:{port}: " in done.stderr
 
 
-def test_associations_and_new_kinds_are_listed_with_what_they_can_tell(
-    run: Run, tmp_path: Path
-) -> None:
+def test_associations_and_new_kinds_are_listed(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "linked.toml"
     file.write_text(LINKED + NUMBER)
     on = ("--database", "sqlite:///r.sqlite")

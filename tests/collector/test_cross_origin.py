@@ -31,7 +31,7 @@ def ask(server: Server, **changes: str) -> httpx.Response:
     return server.http.request("OPTIONS", "/v1/reports", headers=headers)
 
 
-def test_a_listed_origin_may_send_and_read_the_answer(serving: ServerMaker, sender: Sender) -> None:
+def test_a_listed_origin_sends_and_reads(serving: ServerMaker, sender: Sender) -> None:
     with serving([METRIC], allowed_origins=[LISTED]) as server:
         asked = ask(server)
         assert (asked.status_code, asked.content) == (204, b"")
@@ -104,7 +104,7 @@ def test_no_answer_allows_credentials(serving: ServerMaker) -> None:
             assert "set-cookie" not in answer.headers
 
 
-def test_a_preflight_reads_no_body_and_needs_neither_key_nor_database(
+def test_a_preflight_needs_no_key_or_database(
     serving: ServerMaker,
 ) -> None:
     with serving([METRIC], allowed_origins=[LISTED], require_keys=True) as server:
@@ -146,7 +146,7 @@ def test_what_is_no_origin_is_refused_at_start(origin: str, why: str) -> None:
         load_settings(allowed_origins=[origin])
 
 
-def test_origins_of_https_extensions_and_this_machine_are_taken() -> None:
+def test_https_extensions_and_this_machine_are_taken() -> None:
     origins = (
         LISTED,
         "https://app.example.org:8443",

@@ -64,7 +64,7 @@ def environment_of(stage: Instructions) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-def test_the_images_are_pinned_not_root_and_have_a_health_check() -> None:
+def test_images_are_pinned_unprivileged_and_checked() -> None:
     found = instructions()
     assert found[0] == ("ARG", "PYTHON_IMAGE=python:3.12-slim")
     bases = {rest.split()[0] for name, rest in found if name == "FROM"}
@@ -84,7 +84,7 @@ def test_the_images_are_pinned_not_root_and_have_a_health_check() -> None:
             assert all((ROOT / part).exists() for part in rest.split()[:-1]), rest
 
 
-def test_every_variable_of_the_images_and_of_compose_is_a_setting() -> None:
+def test_image_and_compose_variables_are_settings() -> None:
     text = (DOCKER / "Dockerfile").read_text() + (DOCKER / "compose.yaml").read_text()
     names = {name.lower() for name in re.findall(r"\bRAPPOR_([A-Z_]+)\b", text)} - {"key"}
     own = {name for name in names if not name.startswith("decoder_")}
@@ -95,7 +95,7 @@ def test_every_variable_of_the_images_and_of_compose_is_a_setting() -> None:
     } <= DecoderSettings.model_fields.keys()
 
 
-def test_compose_names_what_it_needs_and_holds_no_secret() -> None:
+def test_compose_names_needs_and_holds_no_secret() -> None:
     compose: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
     services = compose["services"]
     assert services.keys() == {"database", "collector", "service", "worker", "decoder"}
@@ -148,7 +148,7 @@ def test_the_image_copies_every_package_of_the_distribution() -> None:
     assert {*packages, *named, "pyproject.toml"} <= copied
 
 
-def test_the_commands_of_the_image_run_outside_of_it(tmp_path: Path) -> None:
+def test_the_images_commands_run_outside_it(tmp_path: Path) -> None:
     """ENTRYPOINT + CMD with the image's environment, and its health check against them."""
     stage = dict(stages()["collector"])
     found = environment_of(stages()["collector"])
@@ -260,7 +260,7 @@ def test_the_proxy_passes_reports_and_nothing_else(
     assert large.status_code == 413
 
 
-def test_the_proxy_ends_slow_connections_and_answers_others_meanwhile(
+def test_the_proxy_ends_slow_connections_meanwhile_answering(
     proxied: tuple[Server, httpx.Client, int],
 ) -> None:
     server, http, port = proxied
@@ -310,7 +310,7 @@ class Echo(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
 
-def test_the_proxy_passes_the_decoder_service_without_the_senders_address(tmp_path: Path) -> None:
+def test_the_proxy_passes_the_service_without_addresses(tmp_path: Path) -> None:
     """Cookies are its sessions; a body is not held back, so that the key is asked for first."""
     tmp_path.chmod(0o755)
     service = ThreadingHTTPServer(("127.0.0.1", 0), Echo)

@@ -21,7 +21,7 @@ OPERATIONS = (DOCS / "operations.md").read_text()
 THREATS = (DOCS / "threats.md").read_text()
 
 
-def test_every_setting_and_its_default_is_in_the_table() -> None:
+def test_every_setting_and_default_is_listed() -> None:
     table = OPERATIONS.partition("## Settings")[2].partition("## Watching")[0]
     for name, field in Settings.model_fields.items():
         row = next((line for line in table.splitlines() if f"`{name}`" in line), None)
@@ -68,7 +68,7 @@ def test_the_floor_is_as_stated() -> None:
 
 
 @pytest.mark.parametrize("prob_f", [0, 0.25, 0.5, 0.75])
-def test_the_lever_of_a_forged_report_is_as_stated(prob_f: float) -> None:
+def test_the_forgers_lever_is_as_stated(prob_f: float) -> None:
     params = RapporParams.rappor(
         num_bits=128, num_hashes=2, num_cohorts=32, prob_f=prob_f, prob_p=0.5, prob_q=0.75
     )

@@ -80,7 +80,7 @@ def test_lines_have_the_form_of_the_wire(collected: tuple[Bench, list[Report]]) 
         ("not-kept", {}, "not_kept"),
     ],
 )
-def test_what_is_not_there_or_not_closed_is_refused_and_noted(
+def test_what_cannot_be_exported_is_refused_and_noted(
     collected: tuple[Bench, list[Report]], name: str, window: dict[str, Any], reason: str
 ) -> None:
     bench, _ = collected
@@ -91,7 +91,7 @@ def test_what_is_not_there_or_not_closed_is_refused_and_noted(
     assert (noted.act, json.loads(noted.detail)["refused"]) == ("export", reason)
 
 
-def test_reports_of_open_days_alone_are_said_to_be_so(bench: Bench) -> None:
+def test_open_days_alone_are_called_so(bench: Bench) -> None:
     """Not that keep_raw_days, which is large enough, should be larger."""
     bench.collector.push_metrics([KEPT], "test")
     bench.send(bench.sender.reports(KEPT, 40, TODAY))
@@ -117,7 +117,7 @@ def test_reports_out_of_time_are_gone(collected: tuple[Bench, list[Report]], clo
     assert {report.day for report in exported(bench)} == {TODAY}
 
 
-def test_the_command_writes_the_file_from_a_collector_and_from_its_database(
+def test_collector_and_database_export_the_same(
     serving: ServerMaker, sqlite_url: str, tmp_path: Path
 ) -> None:
     with serving([KEPT]) as server:
@@ -157,7 +157,7 @@ def test_a_stream_that_ends_early_leaves_no_file(
     assert not any(path.name.startswith("kept.jsonl") for path in tmp_path.iterdir())
 
 
-def test_days_whose_raw_reports_are_soon_deleted_are_told(
+def test_raw_reports_soon_deleted_are_told(
     collected: tuple[Bench, list[Report]],
 ) -> None:
     """Closed days alone, from two days before; not those that were moved."""
@@ -179,7 +179,7 @@ def test_days_whose_raw_reports_are_soon_deleted_are_told(
     assert told(last) == []
 
 
-def test_a_collector_that_runs_warns_of_raw_reports_that_expire(
+def test_a_running_collector_warns_of_expiring_reports(
     serving: ServerMaker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     metric = make_metric("kept", keep_raw_days=2, accept_days=1, min_reports=1)

@@ -29,7 +29,7 @@ def total(server: Server) -> int:
     return accepted
 
 
-def test_a_full_disk_is_a_503_until_there_is_room(
+def test_a_full_disk_is_503_until_room(
     serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, seconds: Seconds
 ) -> None:
     """SQLite's own limit on pages gives the very error that a full disk gives."""
@@ -181,9 +181,7 @@ def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path)
         assert len(answered) <= total(server) <= len(answered) + 6
 
 
-def test_a_copy_of_the_file_taken_after_an_answer_holds_the_report(
-    server: Server, tmp_path: Path
-) -> None:
+def test_a_file_copied_after_answers_holds_reports(server: Server, tmp_path: Path) -> None:
     """An answer means that the commit is on the disk: the WAL beside the file holds it."""
     assert server.post(server.sender.reports(METRIC, 7)).status_code == 200
     copy = tmp_path / "copy"

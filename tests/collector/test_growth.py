@@ -23,7 +23,7 @@ def _growth(bench: Bench) -> list[tuple[str, int, int]]:
     return [(one.day, one.reports, one.usual) for one in found]
 
 
-def test_a_flood_on_one_day_is_told_and_steady_days_are_not(bench: Bench) -> None:
+def test_a_flood_is_told_and_steadiness_not(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     for days in (5, 4, 3, 2):
         bench.send(bench.sender.reports(METRIC, 100 + days, TODAY - timedelta(days)))
@@ -68,7 +68,7 @@ def test_without_history_nothing_is_told(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("mean", [20, 1_000, 100_000])
-def test_steady_populations_give_no_false_alarm_in_10_000_days(mean: int) -> None:
+def test_steady_populations_give_no_false_alarm(mean: int) -> None:
     """Poisson days with a week's rhythm of 20 %; 10,000 days and no alarm."""
     rng = random.Random(mean)
 
@@ -86,7 +86,7 @@ def _send(bench: Bench, metric: Metric, days_ago: int, count: int) -> None:
     bench.send(bench.sender.reports(metric, count, TODAY - timedelta(days_ago)))
 
 
-def test_a_weekly_rhythm_is_no_growth_and_a_flood_in_it_is(bench: Bench) -> None:
+def test_a_weekly_rhythm_is_no_growth(bench: Bench) -> None:
     """An app of the weekend, four times as busy then: told each Saturday before."""
     metric = make_metric(min_reports=10, accept_days=30)
     bench.collector.push_metrics([metric], "test")
@@ -102,9 +102,7 @@ def test_a_weekly_rhythm_is_no_growth_and_a_flood_in_it_is(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(("period", "every"), [("week", 7), ("month", 28)])
-def test_a_metric_of_one_report_a_period_that_comes_on_one_day_is_no_growth(
-    bench: Bench, period: str, every: int
-) -> None:
+def test_periodic_reports_on_one_day_are_no_growth(bench: Bench, period: str, every: int) -> None:
     """As of places, which state the last day of the period: blocks spread it over all days."""
     metric = make_metric(min_reports=10, accept_days=3, period=period)
     bench.clock.now = NOON - timedelta(3 * every)

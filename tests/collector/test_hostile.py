@@ -36,7 +36,7 @@ from tests.waiting import until
 
 METRIC = make_metric()
 GZIP = {"content-encoding": "gzip"}
-MUTATIONS = [2_000, pytest.param(10_000, marks=pytest.mark.long)]
+MUTATIONS = [500, pytest.param(10_000, marks=pytest.mark.long)]
 MAX_GROWTH = 50 << 20
 
 ID = '"batch_id":"' + "0" * 32 + '"'
@@ -115,11 +115,11 @@ def test_a_bad_body_is_a_problem_document(server: Server, name: str) -> None:
     assert_problem(server.post_body(CORPUS[name]), 400, 413)
 
 
-def test_the_corpus_differs_from_a_good_body_by_what_it_names(server: Server) -> None:
+def test_the_corpus_differs_by_what_it_names(server: Server) -> None:
     assert server.post_body(batch().encode()).json()["results"] == [{"status": "accepted"}]
 
 
-def test_content_types_and_encodings_other_than_ours_are_refused(server: Server) -> None:
+def test_other_content_types_and_encodings_are_refused(server: Server) -> None:
     body = batch().encode()
     for content_type in ("text/plain", "", "application/json; charset=latin-1", "x" * 5000):
         assert_problem(server.post_body(body, **{"content-type": content_type}), 415)
@@ -127,7 +127,7 @@ def test_content_types_and_encodings_other_than_ours_are_refused(server: Server)
         assert_problem(server.post_body(body, **{"content-encoding": encoding}), 415)
 
 
-def test_bombs_and_broken_gzip_are_refused_at_the_bound(server: Server) -> None:
+def test_bombs_and_broken_gzip_are_refused(server: Server) -> None:
     def post(body: bytes) -> httpx.Response:
         return server.post_body(body, **{"content-encoding": "gzip"})
 
@@ -142,7 +142,7 @@ def test_bombs_and_broken_gzip_are_refused_at_the_bound(server: Server) -> None:
     assert_problem(server.post_body(b" " * (server.settings.max_body_bytes + 1)), 413)
 
 
-def test_bombs_of_many_small_values_cost_no_more_than_their_bytes(server: Server) -> None:
+def test_bombs_of_small_values_cost_their_bytes(server: Server) -> None:
     """4 KB become 4 MB of text and, were it parsed, 90 MB of lists; many come at once."""
     lists = b"[" + b"[]," * 1_300_000 + b"[]]"
     bomb = gzip.compress(lists)
@@ -156,7 +156,7 @@ def test_bombs_of_many_small_values_cost_no_more_than_their_bytes(server: Server
     assert peak < 4 * len(lists)
 
 
-def test_bodies_that_wait_to_be_read_are_bounded_together(
+def test_waiting_bodies_are_bounded_together(
     serving: ServerMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inflated, they wait for a thread; what was held while they arrived was a thousandth."""
@@ -177,7 +177,7 @@ def test_bodies_that_wait_to_be_read_are_bounded_together(
         first.join()
 
 
-def test_a_body_without_a_length_is_bounded_while_it_arrives(server: Server) -> None:
+def test_a_body_without_length_is_bounded(server: Server) -> None:
     def chunks() -> Iterator[bytes]:
         for _ in range(40):
             yield b" " * (64 << 10)
@@ -316,7 +316,7 @@ def test_slow_senders_are_cut_off(serving: ServerMaker, monkeypatch: pytest.Monk
         (b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n", b"a"),
     ],
 )
-def test_what_drips_in_after_an_answer_holds_no_connection(
+def test_what_drips_later_holds_no_connection(
     serving: ServerMaker, monkeypatch: pytest.MonkeyPatch, request_bytes: bytes, drip: bytes
 ) -> None:
     """Empty lines, or a body that was refused by its head: nobody waits for them for ever."""
@@ -361,7 +361,7 @@ def test_endless_headers_are_cut_off(server: Server) -> None:
         b"GET / HTTP/9.9\r\n\r\n",
     ],
 )
-def test_what_is_not_http_gets_a_400_or_nothing(server: Server, request_bytes: bytes) -> None:
+def test_non_http_gets_400_or_nothing(server: Server, request_bytes: bytes) -> None:
     with _connect(server) as one:
         one.sendall(request_bytes)
         one.shutdown(socket.SHUT_WR)
@@ -406,7 +406,7 @@ def test_a_target_that_is_none_is_no_defect(
     assert "defect" not in capsys.readouterr().err
 
 
-def test_overload_is_answered_with_503_and_when_to_come_back(serving: ServerMaker) -> None:
+def test_overload_is_503_with_a_time(serving: ServerMaker) -> None:
     """More than may wait: refused with Retry-After, and nothing of it counted."""
     wide = make_metric(num_bits=8 * 4096)
     with serving([wide], max_queued_bytes=1 << 20) as server:
@@ -445,7 +445,7 @@ def _while_the_database_is_held(server: Server, body: bytes, count: int) -> list
     return answers
 
 
-def test_long_names_and_parameters_fill_neither_answers_nor_the_audit_log(server: Server) -> None:
+def test_long_names_fill_neither_answers_nor_audit(server: Server) -> None:
     long = "\u00e9" * 2_000
     for method, path, status in (
         ("GET", f"/v1/metrics/{long}/aggregate", 404),

@@ -31,7 +31,7 @@ class Seconds:
         return self.now
 
 
-def test_a_limit_counts_reports_and_a_large_batch_is_paid_back() -> None:
+def test_a_limit_counts_reports_and_lends_once() -> None:
     clock = Seconds()
     limit = RateLimit(10, "reports", seconds=clock)  # bursts of 100
     limit.take("a", 60)
@@ -50,7 +50,7 @@ def test_a_limit_counts_reports_and_a_large_batch_is_paid_back() -> None:
     limit.take("b", 1)
 
 
-def test_by_default_an_office_sends_and_a_forger_does_not(sqlite_url: str) -> None:
+def test_by_default_an_office_sends_forgers_not(sqlite_url: str) -> None:
     """10,000 devices behind one address: 18 reports each within ten minutes, then 200 a day."""
     settings = load_settings(database=sqlite_url)
     clock = Seconds()
@@ -71,7 +71,7 @@ def test_by_default_an_office_sends_and_a_forger_does_not(sqlite_url: str) -> No
     assert forged <= 190_000
 
 
-def test_a_forger_does_not_lock_out_the_honest_users_of_the_same_key() -> None:
+def test_a_forger_does_not_lock_others_out() -> None:
     """600,000 forgeries from one address at once; 1,000 devices send 50 reports each meanwhile."""
     clock = Seconds()
     limit = KeyLimit(1_000, "reports", reserve=100, seconds=clock)
@@ -106,7 +106,7 @@ def test_one_subscriber_of_ipv6_is_one_sender(one: str, other: str, *, same: boo
         limit.take(network_of(other))
 
 
-def test_a_reserve_is_no_way_around_the_limit_of_a_key() -> None:
+def test_a_reserve_does_not_evade_the_key() -> None:
     """Many addresses have 100 reports each of a key that is used up, not a batch of 10,000."""
     limit = KeyLimit(1_000, "reports", reserve=100, seconds=Seconds())
     limit.take("key", "a", 10_000)
@@ -132,7 +132,7 @@ def keyed(serving: ServerMaker, sqlite_url: str) -> Iterator[tuple[Server, str]]
         yield server, key
 
 
-def test_over_http_the_reports_of_a_key_are_limited_and_others_of_it_are_served(
+def test_the_reports_of_a_key_are_limited(
     keyed: tuple[Server, str],
 ) -> None:
     server, key = keyed
@@ -151,7 +151,7 @@ def test_over_http_the_reports_of_a_key_are_limited_and_others_of_it_are_served(
         assert [post(50, http) for _ in range(2)] == [200, 200]
 
 
-def test_over_http_the_reports_of_an_address_are_limited(serving: ServerMaker) -> None:
+def test_the_reports_of_an_address_are_limited(serving: ServerMaker) -> None:
     with serving([METRIC], max_reports_per_address=5) as server:  # bursts of 18,000
         answers = [server.post(server.sender.reports(METRIC, 6_500)) for _ in range(5)]
         unread = server.post_body(b"no batch")
@@ -177,7 +177,7 @@ def _weights(params: RapporParams, bits_set: int) -> list[float]:
 @pytest.mark.parametrize(
     "probabilities", [(0.5, 0.5, 0.75), (0.75, 0.25, 0.75), (0.02, 0.01, 0.9), (0, 0.01, 0.99)]
 )
-def test_an_honest_report_is_refused_once_in_a_thousand_million_at_most(
+def test_honest_reports_are_almost_never_refused(
     num_bits: int, probabilities: tuple[float, float, float]
 ) -> None:
     """Exactly, also where weights are far from normal; of a wide filter the range is 8 sigma."""
@@ -198,7 +198,7 @@ def test_an_honest_report_is_refused_once_in_a_thousand_million_at_most(
         assert found.lowest >= mean - 8 * sigma
 
 
-def test_by_default_what_no_honest_report_weighs_is_refused(serving: ServerMaker) -> None:
+def test_improbable_weights_are_refused_by_default(serving: ServerMaker) -> None:
     wide = make_metric(num_bits=128)
     with serving([wide]) as server:
         forged = server.sender.report(wide, bits=b"\xff" * 16)

@@ -69,7 +69,7 @@ def test_a_defect_is_logged_without_its_message() -> None:
     assert "marker" not in stream.getvalue()
 
 
-def test_no_column_could_hold_a_time_or_an_order_of_arrival() -> None:
+def test_no_column_could_hold_arrival() -> None:
     tables = [*metadata.tables.values(), *postgresql_metadata.tables.values()]
     names = {column.name for table in tables for column in table.columns}
     for table in ("counters", "block_counts", "batches", "raw_reports"):
@@ -78,7 +78,7 @@ def test_no_column_could_hold_a_time_or_an_order_of_arrival() -> None:
     assert not names & {"address", "ip", "user_agent", "received", "received_at", "headers"}
 
 
-def test_tables_are_the_same_in_whatever_order_reports_came(
+def test_tables_forget_the_order_of_reports(
     tmp_path: Path,
 ) -> None:
     """The stored rows of counters and batches do not tell the order of arrival."""
@@ -106,7 +106,7 @@ def test_tables_are_the_same_in_whatever_order_reports_came(
 
 
 @pytest.mark.usefixtures("with_pg_programs")
-def test_bodies_cannot_be_made_up_and_checked_against_a_backup(
+def test_made_up_bodies_cannot_be_checked_in_backups(
     bench: Bench, database_url: str, tmp_path: Path
 ) -> None:
     """The attack: a body of one report of 2 bits has few forms, but for its random batch id.
@@ -155,7 +155,7 @@ def _rebuilt(metric: Metric, rows: list[tuple[bytes, ...]]) -> int:
     return found
 
 
-def test_a_batch_is_known_by_a_hash_that_never_changes() -> None:
+def test_a_batch_is_known_by_a_constant_hash() -> None:
     """What was stored must be found for as long as batches are kept."""
     batch_id, digest = bytes(range(16)), bytes(range(16, 32))
     assert hash_of_id(batch_id).hex() == "00b61945d933952fefb988939407de34"

@@ -39,7 +39,7 @@ def as_text(_context: Any, value: Any) -> bytes:
     return str(value).encode("utf-8", "replace")
 
 
-def test_the_written_document_is_the_one_of_the_code() -> None:
+def test_the_written_document_is_the_codes() -> None:
     assert json.loads(WRITTEN.read_text()) == document(), (
         "run: python -m collector.openapi > docs/openapi.json"
     )

@@ -30,7 +30,7 @@ FOREIGN_WORDS = re.compile(
 )
 
 
-def test_a_push_over_http_weakens_only_where_it_is_asked_to(
+def test_a_push_weakens_only_if_asked(
     serving: ServerMaker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "metrics.toml"
@@ -70,7 +70,7 @@ def test_a_wrong_setting_is_refused_in_our_words(chosen: dict[str, Any], said: s
 WRONG: list[object] = ["x", "", -1, 0, 1.5, 10**400, float("nan"), None, [], {}, True, b"\xff"]
 
 
-def test_no_setting_with_any_value_is_refused_in_words_of_a_library() -> None:
+def test_no_setting_fails_in_a_librarys_words() -> None:
     """Every setting with every wrong value: the class, not the instances above."""
     refused: list[str] = []
     for name in type(load_settings()).model_fields:
@@ -83,7 +83,7 @@ def test_no_setting_with_any_value_is_refused_in_words_of_a_library() -> None:
     assert [said for said in refused if FOREIGN_WORDS.search(said) or len(said) > 300] == []
 
 
-def test_an_unknown_variable_is_refused_as_in_the_settings_file(
+def test_an_unknown_variable_is_refused_as_filed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAPPOR_KEY", "not a setting, but known")
@@ -93,7 +93,7 @@ def test_an_unknown_variable_is_refused_as_in_the_settings_file(
         load_settings()
 
 
-def test_a_port_that_is_taken_is_told_without_a_number_of_the_system(
+def test_a_taken_port_is_told_without_errno(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import socket
@@ -107,7 +107,7 @@ def test_a_port_that_is_taken_is_told_without_a_number_of_the_system(
     assert not FOREIGN_WORDS.search(told)
 
 
-def test_what_is_retired_stays_so_when_the_collector_starts_again(tmp_path: Path) -> None:
+def test_the_retired_stays_so_after_a_restart(tmp_path: Path) -> None:
     """`rappor serve --metrics` says so; only a push that asks for it collects it again."""
     file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
     file.write_text(METRICS)
@@ -126,7 +126,7 @@ def test_what_is_retired_stays_so_when_the_collector_starts_again(tmp_path: Path
     assert _state(database) == "retired"
 
 
-def test_a_push_says_what_stays_retired_and_revives_it_if_asked(
+def test_a_push_tells_and_revives_the_retired(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
@@ -151,9 +151,7 @@ def _state(database: str) -> str:
     return state
 
 
-def test_a_day_is_closed_only_with_yes_and_a_dry_run_closes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_day_closes_only_with_yes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database = f"sqlite:///{tmp_path}/r.sqlite"
     bench = make_bench(database, Clock(datetime.now(UTC)))
     metric = make_metric()
@@ -177,7 +175,7 @@ def test_a_day_is_closed_only_with_yes_and_a_dry_run_closes_nothing(
     bench.database.close()
 
 
-def test_a_dry_run_over_http_answers_as_the_closing_does(serving: ServerMaker) -> None:
+def test_dry_run_and_closing_answer_alike(serving: ServerMaker) -> None:
     metric = make_metric()
     with serving([metric]) as server:
         server.post(server.sender.reports(metric, 20))

@@ -5,7 +5,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 
 
-def test_a_report_of_a_symbol_has_one_bit_for_certain() -> None:
+def test_a_symbol_report_has_one_certain_bit() -> None:
     """Any other weight is impossible: refused, also where improbable ones are only counted."""
     mechanism = TwoRoundMechanism.symbols(4, 2.0, 1.0)
     weights = weight_range(RapporParams(4, 1, 4, mechanism, "symbol"))

@@ -108,7 +108,7 @@ def test_each_transaction_brings_its_settings_and_leaves_none(pooled: tuple[str,
 
 
 @pytest.mark.long
-def test_four_workers_behind_a_small_pool_count_once_through_kills(
+def test_four_pooled_workers_count_once_through_kills(
     pooled: tuple[str, str],
 ) -> None:
     """Twelve connections to three sessions; the host is killed three times, the sessions not."""
@@ -156,7 +156,7 @@ def send_20(bench: Bench, day: date) -> None:
         bench.send(bench.sender.reports(METRIC, 5, day))
 
 
-def test_writers_are_alone_at_the_gate_although_sessions_change_hands(
+def test_writers_are_alone_though_sessions_change(
     pooled: tuple[str, str],
 ) -> None:
     """The locks are of transactions: who closes waits for who counts; none is held after."""
@@ -181,7 +181,7 @@ def test_writers_are_alone_at_the_gate_although_sessions_change_hands(
     check.close()
 
 
-def test_behind_a_pooler_connections_are_not_counted_and_backups_refused(
+def test_behind_a_pooler_backups_are_refused(
     tmp_path: Path, pooled: tuple[str, str], with_pg_programs: None
 ) -> None:
     database = CollectorDatabase(make_engine(pooled[0]))

@@ -211,7 +211,7 @@ def test_a_device_behind_the_relay_is_counted_once(
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.long)])
-def test_a_relay_that_is_killed_loses_and_doubles_nothing(
+def test_a_killed_relay_counts_each_once(
     kills: int, folder: Path, serving: ServerMaker, clock: Clock
 ) -> None:
     file, (config,) = new_keys(folder.parent)
@@ -249,9 +249,7 @@ async ([metrics, url, keys]) => {
 
 @pytest.mark.long
 @pytest.mark.parametrize("named", [True, False])
-def test_a_page_in_a_browser_sends_through_the_relay(
-    named: bool, folder: Path, sqlite_url: str
-) -> None:
+def test_a_browser_page_sends_through_the_relay(named: bool, folder: Path, sqlite_url: str) -> None:
     """Another origin than the relay's: with its name in the relay's file, and without."""
     if not (CLIENT_JS / "dist" / "production" / "relay.js").exists():
         pytest.skip("client_js is not built")

@@ -84,7 +84,7 @@ def test_each_refusal_has_its_name(serving: ServerMaker) -> None:
     assert all(result["detail"] for result in results[:-1])
 
 
-def test_the_last_open_day_and_a_fast_clock_are_taken(server: Server) -> None:
+def test_last_open_day_and_fast_clock_pass(server: Server) -> None:
     oldest = server.sender.report(METRIC, TODAY - timedelta(days=7))
     assert server.post([oldest]).json()["results"] == [{"status": "accepted"}]
     server.clock.now = server.clock.now.replace(hour=23, minute=55)
@@ -93,12 +93,12 @@ def test_the_last_open_day_and_a_fast_clock_are_taken(server: Server) -> None:
 
 
 @pytest.mark.parametrize("day", [date(1970, 1, 1), date.max])
-def test_the_ends_of_the_calendar_are_refused_by_name(server: Server, day: date) -> None:
+def test_the_calendars_ends_are_refused_by_name(server: Server, day: date) -> None:
     reason = server.post([server.sender.report(METRIC, day)]).json()["results"][0]["reason"]
     assert reason == ("day_closed" if day.year == 1970 else "day_in_future")
 
 
-def test_impossible_weights_are_counted_and_refused_unless_told_not_to(
+def test_impossible_weights_are_refused_unless_allowed(
     serving: ServerMaker,
 ) -> None:
     metric = make_metric(num_bits=512)
@@ -141,7 +141,7 @@ min_reports_per_cohort = 1
 """
 
 
-def test_sub_metrics_of_places_are_counted_closed_served_and_retired(serving: ServerMaker) -> None:
+def test_sub_metrics_of_places_live_like_metrics(serving: ServerMaker) -> None:
     part = parse_metrics(LOCATION).metrics["density/night/11"]
     with serving() as server:
         assert len(server.http.post("/v1/metrics", content=LOCATION).json()["added"]) == 4

@@ -79,7 +79,7 @@ def _tables_of(database: CollectorDatabase) -> MetaData:
     return tables
 
 
-def test_an_older_schema_names_the_command_and_a_newer_one_is_refused(bench: Bench) -> None:
+def test_older_and_newer_schemas_are_refused(bench: Bench) -> None:
     def set_revision(revision: str) -> None:
         with bench.database.change() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = :r"), {"r": revision})
@@ -137,7 +137,7 @@ def test_commits_of_sqlite_wait_for_the_disk(sqlite_url: str) -> None:
     database.close()
 
 
-def test_commits_wait_for_the_disk_whatever_the_server_says(
+def test_commits_always_wait_for_the_disk(
     new_postgresql: Callable[[], str],
 ) -> None:
     """And sessions that would see old rows by default are told otherwise."""
@@ -159,7 +159,7 @@ def test_commits_wait_for_the_disk_whatever_the_server_says(
     database.close()
 
 
-def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
+def test_servers_with_lossy_commits_are_refused(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
     """fsync goes off after the start: no report is acknowledged, no day closed; then on again."""
@@ -188,7 +188,7 @@ def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
     bench.database.close()
 
 
-def test_workers_that_need_more_connections_than_there_are_do_not_start(
+def test_workers_without_connections_do_not_start(
     new_postgresql: Callable[[], str],
 ) -> None:
     database = CollectorDatabase(make_engine(new_postgresql()))
@@ -198,7 +198,7 @@ def test_workers_that_need_more_connections_than_there_are_do_not_start(
     database.close()
 
 
-def test_many_workers_may_start_on_an_empty_database_at_once(database_url: str) -> None:
+def test_many_workers_start_on_an_empty_database(database_url: str) -> None:
     failures: list[BaseException] = []
 
     def start() -> None:
@@ -219,7 +219,7 @@ def test_many_workers_may_start_on_an_empty_database_at_once(database_url: str) 
 
 
 @pytest.mark.usefixtures("with_pg_programs")
-def test_a_copy_made_while_reports_come_in_is_whole_and_can_be_put_back(
+def test_a_live_copy_is_whole_and_restorable(
     bench: Bench,
     database_url: str,
     tmp_path: Path,
@@ -258,9 +258,7 @@ def test_a_copy_made_while_reports_come_in_is_whole_and_can_be_put_back(
     restored.database.close()
 
 
-def test_a_database_and_a_restored_one_are_for_their_owner_alone(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+def test_a_database_is_for_its_owner_alone(sqlite_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "what?is#this %41"  # no path is taken for a part of a URL
     folder.mkdir()
     bench = make_bench(sqlite_url)
@@ -278,7 +276,7 @@ def test_a_database_and_a_restored_one_are_for_their_owner_alone(
     bench.database.close()
 
 
-def test_after_a_restore_what_was_not_served_is_discarded(bench: Bench) -> None:
+def test_after_a_restore_the_unserved_is_discarded(bench: Bench) -> None:
     """Served, closed but too few, and open: only what was served stays."""
     bench.collector.push_metrics([make_metric(min_reports=10)], "test")
     for back, count in ((2, 12), (1, 4), (0, 6)):
@@ -293,7 +291,7 @@ def test_after_a_restore_what_was_not_served_is_discarded(bench: Bench) -> None:
     assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 23
 
 
-def test_a_backup_overwrites_nothing_and_says_what_is_missing(
+def test_a_backup_overwrites_nothing(
     bench: Bench, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "there"
@@ -315,7 +313,7 @@ def test_a_backup_overwrites_nothing_and_says_what_is_missing(
 
 
 @pytest.mark.usefixtures("with_pg_programs")
-def test_what_cannot_be_put_back_is_said_without_sql(
+def test_what_cannot_be_restored_is_told_plainly(
     bench: Bench, database_url: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """A database that is not empty, one of the other kind, and a file that is no copy."""

@@ -71,7 +71,7 @@ def names_stored(bench: Bench) -> set[bytes]:
         return set(map(bytes, connection.execute(text("SELECT name FROM rate_limits")).scalars()))
 
 
-def test_what_one_process_took_another_does_not_give_again(bench: Bench) -> None:
+def test_what_one_took_another_cannot_give(bench: Bench) -> None:
     one, other = Process(bench), Process(bench)
     assert one.pass_many("192.0.2.7", 300) == 200
     one.share()
@@ -80,7 +80,7 @@ def test_what_one_process_took_another_does_not_give_again(bench: Bench) -> None
     assert other.pass_many("192.0.2.8", 100) == 100
 
 
-def test_what_all_took_before_they_knew_is_paid_back(bench: Bench) -> None:
+def test_what_was_taken_unknowing_is_paid_back(bench: Bench) -> None:
     processes = [Process(bench) for _ in range(4)]
     assert [one.pass_many("key", 300) for one in processes] == [200] * 4
     for one in [*processes, *processes]:
@@ -114,7 +114,7 @@ def test_all_together_keep_to_the_rate(bench: Bench) -> None:
     assert 0.5 * RATE * 6 < passed < most
 
 
-def test_a_database_tells_no_address_and_a_backup_nothing(
+def test_databases_tell_no_address_backups_nothing(
     bench: Bench, url: str, tmp_path: Path, with_pg_programs: None
 ) -> None:
     """The attack: all addresses of a network are tried against what is stored."""
@@ -155,7 +155,7 @@ def test_a_bucket_that_is_full_again_is_forgotten(bench: Bench) -> None:
     assert names_stored(bench) == set()
 
 
-def test_a_flood_of_addresses_shares_those_that_took_most(bench: Bench) -> None:
+def test_flooding_addresses_share_the_largest_takers(bench: Bench) -> None:
     process = Process(bench)
     for number in range(MOST_SHARED + 500):
         process.limit.admits(f"address {number}")
@@ -166,7 +166,7 @@ def test_a_flood_of_addresses_shares_those_that_took_most(bench: Bench) -> None:
     assert process.limit.take_out() == {}
 
 
-def test_a_database_that_is_away_leaves_each_alone_and_nothing_is_lost(
+def test_without_the_database_nothing_is_lost(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = Process(bench), Process(bench)
@@ -185,7 +185,7 @@ def _fail(*_: object) -> Taken:
     raise StorageError("the database is away")
 
 
-def test_what_is_taken_while_it_is_shared_is_counted_too(bench: Bench) -> None:
+def test_what_is_taken_meanwhile_counts_too(bench: Bench) -> None:
     process = Process(bench)
     process.pass_many("key", 100)
     taken = process.limit.take_out()
@@ -194,7 +194,7 @@ def test_what_is_taken_while_it_is_shared_is_counted_too(bench: Bench) -> None:
     assert process.pass_many("key", 10) == 0
 
 
-def test_a_shared_limit_refuses_as_one_of_a_process_does() -> None:
+def test_a_shared_limit_refuses_as_a_local() -> None:
     """Without others the same is admitted, request for request."""
     clock = Seconds()
     alone = RateLimit(3.0, seconds=clock)
@@ -205,7 +205,7 @@ def test_a_shared_limit_refuses_as_one_of_a_process_does() -> None:
         assert alone.admits("a", amount) == shared.admits("a", amount)
 
 
-def test_two_hosts_share_the_rate_of_a_key_and_of_an_address(url: str, clock: Clock) -> None:
+def test_two_hosts_share_key_and_address_rates(url: str, clock: Clock) -> None:
     """Over HTTP: what the first let through, the second refuses two seconds later."""
     shared = {"database": url, "rate_limit_store": "database", "rate_limit_secret": SECRET}
     with (
@@ -238,9 +238,7 @@ def test_a_secret_is_asked_for_and_never_repeated(sqlite_url: str) -> None:
     assert SECRET not in repr(settings)
 
 
-def test_a_flood_of_addresses_does_not_grow_the_table(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flood_does_not_grow_the_table(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more names than are ever read, those that are full soonest go; who took most stays."""
     monkeypatch.setattr("collector.store.rate_limits.MOST_READ", 500)
     heavy = Process(bench)
@@ -257,7 +255,7 @@ def test_a_flood_of_addresses_does_not_grow_the_table(
     assert other.pass_many("heavy", 200) < 200
 
 
-def test_a_clock_of_the_database_that_is_set_back_blocks_nobody(bench: Bench) -> None:
+def test_a_database_clock_set_back_blocks_nobody(bench: Bench) -> None:
     """What was written an hour later than now is forgotten, not waited for."""
     process = Process(bench)
     process.pass_many("key", 200)
@@ -275,9 +273,7 @@ def test_a_clock_of_the_database_that_is_set_back_blocks_nobody(bench: Bench) ->
     assert other.pass_many("key", 100) == 100
 
 
-def test_who_keeps_to_the_rate_while_the_database_is_away_is_not_refused_after(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_kept_the_rate_is_not_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten minutes at half the rate: what was taken has long been refilled."""
     process = Process(bench)
     with monkeypatch.context() as patched:

@@ -14,7 +14,7 @@ MINUTES = os.environ.get("RAPPOR_SOAK_MINUTES", "2")
 
 
 @pytest.mark.long
-def test_a_soak_with_restarts_loses_nothing_and_keeps_its_memory() -> None:
+def test_a_soak_with_restarts_loses_nothing() -> None:
     """2 minutes here: two restarts of the database, 5 % broken requests, 1 % replays."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "_soak.py"), "--minutes", MINUTES],

@@ -53,7 +53,7 @@ def test_counts_add_up(server: Server) -> None:
     assert value(server, "rappor_metrics_current") == 1
 
 
-def test_a_flood_of_warnings_is_one_line_a_second() -> None:
+def test_a_flood_of_warnings_is_one_line() -> None:
     stream, now = io.StringIO(), [0.0]
     log = Log(make_logger("info", stream), lambda: now[0])
     for _ in range(50):

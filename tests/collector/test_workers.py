@@ -75,10 +75,11 @@ def test_four_workers_count_together(new_postgresql: Callable[[], str]) -> None:
     bench.database.close()
 
 
-def test_each_worker_has_every_setting(
+def test_workers_have_every_setting_and_their_supervisors_end(
     new_postgresql: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that is a list: workers read the environment, where a list is JSON."""
+    """Also a setting that is a list: workers read the environment, where a list is JSON. They end
+    when the process that started them was killed."""
     origin = "https://app.example.org"
     monkeypatch.setenv("RAPPOR_ALLOWED_ORIGINS", f'["{origin}"]')
     monkeypatch.setenv("RAPPOR_MAX_REQUESTS_PER_KEY", "1e9")
@@ -88,18 +89,7 @@ def test_each_worker_has_every_setting(
             await_ready(port_of(listener))
             url = f"http://127.0.0.1:{port_of(listener)}/v1/reports"
             answer = httpx.post(url, content=b"x", headers={"Origin": origin})
-        finally:
-            process.terminate()
-            process.wait(30)
-    assert answer.headers["access-control-allow-origin"] == origin
-
-
-def test_workers_end_with_a_supervisor_that_was_killed(new_postgresql: Callable[[], str]) -> None:
-    url = new_postgresql()
-    with listening() as listener:
-        process = start(url, listener, workers=2)
-        try:
-            await_ready(port_of(listener))
+            assert answer.headers["access-control-allow-origin"] == origin
             workers = children_of(process.pid)
             assert len(workers) >= 2
             os.kill(process.pid, signal.SIGKILL)
@@ -123,7 +113,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
-def test_writers_start_at_random_shards_and_leave_one_that_another_writes(
+def test_writers_start_anywhere_and_leave_taken_shards(
     new_postgresql: Callable[[], str],
 ) -> None:
     """Two that began on one shard and write by turns: each leaves it once at most."""
@@ -159,7 +149,7 @@ def waiting_locks(connection: Connection) -> int:
     return int(connection.execute(text(asked)).scalar_one())
 
 
-def test_a_writer_that_finds_every_shard_taken_waits_for_one(
+def test_a_writer_waits_when_all_are_taken(
     new_postgresql: Callable[[], str],
 ) -> None:
     bench = make_bench(new_postgresql())
@@ -180,7 +170,7 @@ def test_a_writer_that_finds_every_shard_taken_waits_for_one(
 
 
 @pytest.mark.long
-def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
+def test_killed_hosts_and_workers_count_each_once(
     new_postgresql: Callable[[], str],
 ) -> None:
     """One database, two supervisors: whole hosts and single workers are killed under load."""
@@ -217,7 +207,7 @@ def test_two_hosts_of_two_workers_lose_and_double_nothing_when_killed(
     tally.assert_counted(bench)
 
 
-def test_a_writer_of_one_shard_reads_again_what_another_wrote(
+def test_a_writer_rereads_what_another_wrote(
     new_postgresql: Callable[[], str],
 ) -> None:
     url = new_postgresql()
@@ -233,7 +223,7 @@ def test_a_writer_of_one_shard_reads_again_what_another_wrote(
         bench.database.close()
 
 
-def test_what_hosts_and_workers_need_is_said_before_they_start(
+def test_needed_connections_are_said_before_starting(
     new_postgresql: Callable[[], str],
 ) -> None:
     """16 workers on 4 hosts fit PostgreSQL's default; 16 on each of them do not, nor 65 shards."""

@@ -51,7 +51,7 @@ def test_counts_are_the_sums_of_the_bits(bench: Bench) -> None:
     assert_counts(served(bench), reports)
 
 
-def test_one_group_may_hold_a_batch_twice_and_its_forgery(bench: Bench) -> None:
+def test_a_group_holds_a_batch_and_its_forgery(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     reports = bench.sender.reports(METRIC, 5)
     body = bench.sender.body(reports, b"a" * 16)
@@ -62,9 +62,7 @@ def test_one_group_may_hold_a_batch_twice_and_its_forgery(bench: Bench) -> None:
     assert_counts(served(bench), reports)
 
 
-def test_two_processes_on_one_database_lose_and_double_nothing(
-    bench: Bench, database_url: str
-) -> None:
+def test_two_processes_on_one_database_count_once(bench: Bench, database_url: str) -> None:
     """Two writers, a shared set of batches that both send: each batch is counted once."""
     bench.collector.push_metrics([METRIC], "test")
     other = make_bench(database_url, bench.clock)
@@ -89,9 +87,7 @@ def test_two_processes_on_one_database_lose_and_double_nothing(
     assert_counts(served(bench), [report for chunk in reports for report in chunk])
 
 
-def test_a_writer_that_remembers_old_counts_reads_them_again(
-    bench: Bench, database_url: str
-) -> None:
+def test_a_writer_rereads_old_counts(bench: Bench, database_url: str) -> None:
     """Alternating writers on the same shard: what one remembers is old at every turn."""
     bench.collector.push_metrics([METRIC], "test")
     other = make_bench(database_url, bench.clock)
@@ -102,9 +98,7 @@ def test_a_writer_that_remembers_old_counts_reads_them_again(
     assert_counts(served(bench), reports)
 
 
-def test_a_metric_pushed_by_another_process_is_known_at_the_next_batch(
-    bench: Bench, database_url: str
-) -> None:
+def test_another_process_metric_is_known_next_batch(bench: Bench, database_url: str) -> None:
     assert bench.send(bench.sender.reports(METRIC, 1))[0].results[0].reason == "unknown_metric"  # type: ignore[union-attr]
     other = make_bench(database_url, bench.clock)
     other.collector.push_metrics([METRIC], "test")
@@ -114,7 +108,7 @@ def test_a_metric_pushed_by_another_process_is_known_at_the_next_batch(
     assert bench.send(bench.sender.reports(METRIC, 1))[0].results[0].reason == "day_closed"  # type: ignore[union-attr]
 
 
-def test_batches_are_forgotten_when_none_of_their_days_is_open(bench: Bench) -> None:
+def test_batches_are_forgotten_with_their_days(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 1))
     bench.clock.pass_days(7)
@@ -130,7 +124,7 @@ def _longer(bench: Bench) -> int:
     return PARTITION_DAYS if bench.database.is_postgresql else 0
 
 
-def test_what_is_out_of_time_goes_although_an_admin_closes_every_day(bench: Bench) -> None:
+def test_overdue_batches_go_though_admins_close_all(bench: Bench) -> None:
     """Then the clock never finds a day to close; retention must not wait for one."""
     kept = make_metric(keep_raw_days=2)
     bench.collector.push_metrics([kept], "test")
@@ -155,9 +149,7 @@ def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("again", ["longer", "slow clock"])
-def test_no_batch_is_forgotten_before_its_days_are_closed_for_good(
-    bench: Bench, again: str
-) -> None:
+def test_no_batch_is_forgotten_before_its_closing(bench: Bench, again: str) -> None:
     """A day is closed for good with the most patient version; until then it may open again."""
     bench.collector.push_metrics([make_metric(accept_days=3)], "test")
     body = submission(bench.sender.body(bench.sender.reports(METRIC, 3)))
@@ -173,7 +165,7 @@ def test_no_batch_is_forgotten_before_its_days_are_closed_for_good(
     assert bench.writer.write([body])[0].duplicate  # type: ignore[union-attr]
 
 
-def test_nothing_is_kept_of_a_closed_day_but_its_block(bench: Bench) -> None:
+def test_only_its_block_is_kept_of_a_day(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 20))
     assert _rows(bench, counters) > 0

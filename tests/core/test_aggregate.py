@@ -139,7 +139,7 @@ def test_files_that_must_fail(changes: dict[str, Any], error: type[Exception]) -
             Aggregate.from_json(broken)
 
 
-def test_parameters_that_disagree_are_named_one_by_one_without_our_classes() -> None:
+def test_parameters_that_disagree_are_named_each() -> None:
     """Not the whole of both sets, as Python writes them."""
     fields = json.loads(ONE.to_json())
     fields["params"]["p2"] -= 1
@@ -148,7 +148,7 @@ def test_parameters_that_disagree_are_named_one_by_one_without_our_classes() -> 
         Aggregate.from_json(json.dumps(fields))
 
 
-def test_what_is_no_json_is_said_without_the_parsers_words() -> None:
+def test_broken_json_is_told_in_own_words() -> None:
     with pytest.raises(WireFormatError, match=r"not JSON: it cannot be read at line 2, column 3$"):
         Aggregate.from_json("{\n  x}")
     with pytest.raises(WireFormatError, match=r"not JSON: a number has too many digits$"):

@@ -112,7 +112,7 @@ def test_a_compiled_file_that_was_changed_is_refused(change: str) -> None:
         read_compiled(json.dumps(document))
 
 
-def test_a_shared_cohort_is_counted_once_among_what_is_public() -> None:
+def test_a_shared_cohort_is_published_once() -> None:
     file = linked_file()
     assert public_groups(file.metrics["homepage"]) == 4
     assert public_groups(file.metrics["engine"]) == 1
@@ -134,7 +134,7 @@ def test_check_counts_the_bits_of_both_metrics() -> None:
     assert any("kind 'pair' tells more" in one.message for one in few)
 
 
-def test_the_typescript_module_asks_for_the_part_that_links() -> None:
+def test_typescript_asks_for_the_linking_part() -> None:
     text = typescript_text(linked_file())
     assert "associations()" in text
     assert "rappor-telemetry-client/associations" in text

@@ -3,7 +3,6 @@
 import copy
 import json
 import random
-import resource
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled, compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.loading import load_metrics
+from tests.file_limits import files_of_at_most
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "v1"
 STRINGS = json.loads((VECTORS / "metrics.json").read_text())["metrics.toml"]
@@ -36,7 +36,7 @@ def paths(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("text", [STRINGS, PLACES], ids=["strings", "places"])
-def test_a_document_with_one_odd_part_is_refused_or_reads_as_it_is_written(text: str) -> None:
+def test_an_odd_document_is_refused_or_read_literally(text: str) -> None:
     """500 documents, each with one part taken out or replaced by something odd."""
     good, rng = compiled(parse_metrics(text)), random.Random(4)
     where, refused = paths(good), 0
@@ -87,7 +87,7 @@ def test_what_is_no_compiled_file_is_refused(text: str) -> None:
         read_compiled(text)
 
 
-def test_the_command_writes_what_load_metrics_reads_by_its_ending(tmp_path: Path) -> None:
+def test_load_metrics_reads_the_written_file_by_ending(tmp_path: Path) -> None:
     source, output = tmp_path / "metrics.toml", tmp_path / "metrics.json"
     source.write_text(STRINGS)
     done = CliRunner().invoke(app, ["compile", str(source), "-o", str(output)])
@@ -99,7 +99,7 @@ def test_the_command_writes_what_load_metrics_reads_by_its_ending(tmp_path: Path
         load_metrics(output)
 
 
-def test_a_name_by_which_a_device_would_not_know_the_form_is_refused(tmp_path: Path) -> None:
+def test_a_name_hiding_the_form_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "metrics.toml"
     source.write_text(STRINGS)
     done = CliRunner().invoke(app, ["compile", str(source), "-o", str(tmp_path / "metrics.txt")])
@@ -107,24 +107,20 @@ def test_a_name_by_which_a_device_would_not_know_the_form_is_refused(tmp_path: P
     assert not (tmp_path / "metrics.txt").exists()
 
 
-def test_a_good_file_stays_where_a_new_one_cannot_be_written(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_good_file(tmp_path: Path) -> None:
     """A limit of the size of a file fails as a full disk does."""
     source, output = tmp_path / "metrics.toml", tmp_path / "metrics.json"
     source.write_text(STRINGS)
     output.write_text("good")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
+    with files_of_at_most(100):
         found = CliRunner().invoke(app, ["compile", str(source), "-o", str(output)])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert isinstance(found.exception, OSError)
     assert str(output) in str(found.exception)
     assert output.read_text() == "good"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.json", "metrics.toml"]
 
 
-def test_a_file_saved_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_read_over(tmp_path: Path) -> None:
     path = tmp_path / "metrics.toml"
     path.write_text(STRINGS, encoding="utf-8-sig")
     assert load_metrics(path).metrics.keys() == parse_metrics(STRINGS).metrics.keys()

@@ -40,7 +40,7 @@ def test_the_digests_are_current() -> None:
     ]
 
 
-def test_a_digest_is_read_where_it_is_the_documents_own() -> None:
+def test_a_digest_must_be_the_documents_own() -> None:
     digests = json.loads((HERE / "digests.json").read_text())["compiled"]
     for name, row in VECTORS["good"].items():
         sealed = {**row["document"], "digest": digests[name]}

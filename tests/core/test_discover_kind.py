@@ -16,7 +16,7 @@ from rappor_core.metrics.metric import Metric
 from tests.discovery_support import SITE, site_metric
 
 
-def test_the_usual_metric_is_one_report_of_128_bytes() -> None:
+def test_the_usual_report_is_128_bytes() -> None:
     metric = site_metric(4.0)
     assert metric.params.report_bytes == 128
     assert metric.params.num_cohorts == 160
@@ -38,7 +38,7 @@ def test_a_single_report_is_linked_to_no_other() -> None:
     assert "long series of reports could be linked" in finding.message
 
 
-def test_a_code_without_words_for_other_scripts_is_noted() -> None:
+def test_a_code_without_other_scripts_is_noted() -> None:
     """About 20 bits a byte, of which the table of hosts says nothing; not with a code that has."""
     today, text = date(2026, 11, 1), f"budget = 9.0\n{SITE}epsilon_infinity = 4.0\n"
     (note,) = check_metrics(parse_metrics(text), today=today)
@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_refused_by_name(more: str, message: str) -> None:
         site_metric(4.0, more)
 
 
-def test_a_report_that_would_repeat_itself_is_sent_once() -> None:
+def test_a_repeating_report_is_sent_once() -> None:
     """Without a fresh round two reports of a value are the same 1,024 bits."""
     with pytest.raises(MetricsFileError, match="max_reports = 2 is not 1"):
         site_metric().replace(max_reports=2)
@@ -89,7 +89,7 @@ def test_a_report_that_would_repeat_itself_is_sent_once() -> None:
         site_metric().replace(max_reports=None)
 
 
-def test_the_id_covers_the_table_and_how_the_code_is_cut() -> None:
+def test_the_id_covers_table_and_code() -> None:
     code = train_code([b"alpha", b"beta"], "letters", order=1)
     own = site_metric(4.0, f"code_table = '''{code.text}'''")
     assert own.details == PrefixGroups(code, packaged=False)

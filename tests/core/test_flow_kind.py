@@ -40,7 +40,7 @@ CITY = {
 }
 
 
-def test_a_file_says_it_all_and_a_compiled_one_the_same() -> None:
+def test_file_and_compiled_form_say_the_same() -> None:
     text = flow_text(**CITY)
     file = parse_metrics(text)
     metric, flow = file.metrics["commute"], file.metrics["commute"].details
@@ -114,15 +114,13 @@ def test_what_changes_an_answer_changes_the_params_id(changes: dict[str, str]) -
         ({"platforms": '["web"]'}, "lives = None"),
     ],
 )
-def test_a_wrong_table_is_refused_by_key_and_value(
-    changes: dict[str, str | None], said: str
-) -> None:
+def test_a_wrong_table_is_refused_by_value(changes: dict[str, str | None], said: str) -> None:
     with pytest.raises(MetricsFileError, match=re.escape(said)) as error:
         flow_metric(**changes)
     assert "metric 'commute'" in str(error.value)
 
 
-def test_a_definition_with_a_missing_or_foreign_key_is_refused() -> None:
+def test_a_definition_with_wrong_keys_is_refused() -> None:
     definition = flow_metric().to_dict()
     for change in ({"more": 1}, {"spread": None}):
         details = {**definition["details"], **change}
@@ -207,7 +205,7 @@ def test_every_cell_has_its_zone_and_its_centre(grid: str, box: str, levels: str
     assert set(flow.zone_of) == set(range(len(flow.zones)))
 
 
-def test_bands_are_sent_as_they_are_and_classes_hashed() -> None:
+def test_bands_are_sent_plain_and_classes_hashed() -> None:
     metric = flow_metric()
     flow, params = metric.details, metric.params
     assert flow_symbols(params, flow, "distance", 4) == [0, 1, 2, 3, 4]
@@ -223,7 +221,7 @@ def test_bands_are_sent_as_they_are_and_classes_hashed() -> None:
 
 
 @pytest.mark.parametrize("value", ["0-0", "0-0>", ">", "nowhere>0-0", "0-0>0-0>0-0", "", 3, None])
-def test_what_is_no_pair_is_refused_without_the_value(value: object) -> None:
+def test_a_non_pair_is_refused_without_its_value(value: object) -> None:
     with pytest.raises(ValueRefusedError) as error:
         flow_metric().value_bits(value, 0)
     assert "nowhere" not in str(error.value)
@@ -269,7 +267,7 @@ def test_variances_are_those_of_the_design(epsilon: float, best: int, variance: 
     assert of(best) <= min(of(best - 1), of(best + 1), of(2 * best), of(best // 2)) + 1e-9
 
 
-def test_a_band_of_nobody_has_the_variance_of_a_lie() -> None:
+def test_an_empty_band_has_the_lies_variance() -> None:
     kept = 0.5135
     lie = (1 - kept) / 7
     assert band_variance(8, kept, 0.0) == pytest.approx(lie * (1 - lie) / (kept - lie) ** 2)
@@ -280,7 +278,7 @@ def findings(population: int | None, **changes: str | None) -> dict[str, str]:
     return {message: level for level, message in KIND.findings(metric, population)}
 
 
-def test_check_says_what_symbols_cost_and_what_devices_show() -> None:
+def test_check_tells_costs_and_what_devices_show() -> None:
     said = findings(1_000_000)
     assert list(said.values()) == ["note", "note"]
     text = "\n".join(said)

@@ -50,7 +50,7 @@ def test_equal_by_type_and_value() -> None:
     assert Pair(1) != (1, 2)
 
 
-def test_nothing_can_be_changed_but_a_copy_can_which_is_checked() -> None:
+def test_values_cannot_change_and_copies_are_checked() -> None:
     pair = Pair(1)
     with pytest.raises(AttributeError, match=r"replace\(first=\.\.\.\)"):
         pair.first = 3  # type: ignore[misc]

@@ -50,7 +50,7 @@ def point_in(box: Box, at: tuple[float, float]) -> tuple[float, float]:
 @pytest.mark.parametrize("box", BOXES, ids=["city", "fiji", "world"])
 @settings(max_examples=60, deadline=None)
 @given(at=points)
-def test_the_domain_holds_every_point_of_the_box_and_levels_nest(
+def test_the_domain_holds_the_box_and_nests(
     kind: GridKind, box: Box, at: tuple[float, float]
 ) -> None:
     grid = grid_over(kind, box)
@@ -67,7 +67,7 @@ def test_the_domain_holds_every_point_of_the_box_and_levels_nest(
 @pytest.mark.parametrize("box", BOXES[:2], ids=["city", "fiji"])
 @settings(max_examples=60, deadline=None)
 @given(at=points)
-def test_a_cell_holds_its_points_and_lies_in_its_parent(
+def test_a_cell_holds_its_points_within_its_parent(
     kind: GridKind, box: Box, at: tuple[float, float]
 ) -> None:
     grid = grid_over(kind, box)
@@ -101,7 +101,7 @@ def test_cells_are_distinct_and_cover_the_box_once(kind: GridKind) -> None:
 
 
 @pytest.mark.parametrize("kind", list(LEVELS))
-def test_names_are_read_back_and_other_text_is_refused(kind: GridKind) -> None:
+def test_only_names_of_cells_are_read(kind: GridKind) -> None:
     grid = grid_over(kind, CITY)
     for level in grid.levels:
         for cell in grid.cells(level):
@@ -179,9 +179,7 @@ def test_quadkeys_end_before_the_poles() -> None:
         (10**400, 2, "int and int"),
     ],
 )
-def test_what_is_not_a_point_is_refused_without_being_repeated(
-    latitude: float, longitude: float, why: str
-) -> None:
+def test_what_is_no_point_is_refused_unseen(latitude: float, longitude: float, why: str) -> None:
     with pytest.raises(ValueRefusedError, match=why) as caught:
         Grid("quadkey", CITY, (12,)).locate(latitude, longitude)
     assert "73" not in str(caught.value)
@@ -219,7 +217,7 @@ def test_a_grid_survives_its_plain_form() -> None:
 
 
 @pytest.mark.parametrize("kind", list(LEVELS))
-def test_outlines_hold_together_over_the_antimeridian_and_centres_are_on_the_map(
+def test_outlines_hold_over_the_antimeridian(
     kind: GridKind,
 ) -> None:
     grid = grid_over(kind, FIJI)

@@ -27,7 +27,7 @@ def test_a_box_takes_every_cell_that_it_touches() -> None:
         region_cells(Grid("quadkey", Box(0, 0, 10, 10), (6,)), 6, Box(40, 40, 50, 50))
 
 
-def test_a_polygon_takes_cells_by_centre_or_corner_and_spares_its_hole() -> None:
+def test_polygons_take_cells_and_spare_holes() -> None:
     whole = region_cells(GRID, 0, polygon(ring(1.1, 1.1, 5.9, 5.9)))
     assert len(whole) == 25
     holed = region_cells(GRID, 0, polygon(ring(1.1, 1.1, 5.9, 5.9), ring(2.9, 2.9, 4.1, 4.1)))
@@ -77,12 +77,12 @@ def test_a_list_is_checked() -> None:
         ("Main Street", "line 2: 'Main Street' is not a square level-row-column"),
     ],
 )
-def test_a_cell_that_is_none_is_named_by_its_line(line: str, told: str) -> None:
+def test_an_impossible_cell_is_named_by_line(line: str, told: str) -> None:
     with pytest.raises(ParameterError, match=told):
         listed_cells(GRID, 0, ["0-0-0", line, "0-0-1"])
 
 
-def test_a_cell_outside_the_box_and_an_empty_list_are_refused() -> None:
+def test_cells_outside_and_empty_lists_are_refused() -> None:
     tiles = Grid("quadkey", Box(0.1, 0.1, 10, 10), (4,))
     assert listed_cells(tiles, 4, ["1222"]) == ("1222",)
     with pytest.raises(ParameterError, match="line 1: '0000' is outside the box"):
@@ -91,13 +91,13 @@ def test_a_cell_outside_the_box_and_an_empty_list_are_refused() -> None:
         listed_cells(tiles, 4, ["", "other"])
 
 
-def test_a_region_may_be_far_larger_than_the_grid() -> None:
+def test_a_region_may_exceed_the_grid() -> None:
     """A country around a city: its own box holds more cells than can be listed."""
     city = Grid("quadkey", Box(42.3, -72.6, 42.4, -72.5), (16,))
     assert set(region_cells(city, 16, polygon(ring(24, -125, 49, -66)))) == set(city.cells(16))
 
 
-def test_a_narrow_region_takes_every_cell_that_it_passes() -> None:
+def test_a_narrow_region_takes_all_it_passes() -> None:
     """A corridor that holds no corner and no centre of a cell, aslant."""
     aslant = [[0.5, 3.1], [9.5, 3.6], [9.5, 3.62], [0.5, 3.12], [0.5, 3.1]]
     assert region_cells(GRID, 0, polygon(aslant)) == tuple(f"0-3-{x}" for x in range(10))
@@ -127,5 +127,5 @@ def test_regions_on_both_sides_of_the_antimeridian(kind, level, shape) -> None: 
         (Box(-90, -180, 90, 180), GRID.cells(0)),
     ],
 )
-def test_a_box_beyond_the_grid_has_no_cells_of_it(box: Box, found: tuple[str, ...]) -> None:
+def test_a_box_beyond_the_grid_is_empty(box: Box, found: tuple[str, ...]) -> None:
     assert cells_touching(GRID, box, 0) == found

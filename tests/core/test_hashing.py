@@ -62,9 +62,7 @@ def test_bits_are_the_set_of_positions() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("hash", "num_bits"), [("mmh3", 8), ("mmh3", 12), ("md5", 8)])
-def test_positions_are_uniform_and_independent_between_hashes_cohorts_and_values(
-    hash: str, num_bits: int
-) -> None:
+def test_positions_are_uniform_and_independent(hash: str, num_bits: int) -> None:
     """Chi-square over pairs of positions, for related inputs (v1, v2, ...).
 
     Six tables; each statistic is within 5 standard deviations of its mean, so the test fails by

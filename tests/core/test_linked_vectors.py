@@ -74,7 +74,7 @@ def json_by_the_text(reports: list[list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("vector", BATCHES, ids=lambda vector: vector["name"])
-def test_both_forms_by_the_text_are_those_of_the_vectors(vector: dict[str, Any]) -> None:
+def test_both_forms_are_those_of_the_vectors(vector: dict[str, Any]) -> None:
     reports = vector["reports"]
     assert binary_by_the_text(reports).hex() == vector["binary"]
     assert json_by_the_text(reports) == json.loads(bytes.fromhex(vector["json"]))
@@ -94,14 +94,14 @@ def test_both_forms_are_read_alike(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", CONTENT["bad"], ids=lambda vector: vector["name"])
-def test_what_is_not_exactly_such_a_batch_is_refused(vector: dict[str, str]) -> None:
+def test_an_inexact_batch_is_refused(vector: dict[str, str]) -> None:
     with pytest.raises(WireFormatError) as caught:
         decode_batch(bytes.fromhex(vector["body"]), vector["content_type"])
     assert vector["message"] in str(caught.value)
 
 
 @pytest.mark.parametrize("vector", BATCHES, ids=lambda vector: vector["name"])
-def test_who_knows_version_1_alone_refuses_version_2_by_its_number(vector: dict[str, Any]) -> None:
+def test_version_1_readers_refuse_version_2(vector: dict[str, Any]) -> None:
     """The readers of version 1 are as they were."""
     with pytest.raises(WireFormatError, match="version 2 is not known; this is 1"):
         decode_binary(bytes.fromhex(vector["binary"]))
@@ -109,7 +109,7 @@ def test_who_knows_version_1_alone_refuses_version_2_by_its_number(vector: dict[
         decode_json(bytes.fromhex(vector["json"]))
 
 
-def test_the_compiled_file_and_the_digest_are_those_of_the_text() -> None:
+def test_compiled_file_and_digest_follow_the_text() -> None:
     file = parse_metrics(CONTENT["metrics.toml"])
     assert compiled(file) == CONTENT["compiled"]
     assert read_compiled(json.dumps(CONTENT["compiled"])) == file
@@ -121,7 +121,7 @@ def test_the_compiled_file_and_the_digest_are_those_of_the_text() -> None:
         assert hashlib.sha256(text.encode()).hexdigest()[:32] == row["params_id"]
 
 
-def test_reports_that_do_not_fit_together_are_not_written() -> None:
+def test_mismatched_reports_are_not_written() -> None:
     day, later = date(2026, 11, 21), date(2026, 11, 22)
     first = Report("a", "1" * 32, 3, day, b"\1")
     for other in (Report("b", "2" * 32, 3, later, b"\1"), Report("b", "2" * 32, 2, day, b"\1")):

@@ -39,7 +39,7 @@ def read(*parts: str) -> Metric:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_it_is_another_meaning_that_travels_and_costs_no_more(mode: str) -> None:
+def test_it_is_another_meaning_and_costs_nothing(mode: str) -> None:
     plain, apart = read(mode), read(mode, APART)
     assert "no_data" not in json.dumps(plain.to_dict())
     assert "no_data" not in plain.meaning
@@ -68,11 +68,11 @@ def test_reserved_values_follow_the_cells() -> None:
     assert reserved_values(NO_DATA) == (OTHER, NO_DATA)
 
 
-def test_an_undeclared_no_data_is_other_where_each_value_has_a_bit() -> None:
+def test_an_undeclared_no_data_is_other() -> None:
     assert read(WINDOW).value_bits(NO_DATA, 0) == read(WINDOW).value_bits(OTHER, 0)
 
 
-def test_each_reserved_value_has_a_place_in_the_cap() -> None:
+def test_each_reserved_value_takes_a_cap_place() -> None:
     """Of a filter. Symbols are never past the cap, if it holds all of them."""
     with pytest.raises(MetricsFileError, match=r"= 2 leaves no place .*use 3 or more"):
         read(FILTER, "max_memoized_values = 2\n", APART)

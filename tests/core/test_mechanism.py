@@ -33,7 +33,7 @@ def test_one_time_rappor_has_no_permanent_round() -> None:
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, "0.5", True, None])
-def test_a_probability_out_of_range_is_refused_by_value(value: object) -> None:
+def test_an_impossible_probability_is_refused_by_value(value: object) -> None:
     with pytest.raises(ParameterError, match="prob_p") as caught:
         TwoRoundMechanism.rappor(0.5, value, 0.75)  # type: ignore[arg-type]
     assert repr(value) in str(caught.value)

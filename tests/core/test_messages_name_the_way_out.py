@@ -46,7 +46,7 @@ def test_a_command_that_is_nearly_right_is_recognised(capsys: pytest.CaptureFixt
     assert said == "rappor: unknown command 'metric'; did you mean 'metrics'?; see rappor --help\n"
 
 
-def test_a_metric_and_a_file_print_in_a_line() -> None:
+def test_a_metric_prints_in_a_line() -> None:
     file = parse_metrics(SEEN)
     assert str(file) == "metrics seen; budget none"
     assert str(file.metrics["seen"]) == (
@@ -54,7 +54,7 @@ def test_a_metric_and_a_file_print_in_a_line() -> None:
     )
 
 
-def test_a_spent_budget_names_cap_budget_and_way_out() -> None:
+def test_a_spent_budget_names_the_way_out() -> None:
     metrics = parse_metrics(SEEN).metrics
     said = sentence("closed:seen:nothing_left", metrics, budget=3.0)
     for words in ("used up, for good", "cap is 2 values at epsilon 2.00", "all metrics 3",

@@ -110,7 +110,7 @@ def test_values_become_bits(golden: MetricsFile) -> None:
         ("crashed", "secret-value", "True or False"),
     ],
 )
-def test_a_value_that_cannot_be_encoded_is_refused_and_not_shown(
+def test_an_unencodable_value_is_refused_unseen(
     golden: MetricsFile, name: str, value: object, message: str
 ) -> None:
     with pytest.raises(ValueRefusedError, match=message) as caught:
@@ -212,7 +212,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD)
-def test_files_that_must_fail_name_the_key_and_the_value(text: str, message: str) -> None:
+def test_bad_files_name_key_and_value(text: str, message: str) -> None:
     with pytest.raises(MetricsFileError) as caught:
         parse_metrics(text)
     assert message in str(caught.value)
@@ -231,13 +231,13 @@ def test_files_that_must_fail_name_the_key_and_the_value(text: str, message: str
         ),
     ],
 )
-def test_a_value_for_no_data_must_have_a_place(text: str, message: str) -> None:
+def test_a_no_data_value_needs_a_place(text: str, message: str) -> None:
     with pytest.raises(MetricsFileError) as caught:
         parse_metrics(text)
     assert message in str(caught.value)
 
 
-def test_a_value_for_no_data_travels_and_changes_no_meaning() -> None:
+def test_a_no_data_value_changes_no_meaning() -> None:
     (plain,) = parse_metrics(STRING).metrics.values()
     (periodic,) = parse_metrics(STRING + 'no_data = "none"\n').metrics.values()
     assert periodic.no_data == "none"
@@ -246,7 +246,7 @@ def test_a_value_for_no_data_travels_and_changes_no_meaning() -> None:
         assert Metric.from_dict(json.loads(json.dumps(metric.to_dict()))) == metric
 
 
-def test_a_cohort_floor_is_a_hundred_unless_a_block_needs_fewer() -> None:
+def test_the_cohort_floor_is_at_most_a_hundred() -> None:
     def metric(keys: str) -> Metric:
         (found,) = parse_metrics(STRING + keys).metrics.values()
         assert Metric.from_dict(json.loads(json.dumps(found.to_dict()))) == found
@@ -260,7 +260,7 @@ def test_a_cohort_floor_is_a_hundred_unless_a_block_needs_fewer() -> None:
     assert "min_reports_per_cohort" not in metric("").to_dict()  # as before there was the key
 
 
-def test_check_warns_of_thin_cohorts_and_of_days_that_wait_for_them() -> None:
+def test_check_warns_of_thin_cohorts_that_wait() -> None:
     def told(keys: str, population: int | None = None) -> str:
         return "".join(m for m in messages("budget = 20\n" + STRING + keys, population))
 
@@ -319,7 +319,7 @@ def test_check_says_what_a_reviewer_should_know() -> None:
     assert any("no permanent response" in message for message in messages(one_time))
 
 
-def test_check_warns_of_raw_reports_that_go_before_their_day_closes() -> None:
+def test_check_warns_of_raw_reports_gone_early() -> None:
     def kept(days: int) -> list[str]:
         return messages(f"budget = 20\n{CATEGORY}accept_days = 7\nkeep_raw_days = {days}\n")
 
@@ -365,6 +365,6 @@ def test_the_bits_that_check_advises_pass_it() -> None:
     assert messages("budget = 20\n" + few, population=10_000_000) == []
 
 
-def test_the_file_adds_up_what_a_device_may_spend(golden: MetricsFile) -> None:
+def test_the_file_adds_up_a_devices_spending(golden: MetricsFile) -> None:
     total = math.fsum(metric.lifetime_epsilon for metric in golden.metrics.values())
     assert golden.lifetime_epsilon == pytest.approx(total)

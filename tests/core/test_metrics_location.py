@@ -50,7 +50,7 @@ def read(*parts: str, budget: str = "") -> MetricsFile:
     return parse_metrics(budget + BASE + "".join(parts))
 
 
-def test_each_slot_and_level_is_a_metric_of_its_own() -> None:
+def test_each_slot_and_level_is_a_metric() -> None:
     file = read(LEVELS, SLOTS, MEMO)
     assert list(file.metrics) == [
         "density/night/11", "density/night/13", "density/work/11", "density/work/13",
@@ -90,7 +90,7 @@ def test_what_a_device_can_spend_in_its_life() -> None:
         read(LEVELS, MEMO, budget="budget = 5\n")
 
 
-def test_one_hash_unless_said_and_no_more_epsilon_than_asked() -> None:
+def test_one_hash_and_no_more_epsilon_by_default() -> None:
     for text in (MEMO, SYMBOLS, WINDOW, ONCE):
         params = read(LEVELS, text).metrics["density/day/13"].params
         assert params.num_hashes == 1
@@ -154,7 +154,7 @@ def test_definitions_survive_json(text: str) -> None:
         (("levels = [18]\n", WINDOW), "bits at level 18"),
     ],
 )
-def test_files_that_must_fail_name_the_key_and_the_value(parts: tuple[str, ...], why: str) -> None:
+def test_bad_files_name_key_and_value(parts: tuple[str, ...], why: str) -> None:
     with pytest.raises(MetricsFileError, match=why) as caught:
         read(*parts)
     assert "density" in str(caught.value)
@@ -166,7 +166,7 @@ def test_a_box_is_four_numbers() -> None:
         parse_metrics(text)
 
 
-def test_the_name_must_be_that_of_its_slot_and_level() -> None:
+def test_the_name_must_fit_slot_and_level() -> None:
     definition = read(LEVELS, MEMO).metrics["density/day/11"].to_dict()
     for name in ("density/day/13", "density", "density/night/11", "Density/day/11"):
         with pytest.raises(MetricsFileError, match="/day/11"):
@@ -213,7 +213,7 @@ def test_level_and_turn_divide_a_cohort() -> None:
         assert place_groups(read(LEVELS, SLOTS, mode).declared[0]) == groups
 
 
-def test_check_knows_that_levels_narrow_a_crowd_and_of_days_without_a_slot() -> None:
+def test_check_knows_narrow_crowds_and_missing_slots() -> None:
     def told(population: int, *keys: str) -> list[str]:
         found = check_metrics(read(*keys, MEMO), today=date(2026, 1, 1), population=population)
         return [finding.message for finding in found]
@@ -238,7 +238,7 @@ def test_check_knows_that_levels_narrow_a_crowd_and_of_days_without_a_slot() -> 
         ({"-74.3, 40.95, -73.65": "-73.65, 40.95, -74.3"}, None, "warning", "are they swapped?"),
     ],
 )
-def test_check_knows_of_cells_that_no_map_can_hold(
+def test_check_knows_cells_no_map_can_hold(
     keys: dict[str, str], population: int | None, level: str, said: str
 ) -> None:
     def found(text: str, devices: int | None) -> list[tuple[str, str]]:

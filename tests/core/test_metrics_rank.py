@@ -61,7 +61,7 @@ def test_cohorts_grow_with_the_population(population: int, cohorts: int, use: in
         assert found[0].endswith(f"use num_cohorts = {use}")
 
 
-def test_counters_that_can_hold_every_cell_need_no_more() -> None:
+def test_counters_for_every_cell_need_no_more() -> None:
     assert not [one for one in told(place(31, 64, FILTER), 1_000_000) if "equations" in one]
     assert not [one for one in told(place(8, 64), 1_000_000) if "equations" in one]
 

@@ -61,7 +61,7 @@ def test_edges_linear_logarithmic_and_listed() -> None:
     assert whole.edges == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 
 
-def test_a_symbol_tells_how_many_cuts_are_at_or_below_a_number() -> None:
+def test_a_symbol_counts_the_cuts_below() -> None:
     metric = declared(num_cohorts="8")
     assert metric.lifetime_epsilon <= 2.0
     assert [metric.details.asked[c % 4] for c in range(4)] == [NO_CUT, 1.0, 2.5, 10.0]
@@ -82,7 +82,7 @@ def test_a_symbol_tells_how_many_cuts_are_at_or_below_a_number() -> None:
     assert symbols(zero, None) == symbols(zero, 0.0)
 
 
-def test_once_has_more_symbols_and_each_question_as_many_cohorts() -> None:
+def test_once_has_more_symbols_and_equal_cohorts() -> None:
     edges = str([float(edge) for edge in range(1, 21)])
     assert declared(**ONCE).params.num_bits == 5  # four questions have five answers
     for epsilon, expected in (("1.0", 4), ("2.0", 6), ("4.0", 8)):
@@ -97,7 +97,7 @@ def test_once_has_more_symbols_and_each_question_as_many_cohorts() -> None:
             assert symbol == sum(cut <= 7.5 for cut in number.thresholds(cohort, g))
 
 
-def test_jitter_moves_the_cuts_of_means_within_their_strata() -> None:
+def test_jitter_moves_cuts_within_their_strata() -> None:
     keys = {"ask": '"mean"', "of_period": '"mean"'}
     linear = declared(edges='{ scale = "linear", from = 0, to = 80 }', **keys).details
     assert linear.asked == (NO_CUT, *(10.0 * i for i in range(9)))
@@ -180,7 +180,7 @@ def test_a_declaration_that_cannot_work_is_refused(
         declared(**changes)
 
 
-def test_all_that_gives_a_report_its_meaning_is_in_params_id() -> None:
+def test_params_id_covers_a_reports_meaning() -> None:
     ids = {
         declared(**changes).params_id
         for changes in (
@@ -233,7 +233,7 @@ def loss(one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], float])
 
 
 @pytest.mark.parametrize("epsilon", ["0.5493", "1.0", "2.0"])
-def test_the_promise_by_enumeration_of_every_life_and_output(epsilon: str) -> None:
+def test_the_promise_holds_for_every_life_and_output(epsilon: str) -> None:
     """E where the cut is never crossed, 2E where answers change at the same times, for life."""
     metric = declared(epsilon_infinity=epsilon, epsilon_one=str(0.9 * float(epsilon)))
     bound = metric.params.epsilon_infinity
@@ -300,7 +300,7 @@ def test_the_cohorts_that_are_advised_can_be_declared(population: int, use: str)
     assert any(one.message.endswith(use) for one in found), [one.message for one in found]
 
 
-def test_a_bound_on_reports_lowers_what_memoised_answers_cost() -> None:
+def test_a_bound_lowers_the_cost_of_memoised_answers() -> None:
     assert declared().max_reports is None
     metric = declared(max_reports="1")
     assert metric.max_reports == 1
@@ -312,7 +312,7 @@ def test_a_bound_on_reports_lowers_what_memoised_answers_cost() -> None:
 
 
 @pytest.mark.parametrize("ask", ["edges", "mean"])
-def test_check_takes_fewer_devices_than_periods_of_the_spread(ask: str) -> None:
+def test_check_takes_fewer_devices_than_spread_periods(ask: str) -> None:
     """No report a period is expected then; the command ended in a ZeroDivisionError."""
     edges = '{ scale = "linear", from = 0, to = 10, bins = 4 }'
     metric = declared(**ONCE, spread="10", ask=f'"{ask}"', edges=edges)

@@ -46,7 +46,7 @@ def pair(text: str = PAIR) -> Metric:
     return parse_metrics(text).metrics["theme_crashed"]
 
 
-def test_a_pair_has_a_bit_for_each_pair_and_lists_of_text_or_truth() -> None:
+def test_a_pair_has_a_bit_for_each() -> None:
     metric = pair()
     assert (metric.params.encoding, metric.params.num_bits, metric.num_values) == ("one_hot", 6, 6)
     places = [
@@ -61,7 +61,7 @@ def test_a_pair_has_a_bit_for_each_pair_and_lists_of_text_or_truth() -> None:
     assert read_compiled(compiled_text(file)) == file
 
 
-def test_a_list_is_taken_from_the_metric_of_that_name_in_the_file() -> None:
+def test_a_list_comes_from_the_named_metric() -> None:
     short = PAIR.replace('values.theme = ["dark", "light", "other"]\n', "")
     assert pair(THEME + short).params_id == pair().params_id
     other = pair(THEME.replace('"light"', '"pale"') + short)
@@ -101,9 +101,7 @@ def test_letters_are_compared_in_one_form() -> None:
     ],
 )
 @pytest.mark.parametrize("hashed", [False, True])
-def test_what_is_no_pair_is_refused_in_words_without_the_value(
-    value: object, said: str, hashed: bool
-) -> None:
+def test_what_is_no_pair_is_refused_unseen(value: object, said: str, hashed: bool) -> None:
     metric = pair(PAIR + ("num_bits = 16\nnum_cohorts = 8\n" if hashed else ""))
     with pytest.raises(ValueRefusedError, match=said) as raised:
         metric.value_bits(value, 0)
@@ -130,12 +128,12 @@ def test_what_is_no_pair_is_refused_in_words_without_the_value(
         ("owner", "num_hashes = 1\nowner", "num_hashes = 1 is fixed by kind = 'pair'"),
     ],
 )
-def test_a_wrong_table_is_refused_by_key_and_value(old: str, new: str, said: str) -> None:
+def test_a_wrong_table_is_refused_by_value(old: str, new: str, said: str) -> None:
     with pytest.raises(MetricsFileError, match=said):
         parse_metrics(PAIR.replace(old, new))
 
 
-def test_large_tables_must_be_hashed_and_have_an_end() -> None:
+def test_large_tables_are_hashed_and_bounded() -> None:
     def listed(count: int) -> str:
         return str([f"v{i}" for i in range(count)]).replace("'", '"')
 
@@ -154,7 +152,7 @@ def test_no_data_is_a_pair_too() -> None:
         pair(PAIR + 'no_data = "none"\n')
 
 
-def test_check_explains_the_cap_and_what_a_table_will_show() -> None:
+def test_check_explains_cap_and_expected_table() -> None:
     found = list(check_metrics(parse_metrics(PAIR), today=date(2026, 11, 22), population=100_000))
     said = " ".join(f.message for f in found if f.metric == "theme_crashed")
     assert "needs up to x + y + 1 places" in said

@@ -59,7 +59,7 @@ def test_bad_parameters_are_named(changes: dict[str, Any], names: str) -> None:
     assert names in str(caught.value)
 
 
-def test_a_dict_with_missing_or_unknown_fields_is_refused() -> None:
+def test_missing_or_unknown_fields_are_refused() -> None:
     fields = RapporParams.rappor(**GOOD).to_dict()
     with pytest.raises(ParameterError, match="'salt'"):
         RapporParams.from_dict(fields | {"salt": 1})

@@ -49,13 +49,13 @@ def test_bad_documents_are_refused(row: dict[str, Any]) -> None:
         read_compiled(json.dumps(row["document"]))
 
 
-def test_the_default_is_an_app_and_leaves_the_compiled_form_as_it_was() -> None:
+def test_the_default_app_keeps_the_compiled_form() -> None:
     assert APP_ONLY.platforms == ("app",)
     assert not {"platforms", "lives"} & APP_ONLY.to_dict().keys()
     assert read_compiled(compiled_text(FILE)) == FILE
 
 
-def test_where_a_metric_runs_is_no_part_of_what_its_reports_mean() -> None:
+def test_a_platform_changes_no_reports_meaning() -> None:
     assert BOTH.replace(platforms=("app",), lives=None).params_id == BOTH.params_id
 
 
@@ -75,18 +75,18 @@ def test_where_a_metric_runs_is_no_part_of_what_its_reports_mean() -> None:
         ({"max_reports": None}, "max_reports"),
     ],
 )
-def test_what_a_browser_needs_is_asked_for_by_name(keys: dict[str, str], said: str) -> None:
+def test_browser_needs_are_asked_for_by_name(keys: dict[str, str], said: str) -> None:
     with pytest.raises(MetricsFileError, match=f"metric 'answer': {said} = "):
         parse_metrics(changed(**keys))
 
 
-def test_a_metric_with_permanent_responses_needs_a_bound_on_reports_too() -> None:
+def test_permanent_responses_need_a_bound_too() -> None:
     assert BOTH.params.mechanism.has_permanent_round
     with pytest.raises(MetricsFileError, match="max_reports"):
         BOTH.replace(max_reports=None)
 
 
-def test_lives_are_a_factor_on_the_web_and_only_there() -> None:
+def test_lives_multiply_on_the_web_alone() -> None:
     assert BOTH.lifetime_epsilon_on("app") == BOTH.lifetime_epsilon
     assert BOTH.lifetime_epsilon_on("web") == 6 * BOTH.lifetime_epsilon
     web = 6 * BOTH.lifetime_epsilon + 10 * WEB_ONLY.lifetime_epsilon
@@ -103,7 +103,7 @@ def test_the_budget_holds_over_all_lives() -> None:
         parse_metrics(short)
 
 
-def test_check_says_what_the_lives_cost_and_whether_they_are_enough() -> None:
+def test_check_says_what_lives_cost() -> None:
     findings = list(check_metrics(FILE, today=date(2027, 1, 1)))
     notes = {f.metric: f.message for f in findings if "each life of its storage" in f.message}
     assert notes.keys() == {"page", "answer"}
@@ -124,14 +124,14 @@ def test_the_command_prints_each_platform(
     assert f"(app {app:.3f}; web {web:.3f}, over all lives of a browser's storage)" in said
 
 
-def test_more_lives_or_a_browser_added_weaken_what_the_collector_has() -> None:
+def test_added_lives_or_browsers_weaken_the_collector() -> None:
     app_only = BOTH.replace(platforms=("app",), lives=None)
     assert any("epsilon for life" in what for what in _weaker(BOTH, app_only))
     assert any("epsilon for life" in what for what in _weaker(BOTH.replace(lives=7), BOTH))
     assert not list(_weaker(app_only, BOTH))
 
 
-def test_this_client_is_an_app_and_refuses_what_is_for_browsers_alone() -> None:
+def test_this_client_refuses_browser_metrics() -> None:
     state = MemoryState(bytes(32))
     recorder = Recorder(FILE.metrics, state, budget=FILE.budget)
     assert [recorder.record(m.name, "yes", NOON) for m in (WEB_ONLY, BOTH, APP_ONLY)] == [
@@ -144,7 +144,7 @@ def test_this_client_is_an_app_and_refuses_what_is_for_browsers_alone() -> None:
     ]  # fmt: skip
 
 
-def test_no_fix_is_kept_for_a_metric_of_places_for_browsers_alone() -> None:
+def test_no_fix_is_kept_for_browsers_alone() -> None:
     web = DECLARED + MEMO + 'platforms = ["web"]\nlives = 2\nmax_reports = 4\n'
     file = parse_metrics(web)
     state = MemoryState(bytes(32))

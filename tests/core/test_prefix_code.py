@@ -69,14 +69,14 @@ def test_any_string_comes_back(text: str) -> None:
         assert data.lower().startswith(decoded.data)
 
 
-def test_a_code_that_goes_on_after_its_end_is_no_string() -> None:
+def test_a_code_after_its_end_is_refused() -> None:
     whole = len(plain_code(json.loads(CODE.text), b"vk.com"))
     code = CODE.encode(b"vk.com", whole + 8)
     assert CODE.decode(code, whole + 8).ended
     assert not CODE.decode(code | 1, whole + 8).valid
 
 
-def test_a_listed_byte_that_is_escaped_is_no_string() -> None:
+def test_a_listed_byte_escaped_is_refused() -> None:
     value, size = CODE._words(b"\0\0")[-1]
     for byte, valid in ((ord("a"), False), (ord("A"), False), (0xC3, True)):
         assert CODE.decode(value << 8 | byte, size + 8).valid is valid
@@ -122,7 +122,7 @@ def test_packaged_tables_are_canonical(name: str) -> None:
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
-def test_a_trained_code_shortens_what_it_was_trained_on(order: int) -> None:
+def test_a_trained_code_shortens_its_training(order: int) -> None:
     values = [f"item-{i:03}".encode() for i in range(300)]
     code = train_code(values, "items", order=order, lower_case=False)
     assert read_code(code.text) == code

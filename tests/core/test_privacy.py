@@ -67,9 +67,7 @@ def test_the_permanent_round_alone_is_what_enumeration_gives(mechanism: TwoRound
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("n", [1, 3, 8])
-def test_a_boolean_costs_what_enumeration_of_its_single_bit_gives(
-    mechanism: TwoRoundMechanism, n: int
-) -> None:
+def test_a_boolean_costs_what_enumeration_gives(mechanism: TwoRoundMechanism, n: int) -> None:
     exact = max(
         abs(math.log(bit_likelihood(mechanism, 1, s) / bit_likelihood(mechanism, 0, s)))
         for s in itertools.product((0, 1), repeat=n)
@@ -94,9 +92,7 @@ def test_a_symmetric_boolean_costs_half_of_two_bits() -> None:
 
 
 @given(st.sampled_from(MECHANISMS), st.integers(1, 5_000), st.integers(1, 4))
-def test_more_reports_tell_more_up_to_the_bound_for_life(
-    mechanism: TwoRoundMechanism, n: int, h: int
-) -> None:
+def test_reports_add_up_to_the_lifetime_bound(mechanism: TwoRoundMechanism, n: int, h: int) -> None:
     now = epsilon_n(mechanism, h, n, single_bit=False)
     later = epsilon_n(mechanism, h, n + 1, single_bit=False)
     bound = epsilon_infinity(mechanism, h, single_bit=False)
@@ -116,6 +112,6 @@ def test_certain_reports_prove_a_bit() -> None:
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True])
-def test_a_number_of_reports_that_is_none_is_refused(n: object) -> None:
+def test_an_impossible_number_of_reports_is_refused(n: object) -> None:
     with pytest.raises(ParameterError, match="num_reports"):
         epsilon_n(MECHANISMS[0], 2, n, single_bit=False)  # type: ignore[arg-type]

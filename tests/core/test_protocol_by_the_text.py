@@ -154,7 +154,7 @@ def test_mmh3_is_the_published_function() -> None:
     assert struct.unpack("<I", mmh3.hash_bytes(hashes, 0, True)[:4]) == (0x6384BA69,)
 
 
-def test_the_md5_positions_give_the_report_that_google_published() -> None:
+def test_md5_positions_reproduce_googles_published_report() -> None:
     """client/python/rappor_test.py of google/rappor: "abc" in cohort 0 is reported as 64493.
 
     With k = 16, h = 2, f = p = 1/2, q = 3/4, the secret "secret", and draws of 0, .6, 0, in turn:

@@ -65,7 +65,7 @@ def mypy(folder: Path, file: str) -> str:
     return done.stdout
 
 
-def test_mypy_takes_what_is_declared_and_refuses_the_rest(
+def test_mypy_takes_only_what_is_declared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, output = tmp_path / "metrics.toml", tmp_path / "typed_metrics.py"
@@ -112,7 +112,7 @@ def test_an_accessor_records_as_the_client_does(tmp_path: Path) -> None:
         assert collector.counted() == {"homepage": 1, "theme": 1}
 
 
-def test_names_that_python_does_not_have_are_made_so(tmp_path: Path) -> None:
+def test_names_unknown_to_python_are_made_so(tmp_path: Path) -> None:
     text = "".join(
         declaration(name, "boolean", **COIN) for name in ('"start.page"', "is", "a1b", "a_1b")
     )

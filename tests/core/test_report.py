@@ -73,7 +73,7 @@ def test_batches_that_must_fail(vector: dict[str, str]) -> None:
     assert vector["message"] in str(caught.value)
 
 
-def test_a_group_that_claims_more_than_the_limit_is_refused_before_it_is_read() -> None:
+def test_an_oversized_group_is_refused_unread() -> None:
     many = Batch(
         "00" * 16, tuple(Report("a", "11" * 16, 0, date(2026, 1, 1), b"\1") for _ in "abc")
     )

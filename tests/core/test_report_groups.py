@@ -54,7 +54,7 @@ def test_escapes_are_read_as_any_parser_reads_them() -> None:
 
 
 @given(batches, st.data())
-def test_the_compact_form_is_read_as_the_parser_reads_it(batch: Batch, data: st.DataObject) -> None:
+def test_compact_form_and_parser_agree(batch: Batch, data: st.DataObject) -> None:
     """Bodies near to the compact form, one or two bytes off: both ways agree, or both refuse."""
     body = bytearray(encode_json(batch))
     for _ in range(data.draw(st.integers(0, 2))):
@@ -99,9 +99,7 @@ GOOD = f'{{"version":1,"batch_id":"{"0" * 32}","reports":[{REPORT},{REPORT}]}}'
     ],
 )
 @pytest.mark.parametrize("times", [1, -1])
-def test_a_key_that_stands_twice_is_refused_wherever_it_stands(
-    old: str, new: str, times: int
-) -> None:
+def test_a_repeated_key_is_refused_anywhere(old: str, new: str, times: int) -> None:
     assert decode_json(GOOD.encode()).num_reports == 2
     with pytest.raises(WireFormatError, match=r"stands twice|is not|are taken"):
         decode_json(GOOD.replace(old, new, times).encode())

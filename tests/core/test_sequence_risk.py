@@ -57,7 +57,7 @@ def chance(params: RapporParams, life: tuple[int, ...], seen: tuple[int, ...]) -
     [(symbols(2, 2.0, 1.8), 5), (symbols(3, 1.0, 0.9), 4), (bits(3), 3), (bits(2), 4)],
     ids=["two symbols", "three symbols", "three bits", "two bits"],
 )
-def test_the_pair_of_lives_is_as_far_apart_as_said(params: RapporParams, reports: int) -> None:
+def test_the_pair_is_as_far_apart_as_said(params: RapporParams, reports: int) -> None:
     """The largest log odds over every output, of a life that stays and one that does not."""
     words = range(params.num_bits if params.scheme.symbols else 1 << params.num_bits)
     found = []
@@ -102,7 +102,7 @@ def test_a_year_of_memoised_places_has_no_bound() -> None:
      ({}, "covers any 52 weeks in a row"), ({"hold": 4}, "covers any 48 weeks in a row")],
     ids=["fresh", "fixed", "fixed, held"],
 )  # fmt: skip
-def test_one_answer_a_window_is_bounded_by_its_answers(keys: dict[str, object], said: str) -> None:
+def test_one_answer_a_window_bounds_by_answers(keys: dict[str, object], said: str) -> None:
     text = declaration("m", "location", **PLACES, **WEEKS, epsilon=2.0, max_reports=2, **keys)
     metric = parse_metrics(text).declared[0]
     risk = sequence_risk(metric)
@@ -128,7 +128,7 @@ def test_memoised_answers_of_other_kinds_have_none_either() -> None:
         assert sequence_risk(metric, 90).epsilon > metric.lifetime_epsilon
 
 
-def test_a_report_that_the_app_asks_for_shows_that_it_did() -> None:
+def test_a_requested_report_shows_the_request() -> None:
     """Nothing is sent in a period without a value, so when there was one is in clear."""
     dials = {"prob_f": 0.0, "prob_p": 0.25, "prob_q": 0.75, "max_reports": 3}
     use, kinds = "when the app recorded one, nor how often", {"boolean": {}, "category": {}}

@@ -38,7 +38,7 @@ def test_epsilon_n_is_what_enumeration_gives(g: int, n: int) -> None:
     assert params.epsilon_n(n) == pytest.approx(worst, rel=1e-9)
 
 
-def test_four_reports_of_many_symbols_cost_more_than_four_times_one() -> None:
+def test_four_many_symbol_reports_cost_over_fourfold() -> None:
     """A bound by reports that multiplied `epsilon_one` would say 0.57 nats for 1.33."""
     params = params_of(64, 2.0, 0.14)
     four = params.epsilon_n(4)
@@ -56,7 +56,7 @@ def test_four_reports_of_many_symbols_cost_more_than_four_times_one() -> None:
     many=st.integers(1, 400),
     encoding=st.sampled_from(["symbol", "one_hot", "l-osue", "boolean"]),
 )
-def test_no_number_of_reports_costs_more_than_each_is_counted(
+def test_no_number_of_reports_costs_more_than_counted(
     g: int, epsilon_infinity: float, share: float, many: int, encoding: str
 ) -> None:
     one = share * epsilon_infinity
@@ -96,7 +96,7 @@ def test_promises_are_reached_and_never_passed(
     assert params.epsilon_n(10**6) == pytest.approx(params.epsilon_infinity)
 
 
-def test_reports_of_a_symbol_have_the_marginals_of_the_frame() -> None:
+def test_symbol_reports_have_the_frames_marginals() -> None:
     """q_star for the holder's symbol; p_star for any other, whatever the holder's is."""
     params = params_of(5, 2.0, 1.0)
     assert series_likelihood(params, 2, (2,)) == pytest.approx(params.q_star)

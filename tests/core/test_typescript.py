@@ -104,13 +104,13 @@ def test_each_metric_takes_the_values_of_its_kind() -> None:
     assert "places: places()," in text
 
 
-def test_a_file_of_the_cores_kinds_loads_no_part() -> None:
+def test_a_file_of_core_kinds_loads_nothing() -> None:
     text = typescript_text(parse_metrics(METRICS))
     assert "parts = () => ({});" in text
     assert text.count("import") == 1
 
 
-def test_a_metric_with_a_table_of_its_own_does_not_load_the_packages() -> None:
+def test_a_metrics_own_table_skips_the_packages() -> None:
     table = "code_table = '" + LETTERS + "'"
     text = typescript_text(parse_metrics(DISCOVER + table))
     assert "kinds: [discover()]," in text
@@ -152,7 +152,7 @@ def test_a_flow_over_h3_is_given_the_library() -> None:
     assert "/h3" not in text
 
 
-def test_a_kind_that_the_client_does_not_have_is_refused_by_name(
+def test_an_unknown_kind_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that an app registered itself."""
@@ -164,7 +164,7 @@ def test_a_kind_that_the_client_does_not_have_is_refused_by_name(
 @pytest.mark.skipif(
     shutil.which("node") is None or not TSC.exists(), reason="no Node, or no npm ci in client_js"
 )
-def test_the_compiler_takes_what_is_declared_and_refuses_the_rest(tmp_path: Path) -> None:
+def test_the_compiler_takes_only_what_is_declared(tmp_path: Path) -> None:
     options = json.loads((CLIENT / "tsconfig.json").read_text())["compilerOptions"]
     options |= {"noEmit": True, "rootDir": "/", "types": [], "allowImportingTsExtensions": True}
     package, sources = "rappor-telemetry-client", CLIENT / "src"

@@ -2,26 +2,21 @@
 
 import os
 import re
-import resource
 import threading
 from pathlib import Path
 
 import pytest
 
 from rappor_core.whole_files import replacing, write_whole
+from tests.file_limits import files_of_at_most
 
 
-def test_a_good_file_stays_where_the_disk_takes_no_more(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_good_file(tmp_path: Path) -> None:
     """A limit of the size of a file fails as a full disk does."""
     path = tmp_path / "out.json"
     path.write_text("good")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        with pytest.raises(OSError, match=r"out\.json") as refused:
-            write_whole(path, "x" * 101)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with files_of_at_most(100), pytest.raises(OSError, match=r"out\.json") as refused:
+        write_whole(path, "x" * 101)
     assert refused.value.filename == str(path)
     assert path.read_text() == "good"
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
@@ -33,7 +28,7 @@ def _copied(source: Path, path: Path) -> None:
         part.write_text(source.read_text())
 
 
-def test_what_fails_inside_leaves_the_file_and_its_own_name(tmp_path: Path) -> None:
+def test_a_failure_inside_leaves_file_and_name(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("good")
     with pytest.raises(FileNotFoundError, match="elsewhere"):
@@ -64,7 +59,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert path.is_fifo()
 
 
-def test_a_folder_and_a_missing_one_are_refused_by_name(tmp_path: Path) -> None:
+def test_folders_and_missing_ones_are_refused_by_name(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing" / "file"):
         with pytest.raises(OSError, match=re.escape(path.name)):
             write_whole(path, "text")

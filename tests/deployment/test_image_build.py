@@ -84,7 +84,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
         ("service", "service", ("rappor", "decoder", "worker", "--help")),
     ],
 )
-def test_an_image_is_built_and_its_command_runs_as_nobody(
+def test_a_built_image_runs_as_nobody(
     builder: Builder, target: str, extra: str, command: tuple[str, ...]
 ) -> None:
     container = builder.build(target, extra)

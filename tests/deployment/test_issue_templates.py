@@ -23,7 +23,7 @@ def fields(form: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)
-def test_a_form_is_complete_and_asks_for_no_secret(form: Path) -> None:
+def test_a_form_is_complete_and_secret_free(form: Path) -> None:
     given = yaml.safe_load(form.read_text(encoding="utf-8"))
     assert given["name"]
     assert given["description"]
@@ -36,7 +36,7 @@ def test_a_form_is_complete_and_asks_for_no_secret(form: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bug", "privacy"])
-def test_a_defect_is_reported_with_its_version_and_secrets_go_elsewhere(name: str) -> None:
+def test_a_defect_names_its_version_secrets_elsewhere(name: str) -> None:
     form = ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml"
     version = fields(form)["version"]
     assert "rappor --version" in version["attributes"]["description"]

@@ -62,7 +62,7 @@ def test_every_manifest_is_valid(version: str) -> None:
         kubernetes_validate.validate(broken, version, strict=True)
 
 
-def test_variables_are_settings_and_what_is_secret_comes_from_a_secret() -> None:
+def test_variables_are_settings_secrets_come_from_secrets() -> None:
     for name, pod in pods():
         for container in pod["containers"]:
             assert settings_of(container), name
@@ -90,13 +90,13 @@ def test_given_settings_are_accepted(tmp_path: Path) -> None:
             kind(**given)
 
 
-def test_no_variable_of_a_service_can_be_taken_for_a_setting() -> None:
+def test_no_service_variable_resembles_a_setting() -> None:
     """Kubernetes sets RAPPOR_..._PORT for a service of that name; unknown ones are refused."""
     for name, pod in pods():
         assert pod["enableServiceLinks"] is False, name
 
 
-def test_pods_run_as_nobody_on_a_read_only_root() -> None:
+def test_pods_are_unprivileged_on_read_only_roots() -> None:
     for name, pod in pods():
         user = dict(stages()["collector"])["USER"]
         security = pod["securityContext"]
@@ -145,14 +145,14 @@ def test_ports_and_probes_are_those_of_the_images() -> None:
         assert services[str(labels)][0]["targetPort"] == port["name"]
 
 
-def test_a_pod_has_time_to_answer_what_it_began() -> None:
+def test_a_pod_has_time_to_finish() -> None:
     pod = dict(pods())["collector.yaml Deployment collector"]
     before = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
     drain = CollectorSettings.model_fields["drain_seconds"].default
     assert pod["terminationGracePeriodSeconds"] > before + drain
 
 
-def test_connections_are_counted_for_all_pods_that_can_run_at_once() -> None:
+def test_connections_are_counted_for_all_pods() -> None:
     document = dict(documents())["collector.yaml Deployment collector"]["spec"]
     most = document["replicas"] + document["strategy"]["rollingUpdate"]["maxSurge"]
     settings = settings_of(document["template"]["spec"]["containers"][0])

@@ -29,7 +29,7 @@ CONFIG = KeyConfig(7, KEY.public_key().public_bytes_raw())
 REQUEST = BinaryRequest(b"POST", b"https", b"", b"/v1/reports", ((b"a", b"b"),), b"body")
 
 
-def test_a_message_grows_by_a_fixed_number_of_bytes() -> None:
+def test_a_message_grows_by_fixed_bytes() -> None:
     for size in (0, 1, 1024, 60_000):
         sealed, device = encapsulate(CONFIG, bytes(size))
         plain, collector = decapsulate({7: KEY}, sealed)
@@ -102,7 +102,7 @@ def test_messages_come_back_however_they_are_padded() -> None:
             assert decode_response(answer) == response
 
 
-def test_each_truncation_is_refused_or_empty_at_the_end() -> None:
+def test_each_truncation_is_refused_or_empty() -> None:
     data = encode_request(REQUEST)
     for size in range(len(data) - 1):
         try:

@@ -95,7 +95,7 @@ def test_the_context_of_rfc_9180_has_every_byte() -> None:
         assert context.export(bytes.fromhex(label), 32).hex() == secret
 
 
-def test_the_messages_of_rfc_9292_and_9458_are_read_and_written(rfc9458: dict[str, bytes]) -> None:
+def test_rfc_9292_and_9458_messages_are_read(rfc9458: dict[str, bytes]) -> None:
     data = of("rfc9292")["request"]
     request = decode_request(data)
     assert request[:4] == (b"GET", b"https", b"", b"/hello.txt")

@@ -26,7 +26,7 @@ from rappor_core.metrics.loading import load_metrics
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 4.0])
-def test_a_bound_is_wrong_as_rarely_as_it_says(epsilon: float) -> None:
+def test_a_bound_errs_as_seldom_as_stated(epsilon: float) -> None:
     """20,000 draws of a level of .05: more than .056 wrong comes once in 10,000 runs."""
     rng = np.random.default_rng(1)
     right = rng.binomial(400, 1 / (1 + math.exp(-epsilon)), 20_000)
@@ -51,7 +51,7 @@ def test_no_guess_bounds_nothing() -> None:
     assert math.isinf(detectable(5, 6.0, 0.001))
 
 
-def test_what_is_said_to_be_detectable_is_detected_95_times_in_100() -> None:
+def test_the_detectable_is_detected_95_percent() -> None:
     """2,000 draws: outside .935 to .97 comes once in 1,000 runs (counts are coarse)."""
     needed = detectable(5_000, 1.0, 0.001)
     assert 1.05 < needed < 1.3
@@ -61,14 +61,14 @@ def test_what_is_said_to_be_detectable_is_detected_95_times_in_100() -> None:
     assert 0.935 < caught < 0.97
 
 
-def test_two_sided_p_values_are_small_on_both_sides() -> None:
+def test_two_sided_p_values_see_both_sides() -> None:
     p = two_sided(np.array([400, 500, 600]), np.array([1000] * 3), 0.5)
     assert p[0] < 1e-8
     assert p[1] > 0.9
     assert p[2] < 1e-8
 
 
-def test_an_attack_finds_randomised_response_and_does_not_overstate_it() -> None:
+def test_randomised_response_is_found_and_not_overstated() -> None:
     """A feature that is right with e^1.5 odds: the bound of 40,000 guesses is within 10 %."""
     rng = np.random.default_rng(3)
     world = rng.integers(0, 2, 40_000)
@@ -83,7 +83,7 @@ def test_an_attack_finds_randomised_response_and_does_not_overstate_it() -> None
     assert worse.p_value < 1e-10
 
 
-def test_a_small_crowd_is_not_called_wrong_too_often() -> None:
+def test_a_small_crowd_is_not_accused_often() -> None:
     """20,000 crowds of 12 at a level of .001; the normal law has 7 times as many false alarms.
 
     More than .0017 comes once in 1,000 runs.
@@ -100,7 +100,7 @@ def test_a_small_crowd_is_not_called_wrong_too_often() -> None:
     assert check.p_value > 0.002  # 6e-5 by the normal law
 
 
-def test_few_reports_of_bits_that_are_seldom_set_do_not_look_dependent() -> None:
+def test_few_seldom_set_bits_look_independent() -> None:
     """26 devices, both bits set in 4 of them by chance: the normal law would say 1e-8."""
     share, number = 0.12, 26
     variance = number * (share * (1 - share)) ** 2
@@ -112,6 +112,6 @@ def test_few_reports_of_bits_that_are_seldom_set_do_not_look_dependent() -> None
 
 
 @pytest.mark.parametrize("z", [0.5, 3.0, 6.0])
-def test_of_many_terms_the_bound_is_near_the_normal_law(z: float) -> None:
+def test_with_many_terms_bounds_near_the_normal(z: float) -> None:
     p_value = bennett_p_value(z, 1e6, 1.0)
     assert normal_p_value(z) <= p_value <= 20 * normal_p_value(z)

@@ -23,6 +23,7 @@ from privacy_audit.exact_laws import (
 )
 
 
+@pytest.mark.long
 def test_every_kind_costs_what_is_declared() -> None:
     found = list(enumerate_kinds())
     assert max(one.error for one in found) < TOLERANCE
@@ -31,7 +32,7 @@ def test_every_kind_costs_what_is_declared() -> None:
         assert any(one.text.startswith(kind) for one in found), kind
 
 
-def test_lives_that_cross_a_cut_at_other_times_are_not_covered() -> None:
+def test_lives_of_other_crossings_are_not_covered() -> None:
     """The claim is of numbers, not of when they change: the table of docs/privacy.md needs this."""
     metric = number_metric()
     device = partial(device_of_cohort, metric, 0)

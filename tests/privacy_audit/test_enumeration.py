@@ -31,7 +31,7 @@ def test_coins_fall_exactly_as_declared() -> None:
         assert exact_chances(mechanism) is mechanism
 
 
-def test_a_coin_that_is_off_by_one_draw_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coin_off_by_one_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     coins = rounds._coins
 
     def off(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> object:
@@ -43,7 +43,7 @@ def test_a_coin_that_is_off_by_one_draw_is_seen(monkeypatch: pytest.MonkeyPatch)
     assert exact_chances(mechanism) == (m.p1, m.q1 - 1, m.p2, m.q2 - 1)
 
 
-def test_a_round_that_draws_too_much_is_told_and_does_not_run_for_ever(
+def test_an_overdrawing_round_is_told_and_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A coin with a threshold off by one has 16 digits: 2**64 draws."""

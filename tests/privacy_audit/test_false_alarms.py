@@ -21,7 +21,7 @@ BOXES = ("encoder", "device", "derivations")
 @pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["homepage", "theme", "crashed"])
-def test_honest_clients_fail_no_more_often_than_is_said(name: str) -> None:
+def test_honest_clients_fail_as_seldom_as_said(name: str) -> None:
     """Fresh randomness in every audit; `RAPPOR_AUDITS=100` counts over more of them."""
     options = AuditOptions(trials=2_000, processes=0, boxes=BOXES, alpha=ALPHA)
     file, failed, values = load_metrics(DEFAULT_METRICS), 0, []

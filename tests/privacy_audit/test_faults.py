@@ -16,10 +16,7 @@ from tests.privacy_audit.faults import FAULTS, METRICS, Fault
 
 TRIALS, ALPHA = 4_000, 0.01
 FEW_TRIALS, FEW_INSTALLATIONS, SMALL_ALPHA = 2_000, 2, 1e-7
-QUICK = (  # every other is found by its part in the long tests
-    "noise-from-a-seed-of-sixteen-bits",
-    "one-value-in-a-hundred-as-no-data",
-)
+QUICK = "noise-from-a-seed-of-sixteen-bits"  # every other is found by its part in the long tests
 WHOLE = ("no-fresh-noise", "no-cap", "batch-id-of-the-device")
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
@@ -35,9 +32,8 @@ def test_a_fault_can_be_planted(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_a_small_audit_finds_the_fault(name: str, tmp_path: Path) -> None:
-    fault = BY_NAME[name]
+def test_a_small_audit_finds_the_fault(tmp_path: Path) -> None:
+    fault = BY_NAME[QUICK]
     plant(fault, tmp_path)
     number = FEW_INSTALLATIONS if fault.installations else 0
     check_found(
@@ -47,7 +43,7 @@ def test_a_small_audit_finds_the_fault(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_small_audit_of_the_same_form_passes_an_honest_client(tmp_path: Path) -> None:
+def test_a_small_audit_passes_an_honest_client(tmp_path: Path) -> None:
     copy_client(tmp_path)
     boxes = ",".join(BOXES)
     found = broken_claims(tmp_path, METRICS, FEW_TRIALS, boxes, FEW_INSTALLATIONS, SMALL_ALPHA)
@@ -67,7 +63,7 @@ def test_every_fault_is_found_by_its_part(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_fault_is_found_at_the_level_of_a_whole_audit(name: str, tmp_path: Path) -> None:
+def test_a_fault_is_found_by_whole_audits(name: str, tmp_path: Path) -> None:
     fault = BY_NAME[name]
     plant(fault, tmp_path)
     found = broken_claims(tmp_path, fault.metrics, TRIALS, ",".join(BOXES), 30, ALPHA)

@@ -6,7 +6,7 @@ from tests.client.location_support import DECLARED, MODES
 from tests.privacy_audit.faults import METRICS
 
 
-def test_no_data_of_places_is_not_audited_and_said_so() -> None:
+def test_unaudited_no_data_of_places_is_told() -> None:
     plain, apart = (
         parse_metrics(DECLARED + MODES["symbols"] + line).declared[0]
         for line in ("", 'no_data = "no_data"\n')
@@ -18,7 +18,7 @@ def test_no_data_of_places_is_not_audited_and_said_so() -> None:
     assert names[0] == names[1] != []
 
 
-def test_no_value_past_the_cap_has_a_place_by_its_bits() -> None:
+def test_no_value_past_the_cap_keeps_bits() -> None:
     """In a small filter two strings may have the same bits; a claim of 0 was called broken."""
     small = METRICS.replace("num_bits = 128", "num_bits = 16").replace(
         "num_hashes = 2", "num_hashes = 1"

@@ -50,7 +50,7 @@ def places(keys: str) -> Metric:
     return parse_metrics(PLACES + keys).declared[0]
 
 
-def test_the_recursion_is_the_sum_over_all_hidden_symbols() -> None:
+def test_the_recursion_sums_over_hidden_symbols() -> None:
     """Of two slots and three periods, permanent answers and every sequence of symbols."""
     params = RapporParams(2, 1, 1, TwoRoundMechanism.symbols(2, 2.0, 1.2), "symbol")
     p1, p2 = params.mechanism.p1 / 2**16, params.mechanism.p2 / 2**16
@@ -126,7 +126,7 @@ def test_groups_are_the_sum_over_all_permanent_answers(params: RapporParams) -> 
     assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 
-def test_a_held_cell_is_so_many_periods_old_and_of_its_block() -> None:
+def test_a_held_cell_has_its_age_and_block() -> None:
     values = np.array([[[3, NONE, NONE, NONE, 5, NONE, NONE, 5]]])
     lives = Lives(values, np.full(6, 1 / 6))
     assert lives.held(2)[0, 0].tolist() == [3, 3, 3, NONE, 5, 5, 5, 5]
@@ -142,7 +142,7 @@ def test_worlds_have_the_presence_they_say() -> None:
         assert lives.present.mean() == pytest.approx(mean, abs=5 * error)
 
 
-def test_memoised_answers_tell_whose_they_are_and_fresh_ones_do_not() -> None:
+def test_memoised_answers_identify_and_fresh_do_not() -> None:
     """The template: at most 1 % at epsilon 2, and under the bound with room for chance."""
     rng = np.random.default_rng(1)
     memo = find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", rng,

@@ -21,7 +21,7 @@ PLACES = {"grid": "square", "box": [0, 0, 4, 4], "rows": 4, "columns": 4, "level
 
 @pytest.mark.parametrize("turn", ["fresh", "fixed"])
 @pytest.mark.parametrize("hold", [0, 2])
-def test_each_life_is_one_answer_with_a_fix_or_without(turn: str, hold: int) -> None:
+def test_each_life_is_one_answer(turn: str, hold: int) -> None:
     text = declaration(
         "m", "location", **PLACES, slots=["night 22-6", "day 6-22"], mode="window", window=4,
         turn=turn, hold=hold, num_bits=8, num_cohorts=2, epsilon=2.0, max_reports=3,
@@ -63,7 +63,7 @@ WINDOW = declaration(
 
 
 @pytest.mark.long
-def test_who_knows_when_there_was_data_reaches_the_claim_and_no_more() -> None:
+def test_knowing_of_data_reaches_only_the_claim() -> None:
     """False alarms: one in a million. A report's bits tell of its half what epsilon allows."""
     file = parse_metrics(WINDOW)
     *_, halves = place_scenarios(file.declared[0])
@@ -74,7 +74,7 @@ def test_who_knows_when_there_was_data_reaches_the_claim_and_no_more() -> None:
     assert found.reached > 0.5 * halves.claim
 
 
-def test_who_knows_when_there_was_data_finds_days_that_depend_on_it() -> None:
+def test_knowing_of_data_finds_dependent_days() -> None:
     """Each device answers with the same bits; in the half in which it has data."""
     file = parse_metrics(WINDOW)
     *_, halves = place_scenarios(file.declared[0])
@@ -90,7 +90,7 @@ def test_who_knows_when_there_was_data_finds_days_that_depend_on_it() -> None:
 
 
 @pytest.mark.parametrize("turn", ["fresh", "fixed"])
-def test_turns_of_two_blocks_are_compared_where_they_are_fresh(turn: str) -> None:
+def test_two_blocks_are_compared_where_fresh(turn: str) -> None:
     file = parse_metrics(WINDOW.replace('"fresh"', f'"{turn}"'))
     checks = list(turn_checks(ClientSource(compiled_text(file)), file.declared[0]))
     assert len(checks) == (turn == "fresh")

@@ -11,7 +11,7 @@ from privacy_audit.black_box.power import chance_off, one_of, share, shift
 from privacy_audit.black_box.state_files import most_telling
 
 
-def test_a_share_of_three_in_n_is_found_with_probability_95() -> None:
+def test_three_in_n_is_found_95_percent() -> None:
     assert share(1_000, 0.0, 1e-6) == pytest.approx(1 - 0.05 ** (1 / 1_000), rel=0.03)
     assert share(1_000, 0.5, 1e-6) > share(100_000, 0.5, 1e-6) > 0
     assert share(3, 0.5, 1e-6) == share(0, 0.0, 1e-6) == 1.0
@@ -22,7 +22,7 @@ def test_a_shift_is_found_at_its_level() -> None:
     assert shift(1.0, 1e-6) == pytest.approx(4.892 + 1.645, abs=0.01)
 
 
-def test_a_check_that_can_find_nothing_is_not_tested() -> None:
+def test_a_powerless_check_is_not_run() -> None:
     for smallest in (None, one_of(0, "devices"), chance_off(0.5, 0)):
         check = exact("m", "a claim", "box", "", smallest)
         assert check.verdict(1e-6) == "not tested"
@@ -42,7 +42,7 @@ def test_equal_rows_are_counted_in_pairs() -> None:
     assert equal_pairs(np.zeros((4, 2), np.uint8)) == 6
 
 
-def test_any_encoding_without_the_secret_is_seen_in_files() -> None:
+def test_any_encoding_without_the_secret_shows() -> None:
     """An xored value among random bytes, in all files of one kind and none of the other."""
     rng = np.random.default_rng(6)
 

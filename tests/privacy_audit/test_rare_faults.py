@@ -86,7 +86,7 @@ def test_honest_reports_have_no_extreme_among_them() -> None:
     assert found.p_value > 0.01
 
 
-def test_secrets_of_few_random_bytes_or_one_prefix_are_found() -> None:
+def test_secrets_of_little_randomness_are_found() -> None:
     rng = np.random.default_rng(3)
     honest = [rng.bytes(32) for _ in range(24)]
     assert secret_check("m", honest).p_value > 0.01
@@ -125,7 +125,7 @@ def test_reports_of_a_life_are_months_apart() -> None:
     assert ledger.noise
 
 
-def test_odd_strings_are_of_all_cohorts_and_the_next_version_is_of_few_devices() -> None:
+def test_odd_strings_and_next_versions_are_spread() -> None:
     found = {s.name: s for s in scenarios(METRIC, upkeep=True)}
     assert set(found["odd strings, 1 report"].by_cohort) == set(ODD)
     past = found["values past the cap of the next version"]
@@ -137,7 +137,7 @@ def test_odd_strings_are_of_all_cohorts_and_the_next_version_is_of_few_devices()
 
 
 @pytest.mark.parametrize("text", [METRICS, PAIRS])
-def test_the_next_version_promises_as_much_under_another_digest(text: str) -> None:
+def test_the_next_version_promises_under_another_digest(text: str) -> None:
     file = parse_metrics(text)
     now = file.declared[0]
     later = next_version(file, now.name).metrics[now.name]
@@ -148,7 +148,7 @@ def test_the_next_version_promises_as_much_under_another_digest(text: str) -> No
 
 
 @pytest.mark.parametrize("encoding", ["bloom", "symbol"])
-def test_the_bound_of_two_metrics_noise_holds_for_bits_and_symbols(encoding: str) -> None:
+def test_two_metrics_noise_keeps_its_bound(encoding: str) -> None:
     """4,000 crowds of 24 devices: of an honest one p < .05 in .05 at most; shared coins are seen.
 
     More than 240 of 4,000 by chance, were the rate .05, in fewer than 1 of 400 seeds.
@@ -175,7 +175,8 @@ def test_the_bound_of_two_metrics_noise_holds_for_bits_and_symbols(encoding: str
     assert max(p_value(one, one) for one in (drawn(100) for _ in range(20))) < 1e-3
 
 
-def test_permanent_bits_that_are_seldom_set_do_not_look_dependent() -> None:
+@pytest.mark.long
+def test_seldom_set_permanent_bits_look_independent() -> None:
     """20,000 honest crowds of 125 devices, 8 bits of .047: p < 5e-4 in 5e-4 of them at most.
 
     More than 25 by chance, were the rate that, in fewer than 1 of 10,000 seeds; by the normal law
@@ -197,7 +198,7 @@ def test_permanent_bits_that_are_seldom_set_do_not_look_dependent() -> None:
     assert product_test(rare, same, same, permanent=True)[1] < 1e-9
 
 
-def test_no_term_of_two_metrics_noise_is_larger_than_its_bound() -> None:
+def test_no_two_metrics_term_exceeds_its_bound() -> None:
     """Of symbols, all that two reports can show and hold; of bits, all four of one."""
     every = np.eye(SYMBOLS.num_bits, dtype=np.uint8)
     shown, held = (np.repeat(every, 4, axis=0), np.tile(every, (4, 1)))
@@ -215,7 +216,7 @@ def test_no_term_of_two_metrics_noise_is_larger_than_its_bound() -> None:
     )
 
 
-def test_equal_pairs_of_likely_reports_do_not_look_repeated() -> None:
+def test_equal_likely_pairs_do_not_look_repeated() -> None:
     """2,000 honest crowds of reports with 12 bits of .85: p < .001 in .001 of them at most.
 
     More than 10 by chance, were the rate that, in fewer than 1 of 100,000 seeds; a Poisson law

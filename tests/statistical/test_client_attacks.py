@@ -127,7 +127,7 @@ def linked(features: Callable[[bytes, str], tuple[int, int]]) -> float:
     return right / DEVICES
 
 
-def test_two_metrics_of_a_device_cannot_be_linked_better_than_chance() -> None:
+def test_two_metrics_are_linked_by_chance_alone() -> None:
     """Chance is 1 / 400; 400 tries at that rate give 5 or fewer right with probability .9994."""
     metrics = {name: metric(name, num_cohorts=16) for name in ("homepage", "search")}
 
@@ -138,7 +138,7 @@ def test_two_metrics_of_a_device_cannot_be_linked_better_than_chance() -> None:
     assert linked(features) <= 5 / DEVICES
 
 
-def test_a_secret_used_without_the_metrics_name_would_link_them() -> None:
+def test_a_shared_secret_would_link_them() -> None:
     """The counterpart: the same cohort and responses for both metrics, and all are linked."""
     declared = metric("homepage", num_cohorts=16)
 

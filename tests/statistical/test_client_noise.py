@@ -46,7 +46,7 @@ def z_score(share: float, probability: float) -> float:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_report_bits_have_the_stated_probabilities_and_not_the_neighbours(name: str) -> None:
+def test_report_bits_have_the_stated_probabilities(name: str) -> None:
     mechanism = MECHANISMS[name]
     for bits, stated in (((1 << NUM_BITS) - 1, mechanism.q_star), (0, mechanism.p_star)):
         share = share_of_ones(mechanism, bits, seed=11)
@@ -55,7 +55,7 @@ def test_report_bits_have_the_stated_probabilities_and_not_the_neighbours(name: 
         assert z_score(share, stated * 1.1) > Z_LIMIT
 
 
-def test_permanent_responses_of_two_metrics_agree_as_often_as_chance() -> None:
+def test_two_metrics_permanent_responses_agree_by_chance() -> None:
     mechanism = MECHANISMS["paper"]
     same = 0
     for device in range(SAMPLE):
@@ -70,7 +70,7 @@ def test_permanent_responses_of_two_metrics_agree_as_often_as_chance() -> None:
     assert z_score(share, independent * 1.1) > Z_LIMIT
 
 
-def test_bits_of_one_report_are_independent_of_their_neighbours() -> None:
+def test_bits_of_a_report_are_independent() -> None:
     """Carries of the Horner scheme must not leak from a bit to the next."""
     mechanism = MECHANISMS["odd"]
     fresh = InstantaneousRound(mechanism, NUM_BITS, FixedRandomness(3))

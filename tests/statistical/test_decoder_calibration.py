@@ -59,7 +59,7 @@ def _covered_of_a_complete_list(monkeypatch, distribution: str, seeds: Sequence[
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_errors_are_no_wider_than_a_quiet_residual_shows(monkeypatch):
+def test_errors_are_as_narrow_as_residuals(monkeypatch):
     """Values of one share, which the prior takes for unlike: .98 and more were covered.
 
     Of these two lists the ratio is .58; fixed seeds. The bound is 2.5 errors above .95.
@@ -69,7 +69,7 @@ def test_errors_are_no_wider_than_a_quiet_residual_shows(monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_errors_are_not_narrowed_by_a_residual_that_is_quiet_by_chance(monkeypatch):
+def test_errors_survive_a_residual_quiet_by_chance(monkeypatch):
     """Unlike values, a ratio of .75, 1.6 standard errors below 1: by its root .89 are covered."""
     assert 0.92 < _covered_of_a_complete_list(monkeypatch, "zipf1", (4,)) < 0.97
 
@@ -108,7 +108,7 @@ def test_values_found_in_crowded_lists_are_covered():
 @pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(("method", "runs"), [("lasso", 30), ("cavity", 8)])
-def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
+def test_one_cohort_with_unlisted_value_is_covered(method, runs):
     """.95 +- .004 and .008 (one standard error); .91 and .90 by Student's t alone."""
     cells = [
         CalibrationRun("one cohort", "heaviest missing", "one 0.50", 40 + run)
@@ -120,7 +120,7 @@ def test_one_cohort_with_a_heavy_unlisted_value_is_covered(method, runs):
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_errors_of_the_lasso_hold_where_others_take_over_a_share():
+def test_lasso_errors_hold_where_shares_shift():
     """5,120 candidates of 512 rows, 90 held, 3 lists: errors in units of the stated ones.
 
     Their mean square is 1.7; 2.8 where a share that is not selected is thought to show whole,
@@ -141,7 +141,7 @@ def test_errors_of_the_lasso_hold_where_others_take_over_a_share():
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_errors_of_the_lasso_do_not_hold_a_share_for_unlisted_that_is_taken_out():
+def test_lasso_errors_miss_a_removed_unlisted_share():
     """One value of .5 and 60 others, one list: errors of .6 of the stated ones before, 1.04 now.
 
     The standard deviation over 61 values varies by .1.

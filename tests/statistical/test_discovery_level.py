@@ -27,7 +27,7 @@ def population() -> StringPopulation:
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_in_small_null_populations_name_a_string_seldom_and_intervals_hold(
+def test_small_null_populations_name_strings_seldom(
     population: StringPopulation,
 ) -> None:
     """The two tests below in a form for every commit: 20 null populations, 4 with frequent strings.
@@ -56,7 +56,7 @@ def test_in_small_null_populations_name_a_string_seldom_and_intervals_hold(
 
 @pytest.mark.statistical
 @pytest.mark.long
-def test_null_populations_name_a_string_in_5_percent_of_runs(population: StringPopulation) -> None:
+def test_null_populations_name_in_5_percent(population: StringPopulation) -> None:
     """200 populations of equal shares. A true rate of 5 % gives 19 or more in 0.6 % of cases, one
     of 15 % gives 18 or fewer in 1 %.
     """

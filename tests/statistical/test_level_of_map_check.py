@@ -82,7 +82,7 @@ def test_good_maps_are_not_rejected() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("graph", ["alike", "neighbours"])
-def test_a_map_that_is_nearly_even_is_not_rejected(graph: str) -> None:
+def test_a_nearly_even_map_is_not_rejected(graph: str) -> None:
     """A prior keeps 20,000 devices from being followed; before, p below 1e-50 with `alike`."""
     rng = np.random.default_rng(3)
     places, (window,) = drawn("window", shares_of("even", rng), 20_000, 1, rng)

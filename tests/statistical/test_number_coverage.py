@@ -79,7 +79,7 @@ def test_the_curve_and_the_bins(life: float, mode: str) -> None:
 
 
 @pytest.mark.parametrize("life", [LN3, 4.0])
-def test_intervals_are_as_wide_as_those_of_a_binomial_share(life: float) -> None:
+def test_intervals_are_as_wide_as_binomial(life: float) -> None:
     """A cut is asked of one device in K, and its ones are binomial: that bounds the width.
 
     20 curves of each population against Wilson's intervals of drawn counts: means within 2 %, which
@@ -119,6 +119,7 @@ def test_quantiles(mode: str) -> None:
     assert 0 < upper - lower <= 3  # and it is not wide for nothing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("none", ["zero", "apart"])
 def test_means(none: str) -> None:
     """Without bias: the error of the average is below 4.9 of its standard errors, too."""
@@ -262,7 +263,7 @@ def test_no_change_is_found_where_there_is_none() -> None:
     assert small / 200 < 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / 200)
 
 
-def test_the_picture_is_closer_than_the_shares_it_is_made_of() -> None:
+def test_the_picture_is_closer_than_its_shares() -> None:
     """Mean distance to the truth over the edges, of the fit and of the unbiased shares."""
     rng = np.random.default_rng(10)
     for population in (POPULATIONS[0], POPULATIONS[3]):

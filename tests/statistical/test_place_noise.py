@@ -38,6 +38,11 @@ MECHANISMS = {
 }
 
 
+SOME_LONG = [
+    pytest.param(name, marks=pytest.mark.long if name == "loloha" else ()) for name in MECHANISMS
+]  # of symbols many more devices are needed
+
+
 class Sums(NamedTuple):
     """Sums over a device's reports: of bits that it holds, and of bits that it does not."""
 
@@ -110,7 +115,7 @@ def neighbours(mechanism: TwoRoundMechanism) -> Iterator[TwoRoundMechanism]:
                 yield TwoRoundMechanism(**known | {field: value})
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", SOME_LONG)
 @pytest.mark.parametrize("reports", [1, 6])
 def test_noise_is_as_stated_and_not_a_neighbours(name: str, reports: int) -> None:
     mechanism = MECHANISMS[name]
@@ -128,14 +133,15 @@ def test_noise_is_as_stated_and_not_a_neighbours(name: str, reports: int) -> Non
         assert worst(sums, mechanism, number) > Z_LIMIT
 
 
-@pytest.mark.parametrize("name", ["rappor", "l-sue", "l-osue", "loloha"])
-def test_repeated_permanent_bits_are_not_taken_for_fresh_noise(name: str) -> None:
+@pytest.mark.parametrize("name", SOME_LONG[:-1])
+def test_repeated_permanent_bits_are_not_fresh(name: str) -> None:
     """The sum of six independent reports has less variance; devices that repeat must show it."""
     noise, seen = BitNoise.of(MECHANISMS[name]), drawn(name, 6).other
     fresh = Stated(6 * noise.p_star, 6 * noise.p_star * (1 - noise.p_star))
     assert z_scores(seen, fresh)[1] > Z_LIMIT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reports", [1, 6])
 def test_symbols_of_one_device_exclude_each_other(reports: int) -> None:
     """Covariance of its own symbol and another; none, as between bits, and 10 % off must fail."""
