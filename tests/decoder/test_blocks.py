@@ -77,7 +77,7 @@ def test_readings_and_prior_are_those_of_cells_that_move_together() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bound", ["cells", "numbers"])
+@pytest.mark.parametrize("bound", ["cells", pytest.param("numbers", marks=pytest.mark.long)])
 def test_many_cells_are_mapped_as_well_as_few(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half move to a district: as near as with deviations of cells, not as far as all weeks are."""
     rng, setting = np.random.default_rng(3), Setting("window", 14, 60_000, "district", 0.5)

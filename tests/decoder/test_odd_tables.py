@@ -91,7 +91,11 @@ def test_no_report_one_value_and_foreign_cohorts_are_refused_with_the_way_out() 
 
 @pytest.mark.parametrize(
     "shares",
-    [[[0.999, 0.0], [0.0, 0.001]], [[1.0, 0.0], [0.0, 0.0]], [[0.3, 0.7], [0.0, 0.0]]],
+    [
+        [[0.999, 0.0], [0.0, 0.001]],
+        pytest.param([[1.0, 0.0], [0.0, 0.0]], marks=pytest.mark.long),
+        [[0.3, 0.7], [0.0, 0.0]],
+    ],
     ids=["skewed", "all of one pair", "a margin of nothing"],
 )
 def test_intervals_hold_at_the_edge(shares: list[list[float]]) -> None:
@@ -126,7 +130,9 @@ def test_the_covariance_of_a_turned_table_is_the_turned_covariance() -> None:
     assert turned.covariance() == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-@pytest.mark.parametrize("turned", [False, True], ids=["first", "second"])
+@pytest.mark.parametrize(
+    "turned", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "second"]
+)
 def test_intervals_allow_for_one_heavy_value_that_is_not_listed(turned: bool) -> None:
     """It holds .9 of the mass: coverage was .56 while its bits were taken for a random string's.
 

@@ -26,8 +26,17 @@ def candidates(values):
     return Candidates.from_strings(values)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("correction", ["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"])
+RULES = ("bonferroni", "holm", "bh", "fdr", "fdr-eb", "none")
+
+
+@pytest.mark.parametrize(
+    ("method", "correction"),
+    [
+        *(("cavity", rule) for rule in RULES),
+        ("lasso", "fdr"),
+        *(pytest.param("lasso", r, marks=pytest.mark.long) for r in RULES if r != "fdr"),
+    ],
+)
 def test_finds_what_is_there(make_aggregate, candidates, values, shares, method, correction):
     known = dict(zip(values, shares.tolist(), strict=True))
     options = DecodeOptions(method=method, correction=correction, true_shares=known)

@@ -120,7 +120,9 @@ def test_a_bad_number_is_named(name: str, value: object) -> None:
                 {"share": 1, "epsilon_life": 6},
             )
         ),
-        {"devices": 1e5, "epsilon_life": 3, "kind": "boolean"},
+        pytest.param(
+            {"devices": 1e5, "epsilon_life": 3, "kind": "boolean"}, marks=pytest.mark.long
+        ),
         {"devices": 1e5, "epsilon_life": 3, "candidates": 8, "complete": True},
         {"devices": 1e5, "epsilon_year": 1},
     ],

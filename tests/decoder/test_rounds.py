@@ -89,6 +89,7 @@ def test_windows_that_start_where_the_first_ended_end_where_they_would_alone(win
     assert len(solves) < 0.7 * many
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_windows_of_a_series_are_as_near_the_truth_as_alone():
     """Coverage within .005, mean squares within 1 % of those alone; some values held by many."""

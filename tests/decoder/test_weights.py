@@ -78,7 +78,13 @@ def test_even_weights_change_nothing_to_the_last_bit(rule: Correction) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("wrong", ["a few heavy", "gamma", "against the truth"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "against the truth",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("a few heavy", "gamma")),
+    ],
+)
 def test_a_wrong_prior_keeps_the_level(rule: Correction, wrong: str) -> None:
     """6,000 lists of 40 uniform p-values and 20 of held strings; false alarms .6 % each.
 
