@@ -17,6 +17,8 @@ from rappor_core.reserved import RESERVED
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
+pytestmark = pytest.mark.usefixtures("empty_pictures")  # `test_density_page` looks at them
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:

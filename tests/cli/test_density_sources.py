@@ -16,6 +16,8 @@ from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
+pytestmark = pytest.mark.usefixtures("empty_pictures")
+
 
 class Blocks:
     """A collector that serves each sub-metric from and until days of its own, in blocks."""
@@ -67,7 +69,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
 @pytest.mark.parametrize(
     ("by", "windows"),
     [
-        ("whole", {"night": [(0, 20)], "day": [(0, 20)]}),
+        pytest.param("whole", {"night": [(0, 20)], "day": [(0, 20)]}, marks=pytest.mark.long),
         ("week", {"night": [(0, 6), (7, 13), (14, 20)], "day": [(0, 6), (7, 13)]}),
     ],
 )

@@ -20,7 +20,7 @@ from decoder_service.daily_series.rows import (
 )
 from decoder_service.shell.database import ServiceDatabase
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import Running, running
+from tests.decoder_service.support import BOTH_DATABASES, Running, running
 from tests.decoder_service.test_pages import signed_in
 from tests.end_to_end.browser import need_browser, open_browser, sideways, violations
 from tests.waiting import until
@@ -218,6 +218,7 @@ def test_a_chart_is_read_by_keys_and_saved_as_png(followed: Running, tmp_path: P
             context.close()
 
 
+@BOTH_DATABASES
 def test_of_two_processes_one_changes_a_row(database: ServiceDatabase) -> None:
     first = DailySeriesRow("homepage")
     queued = replace(first, asked="1" * 64, job_id="2" * 16)

@@ -27,7 +27,7 @@ from tests.decoder_service.live_collector import (
     days_after,
     live_collector,
 )
-from tests.decoder_service.support import Running, running, settings_of
+from tests.decoder_service.support import BOTH_DATABASES, Running, running, settings_of
 
 USUAL = {"word-0": 500, "word-1": 300, "word-2": 200}
 DAYS = dict.fromkeys(days_after(MONDAY, 4), USUAL)
@@ -92,6 +92,7 @@ def test_each_sealed_day_is_decoded_once(service: Running, tmp_path: Path) -> No
     assert "not bounded" in series["level"]["text"]
 
 
+@BOTH_DATABASES
 def test_two_processes_that_tick_at_once_queue_a_window_once(
     service: Running, collector: LiveCollector
 ) -> None:

@@ -105,7 +105,12 @@ def plans(metric: Metric) -> bool:
     return metric.params.mechanism.p1 + metric.params.mechanism.q1 == PROBABILITY_SCALE
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = pytest.param("symbols, few reports", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(
+    "case", [SLOW if case == "symbols, few reports" else case for case in CASES]
+)
 def test_five_places_say_the_same_of_a_metric(
     case: str, some_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

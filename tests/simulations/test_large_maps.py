@@ -46,6 +46,7 @@ def test_the_map_that_is_shown_is_one_of_those_compared(monkeypatch: pytest.Monk
     assert replace(found, rejected=dict.fromkeys(found.off, True)).over_best is None
 
 
+@pytest.mark.long
 def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMAND, "--world", "city", "--world", "sparse", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]

@@ -15,7 +15,7 @@ from simulations.location.moves import MODES, Setting, draw_moves, one_series, r
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mode", ["window", "2 symbols"])
+@pytest.mark.parametrize("mode", ["window", pytest.param("2 symbols", marks=pytest.mark.long)])
 def test_heavy_changes_are_neither_shrunk_nor_of_the_wrong_sign(mode: str) -> None:
     rng = np.random.default_rng(3)
     setting = Setting(mode, 8, 50_000, "district", 0.5)
@@ -45,6 +45,7 @@ def test_the_published_protocols_are_near_where_noise_is_little() -> None:
     assert max(near.values()) < 0.02
 
 
+@pytest.mark.long
 def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["simulate", "location-moves", "--mode", "2 symbols", "--side", "4", "--devices",
                "2000", "--moved", "0.5", "--series", "1", "--seed", "1"]  # fmt: skip
@@ -54,6 +55,7 @@ def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) ->
     assert set(MODES) > {row["mode"] for row in rows}
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_week_in_the_middle_of_a_drift_has_no_wrong_sign() -> None:
     """By pattern and sign alone 6 of the flags of these three series were wrong."""

@@ -100,7 +100,7 @@ def test_the_sdk_has_the_same_law() -> None:
             assert agrees(seen, law_of_two_reports(params, bits))
 
 
-@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.long), 5])
 def test_sums_have_the_mean_and_variance_of_the_drawn_aggregate(each: int) -> None:
     """200 fleets of each kind: means within 4.5 errors, variances within 45 %."""
     params = params_of((0.5, 0.25, 0.75), bits=70)

@@ -31,7 +31,9 @@ def test_sixty_settings() -> None:
     assert len({case.name for case in cases()}) == 60
 
 
-@pytest.mark.parametrize("number", [33, 38, 41, 44])
+@pytest.mark.parametrize(
+    "number", [38, 44, *(pytest.param(one, marks=pytest.mark.long) for one in (33, 41))]
+)
 def test_detection_is_predicted(number: int) -> None:
     """Within .03 and 3.3 errors of the simulation: a false alarm in 250 runs of the four."""
     found = check(cases()[number], 60, np.random.default_rng(number))
@@ -76,11 +78,13 @@ def test_the_summary_counts_what_is_within() -> None:
     assert told["coverage"] == pytest.approx(0.75)
 
 
+@pytest.mark.long
 def test_detection_in_bloom_filters_is_predicted() -> None:
     found = check(cases()[6], 25, np.random.default_rng(2))
     assert abs(found.error) <= 0.03 + 3.3 * found.noise
 
 
+@pytest.mark.long
 def test_the_width_of_estimates_is_predicted_where_interference_is_greatest() -> None:
     """12 heavy values in 8 cohorts of 32 bits; without the learnt prior it was 7 % too wide."""
     case = cases()[0]
