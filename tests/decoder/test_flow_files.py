@@ -121,7 +121,7 @@ def test_zones_cells_and_bands_hold_the_truth(folder: Path) -> None:
     assert sum(float(row["estimate"]) for row in bands) == pytest.approx(1, abs=0.05)
 
 
-def test_lines_are_what_is_told_and_the_largest_others(folder: Path) -> None:
+def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
     features = json.loads((folder / "flows.geojson").read_text())["features"]
     told = [row for row in table(folder / "flows.csv") if row["told"] == "true"]
     assert len([one for one in features if one["properties"]["told"]]) == len(told) > 0

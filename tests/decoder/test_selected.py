@@ -76,7 +76,7 @@ def held_by_intervals(fits, rule):
     return covered
 
 
-def test_few_degrees_of_freedom_widen_a_found_interval_as_they_do_every_other(fit):
+def test_few_degrees_of_freedom_widen_found_intervals(fit):
     """Far above its cutoff a value is as uncertain found as it is listed: Student's t, not normal.
 
     Before, the intervals of 6 degrees of freedom were those of a normal: .8 times as wide.
@@ -96,7 +96,7 @@ def test_few_degrees_of_freedom_widen_a_found_interval_as_they_do_every_other(fi
     np.testing.assert_allclose((low[sure], high[sure]), [end[sure] for end in plain], rtol=1e-6)
 
 
-def test_an_interval_that_is_nearly_at_0_reaches_it_and_says_why(fit):
+def test_intervals_near_0_reach_it_with_reasons(fit):
     """One found by the test, of which the prior is sure that nobody holds it."""
     estimate = replace(fit[0], shrunken=np.full(len(fit[1]), 1e-150))
     estimate = replace(estimate, local_fdr=np.ones(len(estimate.shares)))
@@ -110,7 +110,7 @@ def test_an_interval_that_is_nearly_at_0_reaches_it_and_says_why(fit):
 
 
 @pytest.mark.parametrize(("local_fdr", "note"), [(0.49, 0), (0.51, 5)])
-def test_a_found_value_that_is_likelier_wrong_than_right_reaches_0(fit, local_fdr, note):
+def test_found_values_likelier_wrong_reach_0(fit, local_fdr, note):
     estimate, options = fit[0], DecodeOptions(correction="bonferroni")
     estimate = replace(estimate, local_fdr=np.full(len(estimate.shares), local_fdr))
     decision = decide(estimate.p_values, estimate.local_fdr, "bonferroni", 0.05)
@@ -121,7 +121,7 @@ def test_a_found_value_that_is_likelier_wrong_than_right_reaches_0(fit, local_fd
     assert (notes_of(answer, options)[decision.detected] == note).all()
 
 
-def test_intervals_from_samples_too_reach_0_where_wrong_is_likelier_than_right(fit):
+def test_sampled_intervals_of_likelier_wrong_reach_0(fit):
     estimate, options = fit[0], DecodeOptions(correction="bonferroni")
     size, rng = len(estimate.shares), np.random.default_rng(2)
     local_fdr = np.where(np.arange(size) % 2 == 0, 0.6, 0.4)
@@ -139,7 +139,7 @@ def test_intervals_from_samples_too_reach_0_where_wrong_is_likelier_than_right(f
     ("wrong", "level"),
     [(0.0, 0.95), (0.02, 0.97), (0.04, 0.99), (0.05, 0.99), (0.3, 0.99), (0.6, 0.95)],
 )
-def test_what_wrong_strings_miss_is_taken_from_what_the_others_may(fit, wrong, level):
+def test_wrong_strings_misses_narrow_the_others(fit, wrong, level):
     """Far above its cutoff an interval is a plain one, of the level that is left to it.
 
     Those that reach 0, from even odds on, miss nothing.
@@ -159,7 +159,7 @@ def test_what_wrong_strings_miss_is_taken_from_what_the_others_may(fit, wrong, l
 
 
 @pytest.mark.parametrize("method", ["cavity", "lasso"])
-def test_an_interval_is_of_shares_also_where_an_estimate_is_above_1(method):
+def test_intervals_are_of_shares_above_1_too(method):
     """All devices hold one value; half of the estimates are above 1, and so were the intervals."""
     params = RapporParams.rappor(
         num_bits=16, num_hashes=2, num_cohorts=4, prob_f=0.5, prob_p=0.5, prob_q=0.75
@@ -190,7 +190,7 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
 
 
 @pytest.mark.long
-def test_few_found_values_come_with_what_a_wrong_one_does():
+def test_few_found_values_tell_their_error_cost():
     """Two held values of 42 candidates: where fdr names more, the decoding says what it costs."""
     rng = np.random.default_rng(2)
     params = RapporParams.rappor(
@@ -212,7 +212,7 @@ def test_few_found_values_come_with_what_a_wrong_one_does():
     assert not any(more[1::2])
 
 
-def test_the_interval_of_a_candidate_is_not_cut_at_0(make_aggregate, values):
+def test_intervals_of_candidates_are_not_cut_at_0(make_aggregate, values):
     """Of wrong strings, as many intervals lie above 0 as below it: 1 in 40, of 2,000."""
     wrong = Candidates.from_strings([f"wrong-{i}" for i in range(2_000)])
     table = decode(make_aggregate(num_reports=20_000, seed=3), wrong).candidates

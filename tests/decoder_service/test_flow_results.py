@@ -90,7 +90,7 @@ def done(served: Running, ana: httpx.Client, folder: Path, spec: dict[str, Any])
 
 
 @pytest.mark.slow
-def test_flows_are_a_job_of_the_service_with_a_page(served: Running, tmp_path: Path) -> None:
+def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana:
         sha = upload(ana, week(0))
         census = store(ana, "census", census_of(METRIC.details))

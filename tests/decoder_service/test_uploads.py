@@ -37,7 +37,7 @@ def test_memory_and_time_are_bounded() -> None:
 
 
 @pytest.mark.long
-def test_errors_and_contents_are_the_same_in_either_process() -> None:
+def test_either_process_gives_the_same_content() -> None:
     values = b"".join(b"%d\n" % number for number in range(100_000))
     assert len(values) > SMALL_BYTES
     given = (ListKind.CANDIDATES, "txt", None, 200_000)

@@ -10,7 +10,7 @@ from tests.end_to_end.browser import THEMES, open_browser, sideways, violations
 from tests.publication.iris import NUMBERS, iris
 
 
-def test_it_fits_every_window_and_axe_has_nothing_to_say(tmp_path: Path) -> None:
+def test_it_fits_every_window_and_is_accessible(tmp_path: Path) -> None:
     table = iris()
     long = "a name without a blank " * 4 + "x" * 120
     table[long] = table.pop("Class")

@@ -97,7 +97,7 @@ def test_a_box_hides_what_is_not_told(address: str, browser: Any) -> None:
     page.close()
 
 
-def test_a_map_of_flows_is_moved_and_searched_as_every_map(
+def test_maps_of_flows_are_moved_and_searched(
     content: dict[str, Any], address: str, browser: Any
 ) -> None:
     page = shown(browser, address)
@@ -132,7 +132,7 @@ def test_a_map_of_flows_is_moved_and_searched_as_every_map(
     page.close()
 
 
-def test_a_flow_is_read_by_keys_pointer_and_table(
+def test_flows_are_read_by_keys_pointer_and_table(
     content: dict[str, Any], address: str, browser: Any
 ) -> None:
     page = shown(browser, address)
@@ -157,7 +157,7 @@ def test_a_flow_is_read_by_keys_pointer_and_table(
     page.close()
 
 
-def test_how_sure_flows_are_is_a_layer_with_its_own_scale(
+def test_certainty_of_flows_is_a_scaled_layer(
     content: dict[str, Any], address: str, browser: Any
 ) -> None:
     page = shown(browser, address)
@@ -169,7 +169,7 @@ def test_how_sure_flows_are_is_a_layer_with_its_own_scale(
     page.close()
 
 
-def test_the_script_and_the_page_without_it_have_one_table(address: str, browser: Any) -> None:
+def test_script_and_page_have_one_table(address: str, browser: Any) -> None:
     page = shown(browser, address)
     found = page.inner_text("#busiest").split()
     page.close()

@@ -65,7 +65,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, LinkedReports]:
 
 
 @pytest.mark.long
-def test_em_over_http_beside_the_intervals_of_the_moments(
+def test_em_over_http_keeps_the_moments_intervals(
     kept: tuple[str, LinkedReports],
 ) -> None:
     url, sent = kept
@@ -112,7 +112,7 @@ def test_linked_reports_go_after_their_days(tmp_path: Path) -> None:
             assert count_raw(connection, series, day, day) == left
 
 
-def test_to_keep_linked_reports_later_is_said_to_weaken(tmp_path: Path) -> None:
+def test_keeping_linked_reports_later_weakens(tmp_path: Path) -> None:
     before, after = linked_file(), linked_file(**KEPT)
     bench = make_bench(f"sqlite:///{tmp_path}/collector.sqlite")
     with closing(bench.database):

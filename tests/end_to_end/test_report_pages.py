@@ -235,7 +235,7 @@ def test_a_page_fits_every_window_in_both_themes(name: str, pages: Pages, browse
         page.close()
 
 
-def test_every_mark_of_an_interval_plot_is_in_sight_on_a_phone(pages: Pages, browser: Any) -> None:
+def test_interval_marks_are_visible_on_a_phone(pages: Pages, browser: Any) -> None:
     """Half of the scale was off the edge once."""
     page = browser.new_page(viewport={"width": 390, "height": 800})
     page.goto(pages("report"))
@@ -252,9 +252,7 @@ def test_every_mark_of_an_interval_plot_is_in_sight_on_a_phone(pages: Pages, bro
 
 
 @pytest.mark.parametrize("name", ["joint", "found"])
-def test_a_long_value_leaves_its_share_in_sight_on_a_phone(
-    name: str, pages: Pages, browser: Any
-) -> None:
+def test_shares_of_long_values_show_on_a_phone(name: str, pages: Pages, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 800})
     page.goto(pages(name))
     rights = page.evaluate(
@@ -282,7 +280,7 @@ def test_all_text_of_a_picture_is_within_it(pages: Pages, browser: Any) -> None:
     page.close()
 
 
-def test_a_map_is_worked_by_keys_and_its_view_is_in_the_address(pages: Pages, browser: Any) -> None:
+def test_maps_are_worked_by_keys_and_address(pages: Pages, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 800})
     page.goto(pages("density"))
     page.focus("#time")

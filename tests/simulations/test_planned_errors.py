@@ -29,7 +29,7 @@ def test_the_error_of_a_curve_is_predicted() -> None:
 
 
 @pytest.mark.long
-def test_the_error_of_a_mean_is_predicted_from_above() -> None:
+def test_errors_of_means_are_predicted_from_above() -> None:
     (found,) = check_kind(kind_cases()[0], 3, np.random.default_rng(7))
     assert 1 < found.ratio < 2.5
 
