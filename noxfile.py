@@ -11,13 +11,14 @@ VERSIONS = ["3.11", "3.12", "3.13"]
 
 @nox.session(python=VERSIONS)
 def tests(session: nox.Session) -> None:
-    """Install with the constraints of CI and run pytest; arguments after `--` go to pytest."""
+    """Install with the constraints of CI and run what `make test` runs of pytest; arguments after
+    `--` go to pytest, such as `-m long`."""
     session.install("-e", ".[all,dev]", "-c", "constraints.txt")
-    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
+    session.run("pytest", "-n", "2", "--dist", "worksteal", "-m", "not long", *session.posargs)
 
 
 @nox.session(python=VERSIONS[-1])
 def newest(session: nox.Session) -> None:
     """The same with the newest version of every dependency."""
     session.install("--upgrade", "-e", ".[all,dev]")
-    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
+    session.run("pytest", "-n", "2", "--dist", "worksteal", "-m", "not long", *session.posargs)

@@ -7,16 +7,16 @@ whole blocks, and each block holds `min_reports` in all, and in each cohort none
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
 from archive.errors import ArchiveDamagedError, NotArchivedError
-from archive.executors import Executor, Results
 from archive.keys import ArchiveKey
 from archive.manifest import ArchivedPart, metric_folder, params_of, read_entries, touches
 from archive.parts import check_digest
+from archive.pools import Pool
 from archive.store import Store
 from archive.tasks import PartCounts, SpanTask, no_counts, tasks_of
 from rappor_core.aggregate import Aggregate
@@ -25,6 +25,7 @@ from rappor_core.metrics.association import CountedAssociation
 from rappor_core.metrics.metric import Metric
 
 Advance = Callable[[int], None]
+Results = Iterator[tuple[SpanTask, PartCounts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def aggregate(
     entries: Sequence[ArchivedPart],
     archive: str,
     key_file: str | None,
-    executor: Executor,
+    executor: Pool[SpanTask, PartCounts],
     *,
     cohorts: Collection[int] | None = None,
     task_reports: int | None = None,

@@ -1,5 +1,4 @@
-"""Pools that run tasks of any kind: in this process, in processes of this machine, or on a Dask
-cluster.
+"""Pools that run tasks of any kind, in this process or in processes of this machine.
 
 A task and its result travel by pickle; the work is a function at the top of a module.
 """
@@ -11,10 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from itertools import count, islice
-from threading import Thread
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
-from uuid import uuid4
 
 from archive.errors import ArchiveError
 
@@ -22,13 +19,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 Given = TypeVar("Given", covariant=True)
 _POOLS = 4  # that may break, one after the other
-_CONNECT_SECONDS = 10
-_MARGIN_SECONDS = 1  # in which Dask tells that its own time is over
 _AHEAD = 3  # tasks in flight for each worker
 
 
 class Pool(Protocol[T, Given]):
-    """An executor that runs each task to its end at least once, in any order."""
+    """What runs each task to its end at least once, in any order."""
 
     def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, Given]]:
         """Yield each task with its result; a task that was tried again may come twice."""
@@ -111,89 +106,3 @@ def _submitted(pool: ProcessPoolExecutor, work: Callable[[T], R], task: T) -> Fu
 def _chained(lost: list[T], left: Iterator[T]) -> Iterator[T]:
     yield from lost
     yield from left
-
-
-class DaskPool(Generic[T, R]):
-    """Runs the tasks as futures of a Dask cluster, whose workers have this package installed.
-
-    A worker that dies loses its tasks to others; Dask sees to that.
-    """
-
-    def __init__(self, work: Callable[[T], R], scheduler: str) -> None:
-        self._scheduler = scheduler
-        self._work = work
-
-    def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """Run each task on a Dask cluster. Raises ArchiveError where no scheduler answers or
-        workers keep dying."""
-        distributed = _import_distributed()
-        try:
-            with _connected(distributed, self._scheduler) as client:
-                yield from self._run_client(distributed, client, iter(tasks))
-        except (OSError, TimeoutError, distributed.KilledWorker) as error:
-            raise ArchiveError(f"the Dask cluster at {self._scheduler} failed: {error}") from error
-
-    def _run_client(
-        self, distributed: Any, client: Any, tasks: Iterator[T]
-    ) -> Iterator[tuple[T, R]]:
-        ahead = _AHEAD * max(1, sum(client.nthreads().values()))
-        mine, numbers, running = uuid4().hex, count(), dict[str, T]()
-        done = distributed.as_completed(loop=client.loop)
-
-        def submit(most: int) -> None:
-            for task in islice(tasks, most):
-                key = f"rappor-{mine}-{next(numbers)}"
-                running[key] = task
-                done.add(client.submit(self._work, task, key=key, pure=False, retries=2))
-
-        submit(ahead)
-        for future in done:
-            result = future.result()
-            yield running.pop(future.key), result
-            future.release()
-            submit(1)
-
-
-def _connected(distributed: Any, scheduler: str) -> Any:
-    """A client of a scheduler that answered within `_CONNECT_SECONDS`. Raises ArchiveError.
-
-    Dask's own timeout does not bound the wait for one that accepts a connection and says nothing,
-    so it is waited for on a thread that may be left behind.
-    """
-    made: Future[Any] = Future()
-
-    def connect() -> None:
-        try:
-            client = distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except Exception as error:
-            if made.set_running_or_notify_cancel():
-                made.set_exception(error)
-        else:
-            if made.set_running_or_notify_cancel():
-                made.set_result(client)
-            else:
-                client.close()
-
-    Thread(target=connect, daemon=True).start()
-    try:
-        return made.result(_CONNECT_SECONDS + _MARGIN_SECONDS)
-    except (OSError, TimeoutError) as error:
-        made.cancel()
-        raise ArchiveError(
-            f"no Dask scheduler answers at {scheduler} within {_CONNECT_SECONDS} seconds; see that "
-            "it runs and that its port is reached from here, or work on this machine, without it"
-        ) from error
-    except Exception as error:  # Dask's words about an address, of many types
-        raise ArchiveError(
-            f"{scheduler!a} is not the address of a Dask scheduler, tcp://HOST:8786: {error}"
-        ) from error
-
-
-def _import_distributed() -> Any:
-    try:
-        import distributed  # an extra, for who has a cluster
-    except ImportError:
-        raise ArchiveError(
-            "the library 'distributed' is missing; pip install 'rappor-telemetry[dask]'"
-        ) from None
-    return distributed

@@ -1,13 +1,11 @@
-"""How fast archived reports are summed, in what memory, and what workers add.
+"""How fast archived reports are summed, and in what memory.
 
-1. Local processes on files in the page cache, encrypted and in clear, beside reading the same files
-   with pyarrow and summing them with numpy.unpackbits; memory of the largest process.
-2. Dask with 2 and 4 workers beside 1, each task behind a simulated reading delay; one run in which
-   a worker is killed must give the same sums.
+Processes of this machine on files in the page cache, encrypted and in clear, beside reading the
+same files with pyarrow and summing them with numpy.unpackbits; memory of the largest process.
 
 What that makes of 1e11 reports is in docs/scale.md.
 
-Usage: python benchmarks/archive.py [--reports 20000000] [--no-dask] [--records FILE] [--small]
+Usage: python benchmarks/archive.py [--reports 20000000] [--records FILE] [--small]
 """
 
 from __future__ import annotations
@@ -15,9 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -28,10 +24,10 @@ import pyarrow.parquet
 from _run import Comparison, run, seconds
 
 from archive.aggregate import Wanted, aggregate, choose_parts
-from archive.executors import DaskCluster, Executor, LocalProcesses
 from archive.keys import IN_CLEAR, ArchiveKey, load_key, make_key
 from archive.manifest import ArchivedPart
 from archive.parts import PartLabel, write_part
+from archive.pools import LocalPool, Pool
 from archive.store import open_store
 from archive.tasks import PartCounts, SpanTask, count_part
 from rappor_core.aggregate import Aggregate
@@ -41,13 +37,6 @@ DAY = date(2026, 11, 16)
 PARAMS = RapporParams.rappor(
     num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
-DELAY = 0.5  # seconds of simulated reading before each task
-
-
-def late(task: SpanTask) -> PartCounts:
-    """A task behind a slow store."""
-    time.sleep(DELAY)
-    return count_part(task)
 
 
 def fill(url: str, key: ArchiveKey, num_reports: int) -> None:
@@ -72,7 +61,9 @@ def parts(url: str, key_file: Path | None) -> list[ArchivedPart]:
     return choose_parts(open_store(url), load_key(key_file), Wanted("bench"), DAY)
 
 
-def summed(url: str, key_file: Path | None, executor: Executor, task_reports: int) -> Aggregate:
+def summed(
+    url: str, key_file: Path | None, executor: Pool[SpanTask, PartCounts], task_reports: int
+) -> Aggregate:
     """One sum."""
     name = None if key_file is None else str(key_file)
     return aggregate(parts(url, key_file), url, name, executor, task_reports=task_reports)
@@ -82,7 +73,7 @@ def local(name: str, url: str, key_file: Path | None, num_reports: int) -> Itera
     """One line for each number of processes."""
     plain = None if key_file else seconds(lambda: unpacked(url))
     for workers in (1, 2):
-        executor = LocalProcesses(workers, in_own_time)
+        executor = LocalPool(in_own_time, workers, ["archive.tasks"])
         started, own = time.perf_counter(), time.process_time()
         summed(url, key_file, executor, num_reports // 8)
         wall, own = time.perf_counter() - started, time.process_time() - own
@@ -131,37 +122,8 @@ def worked() -> tuple[float, int]:
     return sum(float(used) for used, _ in lines), max(int(peak) for _, peak in lines)
 
 
-def on_dask(url: str) -> Iterator[Comparison]:
-    """Workers that read at the same time, and one that is killed."""
-    import distributed
-
-    found, first = [], 0.0
-    for workers in (1, 2, 4):
-        with distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
-        ) as cluster:
-            executor = DaskCluster(cluster.scheduler_address, late)
-            started = time.perf_counter()
-            found.append(summed(url, None, executor, 1_000_000))
-            wall = time.perf_counter() - started
-            first, note = first or wall, ""
-            if workers == 4:
-                victim = next(iter(cluster.workers.values())).pid
-                threading.Timer(DELAY * 1.5, os.kill, (victim, signal.SIGKILL)).start()
-                started = time.perf_counter()
-                found.append(summed(url, None, executor, 1_000_000))
-                same = all(one == found[0] for one in found)
-                note = f"with one worker killed {time.perf_counter() - started:.1f} s; "
-                note += "all sums are equal" if same else "SUMS DIFFER"
-            if workers > 1:
-                yield Comparison(
-                    "", f"Dask, {workers} workers, {DELAY} s of reading a task, by the clock", "s",
-                    (wall,), "Dask, 1 worker", (first,), note=note,
-                )  # fmt: skip
-
-
 def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
-    """Both forms of files, and Dask."""
+    """Both forms of files."""
     reports = chosen.reports // (20 if chosen.small else 1)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("encrypted", "in clear"):
@@ -170,13 +132,10 @@ def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
             url = str(Path(folder) / name.replace(" ", "-"))
             fill(url, key, reports)
             yield from local(name, url, key_file, reports)
-        if not chosen.no_dask and not chosen.small:
-            yield from on_dask(str(Path(folder) / "in-clear"))
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reports", type=int, default=20_000_000)
-    parser.add_argument("--no-dask", action="store_true")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from decoder.output.basemap import bundled_source
 from decoder.output.density_html import view_of
 from decoder.output.jinja import page_template
 from decoder.output.map_data import map_json
-from decoder.output.palette import TOLD_FROM, UNTOLD_STEPS, UNTOLD_TO
+from decoder.output.palette import DETECTED_FROM, UNDETECTED_STEPS, UNDETECTED_TO
 from rappor_core.metrics.file import parse_metrics
 
 ROWS, COLUMNS, WINDOWS, PASSES, RIVAL_ROUNDS = 63, 64, 60, 7, 5
@@ -102,7 +102,11 @@ def places() -> dict[str, Any]:
         "level": 0.95,
         "unit": UNIT,
         "top": 0.01,
-        "scale": {"told_from": TOLD_FROM, "untold_to": UNTOLD_TO, "untold_steps": UNTOLD_STEPS},
+        "scale": {
+            "detected_from": DETECTED_FROM,
+            "undetected_to": UNDETECTED_TO,
+            "undetected_steps": UNDETECTED_STEPS,
+        },
         "around": {name: [] for name in names},
         "base": {"lines": [], "areas": [], "points": []},
         "texts": {"promise": "", "grid": "", "level": "95 %", "notes": [],
@@ -111,7 +115,7 @@ def places() -> dict[str, Any]:
 
 
 def one_map(number: int, rng: np.random.Generator) -> dict[str, Any]:
-    """A window: shares that fall off from a centre, half of the cells told apart from zero."""
+    """A window: shares that fall off from a centre, half of the cells detected."""
     row, column = np.divmod(np.arange(ROWS * COLUMNS), COLUMNS)
     near = np.exp(-((row - 30) ** 2 + (column - 10 - number * 0.7) ** 2) / 200)
     shares = np.rint(near / near.sum() / UNIT).astype(int)
@@ -119,7 +123,7 @@ def one_map(number: int, rng: np.random.Generator) -> dict[str, Any]:
         "slot": "night 22-6",
         "window": f"week {number}",
         "reports": 1_000_000,
-        "floor": 1e-4,
+        "detectable_share": 1e-4,
         "other": 0.1,
         "unlisted": 0.0,
         "share": shares.tolist(),
@@ -127,7 +131,7 @@ def one_map(number: int, rng: np.random.Generator) -> dict[str, Any]:
         "high": (shares * 2).tolist(),
         "estimate": shares.tolist(),
         "shade": rng.integers(0, 256, len(shares)).tolist(),
-        "visible": np.flatnonzero(rng.random(len(shares)) < 0.5).tolist(),
+        "detected": np.flatnonzero(rng.random(len(shares)) < 0.5).tolist(),
         "source": "",
         "changed": {},
     }

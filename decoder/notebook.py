@@ -55,7 +55,7 @@ class NotebookTable:
     """Adds the notebook view of a map, and `to_frame` with a row for each cell."""
 
     def _columns(self: Any) -> dict[str, list[Any]]:
-        names = ("shares", "estimate", "std_error", "low", "high", "visible")
+        names = ("shares", "estimate", "std_error", "low", "high", "detected")
         columns = {name: getattr(self, name).tolist() for name in names}
         return {"cell": list(self.cells), **columns}
 

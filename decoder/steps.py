@@ -135,7 +135,7 @@ class AlikeCandidates(Step):
     """Candidates that set the same bits in every cohort are one."""
 
     def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
-        """Keep the first of each group."""
+        """Keep the first candidate of each group that sets the same bits."""
         observed, num_bits = problem.observed, problem.aggregate.params.num_bits
         grouping = Grouping(same_positions(observed.positions, num_bits))
         first = grouping.first
@@ -149,7 +149,7 @@ class ReservedValues(Step):
     """Values at the end of a list that are no candidates like the others, as `other` of a map."""
 
     def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
-        """Set them apart: each is tested by itself."""
+        """Mark the reserved values, each of which is tested by itself."""
         candidates, grouping = problem.candidates, problem.grouping
         reserved = np.arange(len(candidates)) >= len(candidates) - candidates.reserved
         return replace(problem, reserved=reserved[grouping.first])
@@ -159,7 +159,7 @@ class CandidateWeights(Step):
     """A prior of the analyst, by which the level of a rule is divided."""
 
     def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
-        """Give each group its weight."""
+        """Give each group of candidates the weight that the analyst declared."""
         declared = problem.options.weights
         if declared is None:
             return problem
@@ -171,7 +171,7 @@ class CrowdedSamples(Step):
     """Intervals of a crowded list are sampled; the cells of a map are sampled later, together."""
 
     def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
-        """Let the counts determine the samples."""
+        """Derive the seed of the samples from the counts: equal counts give equal intervals."""
         seed = None if problem.candidates.complete else seed_of(problem.aggregate)
         return replace(problem, seed=seed)
 

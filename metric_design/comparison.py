@@ -8,7 +8,7 @@ import numpy as np
 
 from decoder.progress import Progress, silent
 from metric_design.design import Design, best_design
-from metric_design.detection import PlanSetting, theory, visible_share
+from metric_design.detection import PlanSetting, detectable_share, theory
 from metric_design.noise import USUAL_RATIO
 from metric_design.population import ExpectedShares
 from metric_design.request import Mode, PlanRequest
@@ -102,7 +102,7 @@ def _row(
     given = theory(setting, population(setting.candidates))
     return Alternative(
         name=name,
-        share=visible_share(setting, request.power, given),
+        share=detectable_share(setting, request.power, given),
         epsilon_one=params.epsilon_one,
         epsilon_life=spent,
         bytes=params.report_bytes,

@@ -21,16 +21,16 @@ from metric_design.detection import (
     PlanSetting,
     Theory,
     can_be_found,
+    detectable_share,
     few_enough,
     information,
     theory,
-    visible_share,
     why_nothing,
 )
+from metric_design.metric_plan import objection, reviewed, with_budget
 from metric_design.metric_table import Labels, merged_periods, metric_table
 from metric_design.noise import LARGEST, Noise, noises
 from metric_design.population import ExpectedShares
-from metric_design.question import objection, reviewed, with_budget
 from metric_design.request import DEFAULTS, LIMITS, PlanRequest, Unknown
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.metrics.file import parse_metrics
@@ -204,7 +204,7 @@ def best_design(request: PlanRequest, population: ExpectedShares) -> Design | No
         return None
     _, kind, setting, noise = min(passing, key=lambda entry: _size(entry[2]))
     given = theory(setting, shares)
-    return Design(kind, setting, noise, given, visible_share(setting, request.power, given))
+    return Design(kind, setting, noise, given, detectable_share(setting, request.power, given))
 
 
 def _objection(table: str, request: PlanRequest) -> str | None:

@@ -347,7 +347,7 @@ def _least_count(level: float, total: int, chance: float) -> float:
     return least
 
 
-def visible_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
+def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
 
     By levels up to `alpha`: where next to all values of a list are found, rules of false discovery

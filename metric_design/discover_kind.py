@@ -37,7 +37,7 @@ class DiscoverDesign(KindDesign):
             with suppress(ModuleNotFoundError):  # the check names what is missing
                 planner = self.planner()
                 share = planner.precision(metric, population)
-                yield "note", f"with {population:,} devices you {planner.told(metric, share)}"
+                yield "note", f"with {population:,} devices you {planner.finding(metric, share)}"
         groups = metric.details
         code, most = groups.code, groups.code_bits
         if max(code.symbols) >= _ASCII:
@@ -61,7 +61,7 @@ class DiscoverDesign(KindDesign):
         return "str"
 
     def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
-        """The code table that comes with the package, where a metric needs it."""
+        """`domains`, the packaged code table of domain names, where a metric is encoded by it."""
         return ("domains",) if any(metric.details.packaged for metric in metrics) else ()
 
 

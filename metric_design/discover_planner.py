@@ -8,7 +8,7 @@ from typing import Any
 from decoder.discovery.discovery import NEARLY_ALL, DiscoverOptions, named_shares
 from decoder.model.noise import BitNoise
 from metric_design.kind_planner import KindPlanner, numbers_of_cohorts, whole_of
-from metric_design.question import Question
+from metric_design.metric_plan import MetricToPlan
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.metrics.discover_kind import NUM_COHORTS
 from rappor_core.metrics.metric import Metric
@@ -24,7 +24,7 @@ class DiscoverPlanner(KindPlanner):
 
     def designs(
         self,
-        question: Question,  # noqa: ARG002
+        question: MetricToPlan,  # noqa: ARG002
         given: Mapping[str, Any],
         epsilon: float,
         devices: int,
@@ -41,7 +41,7 @@ class DiscoverPlanner(KindPlanner):
         repeats = float(metric.max_reports_per_period)
         return named_shares(noise, groups, DiscoverOptions(), devices * repeats, repeats).most
 
-    def told(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
+    def finding(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
         """The smallest share."""
         return (
             f"find a string that {100 * precision:.3g} % of the devices hold, without a list, "

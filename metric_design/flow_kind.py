@@ -18,8 +18,8 @@ from rappor_core.metrics.metric import Metric
 if TYPE_CHECKING:
     from metric_design.kind_planner import KindPlanner
 
-TOLD = 0.05  # level at which a flow is told from zero, over all pairs of cells
-POWER = 0.8  # how often the smallest flow that is named is told
+TOLD = 0.05  # level at which a flow is detected, over all pairs of cells
+POWER = 0.8  # how often the smallest flow that is named is detected
 LARGE_BAND = 0.25  # share of people in the band whose standard error is named
 AS_GOOD = 1.1  # times the variance
 
@@ -88,7 +88,7 @@ def class_error(metric: Metric, question: str, reports: float) -> float:
 
 
 def least_flow(metric: Metric, reports: float) -> float:
-    """The smallest flow that is told from zero 8 times in 10, by its own question alone."""
+    """The smallest flow that is detected 8 times in 10, by its own question alone."""
     normal = NormalDist()
     reach = normal.inv_cdf(1 - TOLD / len(metric.details.cells) ** 2) + normal.inv_cdf(POWER)
     return min(1.0, reach * class_error(metric, "pair", reports))
@@ -104,7 +104,7 @@ def _errors(metric: Metric, reports: int) -> str:
         f"standard error {100 * flow_error:.2g} points of a flow, {100 * zone_error:.2g} of a pair "
         f"of zones, {100 * band_error:.2g} of a distance band with a quarter of all, each by its "
         f"own question alone (all five together are nearer); a flow of "
-        f"{100 * least_flow(metric, reports):.2g} % is told from zero {POWER * 10:.0f} times in 10"
+        f"{100 * least_flow(metric, reports):.2g} % is detected {POWER * 10:.0f} times in 10"
     )
 
 
@@ -163,7 +163,7 @@ class FlowDesign(KindDesign):
         yield from _cohorts(metric, population)
 
     def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
-        """The library h3-js, where a grid is of its cells."""
+        """`h3`, which loads the library h3-js, where a grid consists of h3 cells."""
         return ("h3",) if any(metric.details.grid.kind == "h3" for metric in metrics) else ()
 
 

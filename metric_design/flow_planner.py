@@ -1,4 +1,4 @@
-"""How metrics of kind `flow` are planned: the smallest flow that is told from zero."""
+"""How metrics of kind `flow` are planned: the smallest flow that is detected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from metric_design.flow_kind import POWER, best_symbols, least_flow
 from metric_design.kind_planner import KindPlanner, length_of, numbers_of_cohorts, whole_of
-from metric_design.question import Question
+from metric_design.metric_plan import MetricToPlan
 from rappor_core.metrics.flow import COHORT_STEP
 from rappor_core.metrics.metric import Metric
 
@@ -29,7 +29,7 @@ class FlowPlanner(KindPlanner):
 
     def designs(
         self,
-        question: Question,  # noqa: ARG002
+        question: MetricToPlan,  # noqa: ARG002
         given: Mapping[str, Any],
         epsilon: float,
         devices: int,
@@ -42,10 +42,10 @@ class FlowPlanner(KindPlanner):
                 yield {"epsilon": each, "num_symbols": symbols, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
-        """The smallest share of a flow that is told from zero."""
+        """The smallest share of a flow that is detected."""
         return least_flow(metric, devices)
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         """The smallest flow."""
         cells = len(metric.details.cells)
         return (
@@ -56,8 +56,8 @@ class FlowPlanner(KindPlanner):
     def supposed(self, metric: Metric) -> str:  # noqa: ARG002
         """A flow that nothing else explains."""
         return (
-            "the flow is told by its own question alone, as one that distance does not explain; of "
-            "five such flows at once simulations told about 7 in 10"
+            "the flow is detected by its own question alone, as one that distance does not "
+            "explain; of five such flows at once simulations detected about 7 in 10"
         )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from metric_design.question import Question, QuestionPlan, Review
-from metric_design.question_plan import solve_question
+from metric_design.metric_plan import MetricPlan, MetricToPlan, Review
+from metric_design.solve_plan import solve_metric
 from rappor_core.metrics.groups import CROWD, cohorts_affordable
 from rappor_core.metrics.metric import Metric
 
@@ -27,15 +27,15 @@ class KindPlanner:
     extra_keys: frozenset[str] = frozenset()
     usual: Mapping[str, Any] = {}
 
-    def plan(self, question: Question, review: Review) -> QuestionPlan:
+    def plan(self, question: MetricToPlan, review: Review) -> MetricPlan:
         """Plan a metric: the cheapest design that a review warns of nothing of.
 
         Raises PlanError with what would reach the target.
         """
-        return solve_question(self, question, review)
+        return solve_metric(self, question, review)
 
     def designs(
-        self, question: Question, given: Mapping[str, Any], epsilon: float, devices: int
+        self, question: MetricToPlan, given: Mapping[str, Any], epsilon: float, devices: int
     ) -> Iterator[Mapping[str, Any]]:
         """Ways to fill in a table of `metrics.toml`; of those that tell as much, the first is
         taken.
@@ -55,8 +55,8 @@ class KindPlanner:
         """
         raise NotImplementedError
 
-    def told(self, metric: Metric, precision: float) -> str:
-        """What is told with a precision, to follow "you"."""
+    def finding(self, metric: Metric, precision: float) -> str:
+        """What an analyst finds at a precision, as words that follow "you"."""
         raise NotImplementedError
 
     def supposed(self, metric: Metric) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from decoder.errors import PlanError
-from metric_design.detection import PlanSetting, theory, visible_share
+from metric_design.detection import PlanSetting, detectable_share, theory
 from metric_design.kind_planner import KindPlanner
+from metric_design.metric_plan import MetricPlan, MetricToPlan, Review, merged_sentence
 from metric_design.metric_table import Labels
 from metric_design.plan import Choice, choose
 from metric_design.plan_sentences import (
@@ -17,9 +18,8 @@ from metric_design.plan_sentences import (
     supposed_sentence,
 )
 from metric_design.population import ExpectedShares, zipf_population
-from metric_design.question import Question, QuestionPlan, Review, merged_sentence
-from metric_design.question_plan import is_declared, solve_question
 from metric_design.request import DEFAULTS, PlanRequest
+from metric_design.solve_plan import is_declared, solve_metric
 from metric_design.toml_text import toml_table
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -36,12 +36,12 @@ class ListPlanner(KindPlanner):
         {"periods", "top", "candidates", "complete", "zipf", "values", "bytes", "power"}
     )
 
-    def plan(self, question: Question, review: Review) -> QuestionPlan:
+    def plan(self, question: MetricToPlan, review: Review) -> MetricPlan:
         """Solve as `rappor plan` does for one such metric; predict what one that is declared
         shows."""
         population = zipf_population(question.more.get("zipf", USUAL_ZIPF))
         if is_declared(question):
-            return solve_question(_Declared(question, population), question, review)
+            return solve_metric(_Declared(question, population), question, review)
         choice = choose(_request(question), population, _labels(question), review=review)
         return _plan(question, choice, population)
 
@@ -51,7 +51,7 @@ class _Declared(KindPlanner):
 
     asks = "share"
 
-    def __init__(self, question: Question, population: ExpectedShares) -> None:
+    def __init__(self, question: MetricToPlan, population: ExpectedShares) -> None:
         self.question, self.population = question, population
 
     def designs(self, *_: object) -> Iterator[Mapping[str, Any]]:
@@ -62,7 +62,7 @@ class _Declared(KindPlanner):
         """The smallest share found 8 times in 10, 1 where none is."""
         setting = self._setting(metric, devices)
         given = theory(setting, self.population(setting.candidates))
-        return visible_share(setting, PlanRequest.power, given) or 1.0
+        return detectable_share(setting, PlanRequest.power, given) or 1.0
 
     def _setting(self, metric: Metric, devices: float) -> PlanSetting:
         listed = metric.num_values or int(DEFAULTS["candidates"])
@@ -70,7 +70,7 @@ class _Declared(KindPlanner):
         each = 1 if metric.max_reports == 1 else self.question.periods
         return PlanSetting(metric.params, devices, each, candidates)
 
-    def told(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
+    def finding(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
         """The smallest share."""
         often = round(10 * PlanRequest.power)
         return f"see values of {100 * precision:.3g} % of the devices or more, {often} times in 10"
@@ -81,7 +81,7 @@ class _Declared(KindPlanner):
         return f"{self.population.words} over {candidates:,} candidates"
 
 
-def _request(question: Question) -> PlanRequest:
+def _request(question: MetricToPlan) -> PlanRequest:
     """What the question is to the planner of one such metric."""
     given, more = question.given, dict(question.more)
     for key in given.keys() - _KEPT:
@@ -106,12 +106,12 @@ def _request(question: Question) -> PlanRequest:
     return PlanRequest(**{**kinds, **numbers, **more})
 
 
-def _labels(question: Question) -> Labels:
+def _labels(question: MetricToPlan) -> Labels:
     given = question.given
     return Labels(question.name, given["description"], given["owner"], given["expires"])
 
 
-def _plan(question: Question, choice: Choice, population: ExpectedShares) -> QuestionPlan:
+def _plan(question: MetricToPlan, choice: Choice, population: ExpectedShares) -> MetricPlan:
     chosen, given = choice.chosen, question.given
     (planned,) = tomllib.loads(choice.table)["metrics"].values()
     table = {**planned, **given}
@@ -124,7 +124,7 @@ def _plan(question: Question, choice: Choice, population: ExpectedShares) -> Que
     shares = population(chosen.design.setting.candidates)
     devices = int(chosen.design.setting.devices)
     merged = None if metric.max_reports == 1 else merged_sentence(metric, devices, 1)
-    return QuestionPlan(
+    return MetricPlan(
         name=question.name,
         answer=answer_sentence(chosen, metric, int((shares >= share * (1 - 1e-9)).sum())),
         because=because_sentence(chosen, choice.other, metric, choice.warned),

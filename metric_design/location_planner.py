@@ -9,8 +9,8 @@ from typing import Any
 from decoder.density.modes import modes
 from metric_design.kind_planner import KindPlanner, length_of, powers_of_cohorts
 from metric_design.map_findings import map_error
+from metric_design.metric_plan import MetricToPlan
 from metric_design.noise import rounded_down
-from metric_design.question import Question
 from rappor_core.grid.drawing import num_cells
 from rappor_core.metrics.metric import Metric
 
@@ -23,7 +23,7 @@ class LocationPlanner(KindPlanner):
 
     def designs(
         self,
-        question: Question,
+        question: MetricToPlan,
         given: Mapping[str, Any],
         epsilon: float,
         devices: int,
@@ -39,7 +39,7 @@ class LocationPlanner(KindPlanner):
         """Total variation of the map of one slot and period, of the finest level."""
         return map_error(metric, devices).total_variation
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         """The map."""
         location = metric.location
         assert location is not None  # noqa: S101 (of this kind)

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from metric_design.kind_planner import KindPlanner
+from metric_design.metric_plan import MetricToPlan
 from metric_design.noise import rounded_down
 from metric_design.number_kind import Z, curve_error, mean_error, of_the_range
-from metric_design.question import Question
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file_number import number_metric
 from rappor_core.metrics.metric import Metric
@@ -27,7 +27,7 @@ class NumberPlanner(KindPlanner):
 
     def designs(
         self,
-        question: Question,  # noqa: ARG002
+        question: MetricToPlan,  # noqa: ARG002
         given: Mapping[str, Any],
         epsilon: float,
         devices: int,  # noqa: ARG002
@@ -52,7 +52,7 @@ class NumberPlanner(KindPlanner):
             return of_the_range(metric, Z * mean_error(metric, reports, 0.5))
         return Z * curve_error(metric, reports)
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         """The mean, or the shares above the edges."""
         number = metric.details
         span = f"numbers from {number.edges[0]:g} to {number.edges[-1]:g} {number.unit}"

@@ -15,22 +15,14 @@ from metric_design.central_claim import MONTH, CentralClaim, claims
 from metric_design.comparison import Alternative, compare
 from metric_design.design import Design, best_design, solve
 from metric_design.detection import (
+    detectable_share,
     detection,
     half_width,
     rough_sentence,
     theory,
-    visible_share,
 )
 from metric_design.few_cohorts import few_cohorts_sentence
-from metric_design.metric_table import Labels, merged_periods, metric_table
-from metric_design.plan_sentences import (
-    SolvedPlan,
-    answer_sentence,
-    because_sentence,
-    supposed_sentence,
-)
-from metric_design.population import ExpectedShares
-from metric_design.question import (
+from metric_design.metric_plan import (
     USUAL_LIFE,
     Review,
     budget_of,
@@ -39,6 +31,14 @@ from metric_design.question import (
     weak_sentence,
     with_budget,
 )
+from metric_design.metric_table import Labels, merged_periods, metric_table
+from metric_design.plan_sentences import (
+    SolvedPlan,
+    answer_sentence,
+    because_sentence,
+    supposed_sentence,
+)
+from metric_design.population import ExpectedShares
 from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -78,7 +78,7 @@ class Plan:
     pooled: numbers of periods decoded together, with the smallest share found; () in mode `once`.
     half_width: of a 95 % interval of the smallest value seen.
     solved: the number that was not known.  table: for `metrics.toml`.
-    visible: smallest share found with each of `POWERS`; None: none is.
+    detectable: smallest share found with each of `POWERS`; None: none is.
     expected, listed, unseen_values, unseen_share: of the population expected: how many are found
     on average, of how many, how many have less than an even chance, and their share together.
     few_cohorts: which values are not found whatever their share; None where next to none.
@@ -100,7 +100,7 @@ class Plan:
     labels: Labels
     metric: Metric
     table: str
-    visible: tuple[float | None, ...]
+    detectable: tuple[float | None, ...]
     expected: float
     listed: int
     unseen_values: int
@@ -158,7 +158,7 @@ class Plan:
             "metrics_toml": self.file_text,
             "design": {name: mechanism[name] for name in names}
             | {"kind": self.metric.kind, "bytes": params.report_bytes},
-            "visible_share": dict(zip(map(str, POWERS), self.visible, strict=True)),
+            "detectable_share": dict(zip(map(str, POWERS), self.detectable, strict=True)),
             "expected_found": self.expected,
             "expected_of": self.listed,
             "unseen_values": self.unseen_values,
@@ -213,7 +213,7 @@ def make_plan(
     setting, given = design.setting, design.theory
     shares = population(setting.candidates)
     chances = detection(setting, shares, given)
-    visible = tuple(visible_share(setting, power, given) for power in POWERS)
+    detectable = tuple(detectable_share(setting, power, given) for power in POWERS)
     unseen = chances < 0.5
     bounds, no_claim = _claims(metric, request, trust)
     budget = budget if budget is not None or existing is None else existing.budget
@@ -235,7 +235,7 @@ def make_plan(
         labels=labels,
         metric=metric,
         table=table,
-        visible=visible,
+        detectable=detectable,
         expected=float(chances.sum()),
         listed=min(len(shares), setting.candidates),
         unseen_values=int(unseen.sum()),
@@ -333,7 +333,7 @@ def _pooled(
     told = []
     for number in sorted({merged, *(days for days in POOLED if days > merged)}):
         several = replace(setting, reports_each=number)
-        told.append((number, visible_share(several, power, theory(several, shares))))
+        told.append((number, detectable_share(several, power, theory(several, shares))))
     return tuple(told)
 
 
@@ -391,7 +391,7 @@ def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:
     points = []
     for devices in (plan.design.setting.devices * factors).tolist():
         setting = replace(plan.design.setting, devices=max(devices, 1.0))
-        points.append((devices, visible_share(setting, power, given)))
+        points.append((devices, detectable_share(setting, power, given)))
     return points
 
 

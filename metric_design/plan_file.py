@@ -17,10 +17,10 @@ from decoder.errors import PlanError
 from decoder.progress import Progress, silent
 from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import kind_design, kind_designs
+from metric_design.metric_plan import MetricPlan, MetricToPlan, Review, budget_of, reviewed
 from metric_design.noise import rounded_down
 from metric_design.plan_sentences import about
-from metric_design.question import Question, QuestionPlan, Review, budget_of, reviewed
-from metric_design.question_plan import decides_epsilon
+from metric_design.solve_plan import decides_epsilon
 from rappor_core.errors import toml_problem
 from rappor_core.metrics.metrics_file import MetricsFile, read_budget
 from rappor_core.text import counted
@@ -31,7 +31,7 @@ class Asked:
     """A question, and the planner of its kind."""
 
     planner: KindPlanner
-    question: Question
+    question: MetricToPlan
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FilePlan:
     """
 
     answer: str
-    plans: tuple[QuestionPlan, ...]
+    plans: tuple[MetricPlan, ...]
     budget: float
     spent: float
 
@@ -136,7 +136,7 @@ def asked_of(name: str, table: Mapping[str, Any], devices: float | None) -> Aske
         raise PlanError(f"{name}: periods = {periods!r} has no use for kind {given['kind']!r}")
     if periods is not None and periods != int(periods):
         raise PlanError(f"{name}: periods = {periods:g} is not a whole number")
-    question = Question(name, given, target, devices, epsilon, int(periods or 1), more)
+    question = MetricToPlan(name, given, target, devices, epsilon, int(periods or 1), more)
     return Asked(planner, question)
 
 
@@ -177,7 +177,7 @@ def plan_questions(
     spent = 0.0 if existing is None else existing.lifetime_epsilon
     for name in {one.question.name for one in asked} & _names(existing):
         raise PlanError(f"metric {name!r} is in the file already; choose another name")
-    plans: dict[str, QuestionPlan] = {}
+    plans: dict[str, MetricPlan] = {}
 
     def solve(one: Asked, **changes: Any) -> None:
         progress("planning", len(plans), len(asked))
@@ -204,7 +204,7 @@ def _names(existing: MetricsFile | None) -> set[str]:
     return set() if existing is None else {metric.base_name for metric in existing.declared}
 
 
-def _takes_what_it_needs(question: Question) -> bool:
+def _takes_what_it_needs(question: MetricToPlan) -> bool:
     if question.epsilon is not None or decides_epsilon(question):
         return True
     return question.devices is not None and question.target is not None
@@ -226,7 +226,7 @@ def _share(rest: Sequence[Asked], budget: float | None, taken: float) -> float:
 
 
 def _file_plan(
-    plans: Sequence[QuestionPlan], needed: QuestionPlan, budget: float | None, spent: float
+    plans: Sequence[MetricPlan], needed: MetricPlan, budget: float | None, spent: float
 ) -> FilePlan:
     total = sum(plan.epsilon for plan in plans)
     if budget is not None and spent + total > budget * (1 + 1e-9):

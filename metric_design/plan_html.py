@@ -62,7 +62,7 @@ def _context(plan: Plan) -> dict[str, Any]:
         "plan": plan,
         "metric": plan.metric,
         "params": params,
-        "powers": list(zip(POWERS, plan.visible, strict=True)),
+        "powers": list(zip(POWERS, plan.detectable, strict=True)),
         "epsilons": [
             (what, value, believed(value), believed(value, 0.5)) for what, value in epsilons
         ],
@@ -93,7 +93,7 @@ def _picture(plan: Plan) -> dict[str, Any]:
         "path": path,
         "x_ticks": [(x(n), number(n)) for n in ticks],
         "y_ticks": [(y(10.0**e), percent(10.0**e)) for e in range(min(low, -1), 1)],
-        "here": None if plan.visible[1] is None else (x(devices), y(plan.design.share or 1)),
+        "here": None if plan.detectable[1] is None else (x(devices), y(plan.design.share or 1)),
         "left": LEFT,
         "right": WIDTH - RIGHT,
         "bottom": HEIGHT - BOTTOM,

@@ -16,11 +16,11 @@ from archive import google_reports, retention
 from archive.aggregate import Wanted, choose_parts
 from archive.aggregate import aggregate as sum_parts
 from archive.errors import ArchiveError
-from archive.executors import DaskCluster, Executor, InProcess, LocalProcesses
 from archive.keys import ArchiveKey, load_key, make_key
 from archive.manifest import ArchivedPart, read_entries
 from archive.parts import verify_part
 from archive.store import open_store
+from archive.tasks import count_part
 from rappor_cli import options as shared
 from rappor_cli.archive_options import (
     Window,
@@ -34,6 +34,7 @@ from rappor_cli.days import read_day
 from rappor_cli.groups import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
+from rappor_cli.task_pools import Workers, pool_of
 from rappor_core.whole_files import replacing, write_whole
 
 app = command_group(
@@ -117,21 +118,19 @@ def aggregate(
     week: Week = None,
     cohorts: Annotated[str | None, typer.Option(help="Only these, such as 0-3,7.")] = None,
     key: KeyFile = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes here.")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="A Dask scheduler instead, tcp://HOST:8786.")
-    ] = None,
+    workers: Workers = None,
     output: shared.FileOrScreen = None,
 ) -> None:
     """Sum the reports of METRIC: the same aggregate that the collector gives for those days."""
     parts = _parts(archive, metric, params_id, window_of(first, last, week), load_key(key))
     total = sum(part.num_reports for part in parts)
+    few = workers is None and total < FEW_REPORTS
     with progress_bar("reports", total) as advance:
         found = sum_parts(
             parts,
             archive,
             None if key is None else str(key.resolve()),
-            _executor(total, workers, scheduler),
+            pool_of(count_part, 1 if few else workers, ["archive.tasks"]),
             cohorts=None if cohorts is None else numbers_of(cohorts),
             advance=advance,
         )
@@ -241,11 +240,3 @@ def _parts(
     key: ArchiveKey,
 ) -> list[ArchivedPart]:
     return choose_parts(open_store(archive), key, Wanted(metric, params_id, *window), utc_today())
-
-
-def _executor(total: int, workers: int | None, scheduler: str | None) -> Executor:
-    if scheduler is not None:
-        return DaskCluster(scheduler)
-    if workers is None and total < FEW_REPORTS:
-        return InProcess()
-    return LocalProcesses(workers)

@@ -28,7 +28,7 @@ from rappor_cli.decode_joint import Joint, List1, List2, decode_joint, refuse_ot
 from rappor_cli.decode_tables import print_answer, print_decoding, print_series
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
-from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers
+from rappor_cli.task_pools import Workers
 from rappor_cli.text import print_note
 from rappor_core.errors import shown
 from rappor_core.params import HashFamily
@@ -113,9 +113,7 @@ def decode(
     weights: WeightsFile = None,
     each: EachOption = None,
     all_metrics: AllMetrics = False,
-    executor: ExecutorOption = ExecutorName.LOCAL,
     workers: Workers = None,
-    scheduler: Scheduler = None,
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -148,12 +146,12 @@ def decode(
         days = read_day(first), read_day(last)
         decode_all(
             Farm(tuple(aggregate or ()), collector, *days, each, wanted, options, output,
-                 executor, workers, scheduler),
+                 workers),
             as_json,
         )  # fmt: skip
         return
-    if scheduler or workers or executor is not ExecutorName.LOCAL:
-        raise typer.BadParameter("--executor, --workers and --scheduler go with --all-metrics")
+    if workers:
+        raise typer.BadParameter("--workers goes with --all-metrics")
     tables = _google_tables(params, counts, hash_name.value) if params or counts else None
     source = tables or _source(aggregate, collector, metric, first, last, each)
     _run_and_print(DecodeJob(source, wanted, options, output), each, as_json)

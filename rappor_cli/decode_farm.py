@@ -1,4 +1,4 @@
-"""`rappor decode --all-metrics`: each window of each metric, by processes or a Dask cluster."""
+"""`rappor decode --all-metrics`: each window of each metric, in processes of this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from decoder.workflows.farm import (
     write_result,
 )
 from rappor_cli.progress import progress_bar
-from rappor_cli.task_pools import ExecutorName, pool_of
+from rappor_cli.task_pools import pool_of
 from rappor_cli.text import print_note
 
 SUMMARY = "windows.csv"
@@ -48,9 +48,7 @@ class Farm:
     candidates: CandidateChoice
     options: DecodeOptions
     output: Path | None
-    executor: ExecutorName
     workers: int | None
-    scheduler: str | None
 
     def tasks(self) -> list[WindowTask]:
         """Wrong usage where something is missing that is needed for all metrics."""
@@ -77,9 +75,7 @@ def decode_all(farm: Farm, as_json: bool) -> None:
     tasks, output = farm.tasks(), farm.output or Path()
     if not tasks:
         raise DecodeError("no window of any metric was found")
-    run = pool_of(
-        decode_window, farm.executor, farm.workers, farm.scheduler, ["decoder.workflows.farm"]
-    )
+    run = pool_of(decode_window, farm.workers, ["decoder.workflows.farm"]).run
     began = perf_counter()
     with progress_bar("windows", len(tasks)) as advance:
         results = collect(tasks, run, output, advance)

@@ -50,22 +50,22 @@ def demo_flows(
 
 
 def _table(answer: KindAnswer, flow: Flow, matrix: Floats) -> Table:
-    """The flows told from zero, with their true shares."""
+    """The flows detected, with their true shares."""
     found = answer.content
     truth = matrix.reshape(flow.num_sides, -1)
-    told = [row for row in found["flows"] if row["told"]]
+    detected = [row for row in found["flows"] if row["detected"]]
     table = Table(
-        title=f"{found['num_told']:,} flows told from zero, {percent(found['told_share'])} of "
-        f"people; one of {percent(found['smallest_found'])} is found 8 times in 10"
+        title=f"{found['num_detected']:,} flows detected, {percent(found['detected_share'])} of "
+        f"people; one of {percent(found['detectable_share'])} is found 8 times in 10"
     )
     for heading in ("from", "to", "km", "true", "of people", "95 % interval"):
         table.add_column(heading, justify="left" if heading in ("from", "to") else "right")
-    for row in told[:SHOWN]:
+    for row in detected[:SHOWN]:
         true = truth[flow.side_index[row["origin"]], flow.side_index[row["destination"]]]
         cells = [side_text(row, "origin"), side_text(row, "destination"), f"{row['km']:.3g}",
                  percent(float(true)), percent(row["estimate"]),
                  interval(row["low"], row["high"])]  # fmt: skip
         table.add_row(*map(plain, cells))
-    if len(told) > SHOWN:
+    if len(detected) > SHOWN:
         table.caption = f"the {SHOWN} largest; flows.csv has all"
     return table

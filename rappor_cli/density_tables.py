@@ -27,7 +27,7 @@ from rappor_core.grid.drawing import cell_centre
 from rappor_core.reserved import RESERVED
 
 _SHOWN = 10
-_APART = "≠ 0"  # whether a number can be told from zero
+_DETECTED = "≠ 0"  # eight columns less
 NO_CHANGE = "not distinguishable from no change"
 
 
@@ -70,7 +70,7 @@ def print_areas(
     for one, found in last.values():
         title = f"{one.location.slot}, {window_text(one)}: areas, of all answers"
         told = f"{NOT_APART} as one of {len(found.areas)}"
-        table = _columns(title, ("area", "map", "estimate", "interval", _APART), told)
+        table = _columns(title, ("area", "map", "estimate", "interval", _DETECTED), told)
         for i, name in enumerate(found.areas.names):
             low, high = (percent(float(edge[i])) for edge in (found.low, found.high))
             table.add_row(
@@ -78,7 +78,7 @@ def print_areas(
                 percent(float(found.map_share[i])),
                 percent(float(found.estimate[i])),
                 f"{low.removesuffix(' %')} to {high}",
-                "yes" if found.told[i] else "no",
+                "yes" if found.detected[i] else "no",
             )
         console.print(table)
     for note in notes:
@@ -89,7 +89,7 @@ def _table(one: Density, base: BaseLayer) -> Table:
     """The largest of a map, in 80 columns."""
     which = ", ".join(filter(None, (one.location.slot, window_text(one))))
     title = f"{which}: {one.num_reports:,} reports"
-    columns = ("cell", "place", "map", "in box", "estimate", "interval", _APART)
+    columns = ("cell", "place", "map", "in box", "estimate", "interval", _DETECTED)
     table = _columns(title, columns, f"{NOT_APART} as one of {one.num_cells:,}")
     order = sorted(range(len(one.cells)), key=lambda i: -float(one.shares[i]))
     for i in order[:_SHOWN]:
@@ -101,13 +101,13 @@ def _table(one: Density, base: BaseLayer) -> Table:
             "" if one.cells[i] in RESERVED else percent(float(one.shares[i] / one.in_box)),
             percent(float(one.estimate[i])),
             f"{low.removesuffix(' %')} to {high}",
-            "yes" if one.visible[i] else "no",
+            "yes" if one.detected[i] else "no",
         )
     return table
 
 
 def _columns(title: str, names: Sequence[str], what_no_means: str) -> Table:
-    table = Table(title=Text(title), caption=Text(f"{_APART} no: {what_no_means}"))
+    table = Table(title=Text(title), caption=Text(f"{_DETECTED} no: {what_no_means}"))
     for name in names:
         table.add_column(name, justify="left" if name == "cell" else "right", overflow="fold")
     return table
@@ -123,7 +123,7 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
 
 def _change_table(one: Density, found: Differences) -> Table:
     title = f"{one.location.slot}: change from the first window to the last, in points"
-    table = _columns(title, ("cell", "change", "interval", _APART), NO_CHANGE)
+    table = _columns(title, ("cell", "change", "interval", _DETECTED), NO_CHANGE)
     for i in np.argsort(found.p_value, kind="stable")[:_SHOWN]:
         interval = f"{points(found.low[i])} to {points(found.high[i])}"
         told = "yes" if found.detected[i] else "no"

@@ -43,7 +43,7 @@ def flows(
         float, typer.Option(min=0, help="Show no flow between centres nearer than that.")
     ] = 0.0,
     top: Annotated[
-        int, typer.Option(min=0, help="Show so many flows besides those told from zero.")
+        int, typer.Option(min=0, help="Show so many flows besides those detected.")
     ] = TOP,
     base: Annotated[
         Path | None,

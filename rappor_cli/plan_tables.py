@@ -14,9 +14,9 @@ import typer
 
 from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
+from metric_design.metric_plan import MetricPlan, weak_sentence
 from metric_design.metric_table import Labels
 from metric_design.plan_file import Asked, FilePlan, asked_of, plan_questions, read_questions
-from metric_design.question import QuestionPlan, weak_sentence
 from privacy_audit.relay_linkage import linkage_findings
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain
@@ -205,7 +205,7 @@ def _print(made: FilePlan, findings: list[str], folder: Path | None) -> None:
         print(plain(f"written: {folder}/plan.json, metrics.toml"))
 
 
-def _lines(plan: QuestionPlan, *, alone: bool) -> Iterable[str]:
+def _lines(plan: MetricPlan, *, alone: bool) -> Iterable[str]:
     """What is said of one metric; its answer, unless it was said."""
     said = [] if alone else [f"{plan.name}: {plan.answer}"]
     more = plan.because, plan.supposed, plan.merged, weak_sentence(plan.epsilon)

@@ -57,7 +57,7 @@ def _lines(made: Plan) -> list[str]:
         *([_solved(made)] if _given(made) else []),
         "smallest share found: "
         + ", ".join(
-            f"{_share(s)} at {percent(p)}" for p, s in zip(POWERS, made.visible, strict=True)
+            f"{_share(s)} at {percent(p)}" for p, s in zip(POWERS, made.detectable, strict=True)
         )
         + f"; its 95 % interval is {percent(made.half_width)} either way",
         f"expected: {made.expected:.1f} of {made.listed:,} values found; not seen: {_unseen(made)}",

@@ -21,7 +21,7 @@ from metric_design.population import read_shares, zipf_shares
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
 from rappor_cli.progress import progress_bar
-from rappor_cli.task_pools import ExecutorName, ExecutorOption, Scheduler, Workers, pool_of
+from rappor_cli.task_pools import Workers, pool_of
 from rappor_cli.text import wide_console
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.loading import load_metrics
@@ -31,7 +31,7 @@ from simulations.fleets.table import Drawn, FleetMetric, Row, decode_rows, draw_
 
 MONDAY = date(2026, 11, 2)  # of the files' first week, unless told
 HEADINGS = ("weeks", "reports", "devices", "repeats", "held", "found", "false", "smallest found",
-            "visible (plan)", "CPU s")  # fmt: skip
+            "detectable (plan)", "CPU s")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ def fleet(
     metric: Annotated[str | None, typer.Option(help="Its metric; else strings, k=128.")] = None,
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
     alpha: shared.Alpha = 0.05,
-    executor: ExecutorOption = ExecutorName.LOCAL,
     workers: Workers = None,
-    scheduler: Scheduler = None,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder: an aggregate file a week.")
@@ -80,7 +78,7 @@ def fleet(
     wanted = Fleet(params, listed.shares, positions, devices, weeks, turnover, reports)
     if output:
         probe_folder(output)
-    run = pool_of(draw_cohorts, executor, workers, scheduler, ["simulations.fleets.draws"])
+    run = pool_of(draw_cohorts, workers, ["simulations.fleets.draws"]).run
     began = perf_counter()
     with progress_bar("cohorts", params.num_cohorts) as advance:
         drawn = draw_fleet(wanted, seed, run, max(1, params.num_cohorts // 16), advance)
@@ -163,7 +161,7 @@ def _print(rows: list[Row], title: str) -> None:
         table.add_row(
             str(row.periods), f"{row.reports:,}", f"{row.devices:,}", f"{row.repeats:.2f}",
             f"{row.held:,}", f"{row.found:,}", f"{row.false_found:,}", _share(row.smallest),
-            _share(row.visible), f"{row.seconds:.2f}",
+            _share(row.detectable_share), f"{row.seconds:.2f}",
         )  # fmt: skip
     wide_console().print(table)
 

@@ -40,8 +40,8 @@ Devices = Annotated[
     list[int] | None, typer.Option(min=1_000, help="Number of devices; may repeat.")
 ]
 Runs = Annotated[int, typer.Option(min=1, help="Cities and draws of each setting.")]
-COVERAGE_HEADINGS = ("world", "nats", "devices", "told (wrong)", "off", "tau", "s", "intervals of",
-                     "a draw", "hold", "±", "worst draw")  # fmt: skip
+COVERAGE_HEADINGS = ("world", "nats", "devices", "detected (wrong)", "off", "tau", "s",
+                     "intervals of", "a draw", "hold", "±", "worst draw")  # fmt: skip
 Side = Annotated[int, typer.Option(min=2, max=7, help="Zones along a side, two cells each.")]
 
 
@@ -145,7 +145,7 @@ def _matrix(metric: Metric, path: Path | None, rng: np.random.Generator) -> Floa
 def _coverage_lines(row: dict[str, Any]) -> list[list[str]]:
     """A line for each quantity; what is of the setting stands in the first."""
     setting = [row["world"], f"{row['epsilon']:.3g}", f"{row['devices']:,}",
-               f"{row['told'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
+               f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
                f"{row['tau']:.2g}", f"{row['seconds']:.1f}"]  # fmt: skip
     held: dict[str, Sequence[float] | None] = row["held"]
     numbers = [
@@ -171,12 +171,12 @@ def _errors(found: list[FlowSetting], runs: int) -> Table:
 
 def _ours(found: list[FlowSetting]) -> Table:
     table = Table(title=OURS)
-    for heading in ("devices", "nats", "told", "wrong", "of the 50 largest hold", "found 8 in 10",
-                    "zone pair, error", "processor s"):  # fmt: skip
+    for heading in ("devices", "nats", "detected", "wrong", "of the 50 largest hold",
+                    "found 8 in 10", "zone pair, error", "processor s"):  # fmt: skip
         table.add_column(heading, justify="right")
     for one in found:
         if one.way == OURS:
-            table.add_row(f"{one.devices:,}", f"{one.epsilon:.3g}", f"{one.told:.1f}",
+            table.add_row(f"{one.devices:,}", f"{one.epsilon:.3g}", f"{one.detected:.1f}",
                           f"{one.wrong:.1f}", f"{one.held:.3f}", percent(one.smallest or 0.0),
                           percent(one.zones or 0.0), f"{one.seconds:.1f}")  # fmt: skip
     return table

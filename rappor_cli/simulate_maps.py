@@ -22,8 +22,8 @@ from simulations.location import held_maps, large_maps, moves
 YEAR_HEADINGS = ("world", "mode", "cells", "devices", "epsilon", "off", "least-most", "held",
                  "other", "even map", "even months", "s")  # fmt: skip
 MOVES_HEADINGS = ("mode", "cells", "devices", "world", "moved", f"top {moves.TOP} covered", "worst",
-                  "all", "told", "wrong sign", "right of strong", "series told", "festivals", "TV",
-                  "L-OSUE", "BiLOLOHA", "OUE", "s")  # fmt: skip
+                  "all", "detected", "wrong sign", "right of strong", "series detected",
+                  "festivals", "TV", "L-OSUE", "BiLOLOHA", "OUE", "s")  # fmt: skip
 LARGE_HEADINGS = ("world", "cells", "devices", *large_maps.WAYS, "rejected", "shown", "TV shown",
                   "over the best", "s")  # fmt: skip
 
@@ -162,8 +162,8 @@ def _moves_cells(row: MapRow) -> list[str]:
     festivals = f"{row['events']} of {row['series']}" if row["world"] == "festival" else "-"
     return [
         row["mode"], f"{row['cells']:,}", f"{row['devices']:,}", row["world"], f"{row['moved']:g}",
-        *(f"{part:.3f}" for part in parts), str(row["told"]), str(row["wrong"]),
-        f"{row['right']} of {row['strong']}", f"{row['series_told']} of {row['series']}",
+        *(f"{part:.3f}" for part in parts), str(row["detected"]), str(row["wrong"]),
+        f"{row['right']} of {row['strong']}", f"{row['series_detected']} of {row['series']}",
         festivals, *(f"{part:.3f}" for part in distances), f"{row['seconds']:.1f}",
     ]  # fmt: skip
 

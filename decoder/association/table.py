@@ -135,7 +135,7 @@ class JointTable:
         """Share of each cell among the reports with the value of side `given`.
 
         Intervals are Fieller's, exact for a ratio of two normal estimates: from 0 to 1 where the
-        share of the given value is itself not told from zero. None without the covariance.
+        share of the given value is itself not detected. None without the covariance.
         """
         if self.covariance is None:
             return None
@@ -245,7 +245,7 @@ def _warnings(estimate: Floats, variances: Floats, independence: Independence) -
         )
     told = int((estimate > 2 * np.sqrt(variances)).sum())
     if told * 4 < estimate.size:
-        warnings.append(f"{told} of {estimate.size:,} cells are told from zero")
+        warnings.append(f"{told} of {estimate.size:,} cells are detected")
     return warnings
 
 

@@ -68,8 +68,8 @@ def differences(
 
 @dataclass(frozen=True)
 class RelativeChanges:
-    """Changes as parts of a base, (n,) each, at least -1; not a number where the base is not told
-    from zero. low, high: interval, at least at the level that was asked."""
+    """Changes as parts of a base, (n,) each, at least -1; not a number where the base is not
+    detected. low, high: interval, at least at the level that was asked."""
 
     change: Floats
     low: Floats

@@ -62,7 +62,8 @@ class AreaShares:
     """Shares of areas among all answers of a map, (G,) each.
 
     map_share: sum of the map.  estimate, std_error: unbiased.  low, high: interval within [0, 1],
-    at the level of the map.  told: from zero, with a Bonferroni correction over the areas.
+    at the level of the map.  detected: tested to be above zero, with a
+    Bonferroni correction over the areas.
     """
 
     areas: Areas
@@ -71,7 +72,7 @@ class AreaShares:
     std_error: Floats
     low: Floats
     high: Floats
-    told: Flags
+    detected: Flags
 
 
 def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas) -> AreaShares:
@@ -169,12 +170,12 @@ def _of_shared_bits(
 def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
     """For each value the block that is fitted as one, (n,); each its own where counts are enough.
 
-    Otherwise cells that follow each other and are alike in the areas; those told from zero, and
+    Otherwise cells that follow each other and are alike in the areas; those detected, and
     reserved values, stay alone.
     """
     size = density.shares.size
     most = int(_FITTED * freedom)
-    alone = density.visible.copy()
+    alone = density.detected.copy()
     alone[density.num_cells :] = True
     length = 1
     while True:

@@ -39,15 +39,15 @@ MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (doc
 class CellEstimates(NamedTuple):
     """Estimates of each cell by itself, arrays of shape (n,).
 
-    estimate, std_error: unbiased.  low, high: interval, in [0, 1].  visible: told apart from zero.
-    warnings: about all of them.
+    estimate, std_error: unbiased.  low, high: interval, in [0, 1].  detected: tested to be above
+    zero.  warnings: about all of them.
     """
 
     estimate: Floats
     std_error: Floats
     low: Floats
     high: Floats
-    visible: Flags
+    detected: Flags
     warnings: tuple[str, ...]
 
 
@@ -56,7 +56,7 @@ def cell_estimates(
 ) -> CellEstimates:
     """Estimates and intervals of the cells of one level from its decoding.
 
-    The interval of a visible cell allows for its having been picked out, excludes 0 and holds the
+    The interval of a detected cell allows for its having been picked out, excludes 0 and holds the
     estimate: one that begins at LEAST says of its lower end no more than the test does.
     Deterministic: samples are drawn from a state that the counts determine.
     """
@@ -162,6 +162,6 @@ def _not_sampled(cells: int, numbers: int) -> tuple[str, ...]:
     return (
         f"{cells:,} cells are read from {numbers:,} numbers: different maps explain them about "
         f"equally well, and intervals allow for that up to {MOST_SHARES:,} cells only. Those of "
-        "cells told from zero hold the truth less often than 95 times in 100. Use a coarser level, "
+        "detected cells hold the truth less often than 95 times in 100. Use a coarser level, "
         "or more cohorts, bits or symbols.",
     )

@@ -50,7 +50,7 @@ class DensityOptions:
 
     method: `field` (smooth where the data are), `hierarchy` (families of cells) or
     `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
-    level: of the intervals.  alpha: false share among the cells called visible.
+    level: of the intervals.  alpha: false share among the cells called detected.
     repeats: as in DecodeOptions; None: what the definition allows.
     """
 
@@ -73,9 +73,9 @@ class Density(NotebookTable):
 
     shares: the map, positive; with `unlisted`, that of the cells not shown, of sum 1.
     estimate, std_error: unbiased, of each cell alone.
-    visible: told apart from zero.  low, high: interval of each cell alone; that of a visible cell
-    allows for its having been picked out, excludes 0 and holds the estimate.
-    floor: the smallest share found 8 times in 10.
+    detected: tested to be above zero.  low, high: interval of each cell alone; that of a detected
+    cell allows for its having been picked out, excludes 0 and holds the estimate.
+    detectable_share: the smallest share found 8 times in 10.
     source: how the map was made: `field`, `series` (pooled over the windows), in a series `whole`
     (of all windows) or `alone` (by itself), `projection` (of the estimates: no field agreed with
     the reports), or another method.  check: of the map, by its own reports.
@@ -99,8 +99,8 @@ class Density(NotebookTable):
     std_error: Floats
     low: Floats
     high: Floats
-    visible: Flags
-    floor: float
+    detected: Flags
+    detectable_share: float
     repetition: float
     options: DensityOptions
     belief: Belief | None
@@ -124,7 +124,7 @@ class Density(NotebookTable):
         Reserved values stay.
         """
         places = self.places.showing(cells)
-        names = ("shares", "estimate", "std_error", "low", "high", "visible")
+        names = ("shares", "estimate", "std_error", "low", "high", "detected")
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
         rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in names}
         unlisted = float(self.shares.sum() - rows["shares"].sum())
@@ -292,8 +292,8 @@ def _assemble(
         std_error=cells.std_error,
         low=cells.low,
         high=cells.high,
-        visible=cells.visible,
-        floor=decoding.summary.visible_share,
+        detected=cells.detected,
+        detectable_share=decoding.summary.detectable_share,
         repetition=decoding.summary.repetition,
         options=options,
         belief=made.belief,

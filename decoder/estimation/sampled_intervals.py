@@ -18,7 +18,7 @@ from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 
 MOST_SHARES = 1_100  # up to which samples take two seconds
-LEAST = 1e-9  # where an interval of a share told from zero begins that reaches down to it
+LEAST = 1e-9  # where an interval of a detected share begins that reaches down to it
 _APART = 0.5  # posterior deviations between two halves of the samples, above which it is said
 
 

@@ -225,10 +225,10 @@ def summarised(
     strict = float(stats.norm.isf(alpha / (2 * space.num_cells**2)))
     flows = _table(moments.pairs, quantile)
     asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
-    told = _told(flows, strict, space.between_cells & asked)
+    detected = _detected(flows, strict, space.between_cells & asked)
     zones = _table(moments.of(space.sums(ZONES)), quantile)
     flow_share = project_simplex(fit.mean)
-    flows = _hull(flows, moments.pairs, told, quantile)
+    flows = _hull(flows, moments.pairs, detected, quantile)
     sides = space.num_sides
     of_origin = indicator(space.origin, sides)
     of_destination = indicator(space.destination, sides)
@@ -238,12 +238,12 @@ def summarised(
     small = float(np.median(errors))
     return {
         "flows": flows,
-        "told": told,
+        "detected": detected,
         "flow_share": flow_share,
         "gravity": fit.shares,
         "of_origin": _of_origin(moments, of_origin, space, quantile),
         "zones": zones,
-        "zones_told": _told_zones(zones, space, answers, alpha),
+        "zones_detected": _detected_zones(zones, space, answers, alpha),
         "zone_share": space.sums(ZONES) @ flow_share,
         "origins": _table(moments.of(of_origin), quantile),
         "destinations": _table(moments.of(of_destination), quantile),
@@ -251,7 +251,7 @@ def summarised(
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
         "own_cell": own,
         "moved": moved,
-        "smallest_found": min(1.0, (strict + float(stats.norm.ppf(FOUND_OFTEN))) * small),
+        "detectable_share": min(1.0, (strict + float(stats.norm.ppf(FOUND_OFTEN))) * small),
     }
 
 
@@ -282,32 +282,34 @@ def _table(moments: Moments, quantile: float) -> ShareTable:
 
 def _shares(estimate: Floats, error: Floats, quantile: float, least: float = 0.0) -> ShareTable:
     """Shares with intervals, from `least` to 1 where the answers tell nothing."""
-    told = np.isfinite(error)
-    half = quantile * np.where(told, error, 0.0)
-    low, high = (np.where(told, estimate + side * half, end) for side, end in ((-1, least), (1, 1)))
+    finite = np.isfinite(error)
+    half = quantile * np.where(finite, error, 0.0)
+    low, high = (
+        np.where(finite, estimate + side * half, end) for side, end in ((-1, least), (1, 1))
+    )
     return ShareTable(estimate, error, low, high)
 
 
-def _told(flows: ShareTable, quantile: float, between: Flags) -> Flags:
+def _detected(flows: ShareTable, quantile: float, between: Flags) -> Flags:
     return np.asarray(between & (flows.estimate - quantile * flows.std_error > 0))
 
 
-def _told_zones(
+def _detected_zones(
     zones: ShareTable, space: FlowSpace, answers: Mapping[str, Answers], alpha: float
 ) -> Flags:
-    """Whether a pair of zones is told from zero, at `alpha` over their number."""
+    """Whether a pair of zones is detected, at `alpha` over their number."""
     strict = float(stats.norm.isf(alpha / (2 * space.num_zones**2)))
     asked = max(answers[ZONES].num_reports, answers[PAIR].num_reports) > 0
     sides = np.arange(space.num_zones + RESERVED)
     inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
-    return _told(zones, strict, inside & asked)
+    return _detected(zones, strict, inside & asked)
 
 
-def _hull(flows: ShareTable, moments: Moments, told: Flags, quantile: float) -> ShareTable:
+def _hull(flows: ShareTable, moments: Moments, detected: Flags, quantile: float) -> ShareTable:
     """Told flows are picked for being large: their intervals reach to the posterior's, too."""
     mean, error = moments.posterior()
-    low = np.where(told, np.minimum(flows.low, mean - quantile * error), flows.low)
-    high = np.where(told, np.maximum(flows.high, mean + quantile * error), flows.high)
+    low = np.where(detected, np.minimum(flows.low, mean - quantile * error), flows.low)
+    high = np.where(detected, np.maximum(flows.high, mean + quantile * error), flows.high)
     return ShareTable(flows.estimate, flows.std_error, low, high)
 
 
@@ -402,13 +404,13 @@ def _warnings(found: Mapping[str, Any], checks: tuple[QuestionCheck, ...]) -> It
                 f"{check.p_value:.2g}): forged reports, an altered client, or flows far from "
                 "gravity that so few cohorts do not tell"
             )
-    if not found["told"].any():
+    if not found["detected"].any():
         yield (
-            f"no flow is told from zero; one of {100 * found['smallest_found']:.3g} % of people "
+            f"no flow is detected; one of {100 * found['detectable_share']:.3g} % of people "
             "would be 8 times in 10: read zones, bands and cells, or use more reports"
         )
-    elif found["flow_share"][found["told"]].sum() < MOST_OF_PEOPLE:
+    elif found["flow_share"][found["detected"]].sum() < MOST_OF_PEOPLE:
         yield (
-            "shares of flows that are not told from zero are mostly the gravity model's opinion: "
+            "shares of flows that are not detected are mostly the gravity model's opinion: "
             "do not tell what people do from them"
         )

@@ -49,18 +49,18 @@ class QuestionCheck:
 class FlowDecoding:
     """The flows of a window; pairs are row by row, P = (K + 2)^2, sides as `Flow.side_names`.
 
-    flows: every pair.  told: (P,) whether a flow between two cells is told from zero, at
+    flows: every pair.  detected: (P,) whether a flow between two cells is detected, at
     `alpha / K^2`.  flow_share: (P,) one guess at the whole matrix, positive, of sum 1.
     gravity: (P,) what the gravity model alone says.  of_origin: of those who begin in a cell, the
     share that ends in the other one (Fieller's interval).
-    zones: pairs of zones, row by row of Z + 2; zones_told: those of two zones told from zero, at
+    zones: pairs of zones, row by row of Z + 2; zones_detected: those of two zones detected, at
     `alpha / Z^2`; zone_share: sums of flow_share.
     origins, destinations: sides (K + 2).  net: of each cell (K,), destinations less origins.
     bands: distance bands, of their own question alone.
     own_cell: one row, the share whose two cells are one; moved: one row, two different cells; both
     from the questions that ask it.
     tau: size of the departures from gravity; departure_evidence: for them over none, nats.
-    smallest_found: a flow of this share is told from zero 8 times in 10; 1 where none would be.
+    detectable_share: a flow of this share is detected 8 times in 10; 1 where none would be.
     forged_shift: largest rise of a flow by forged answers to `pair` that are 1 % of all reports.
     """
 
@@ -76,12 +76,12 @@ class FlowDecoding:
     alpha: float
     repetition: float
     flows: ShareTable
-    told: Flags
+    detected: Flags
     flow_share: Floats
     gravity: Floats
     of_origin: ShareTable
     zones: ShareTable
-    zones_told: Flags
+    zones_detected: Flags
     zone_share: Floats
     origins: ShareTable
     destinations: ShareTable
@@ -92,16 +92,16 @@ class FlowDecoding:
     tau: float
     departure_evidence: float
     checks: tuple[QuestionCheck, ...]
-    smallest_found: float
+    detectable_share: float
     forged_shift: float
     warnings: tuple[str, ...]
 
     @property
-    def num_told(self) -> int:
-        """Number of flows that are told from zero."""
-        return int(self.told.sum())
+    def num_detected(self) -> int:
+        """Number of flows that are detected."""
+        return int(self.detected.sum())
 
     @property
-    def told_share(self) -> float:
-        """Share of people in the flows that are told from zero."""
-        return float(np.sum(self.flow_share[self.told]))
+    def detected_share(self) -> float:
+        """Share of people in the flows that are detected."""
+        return float(np.sum(self.flow_share[self.detected]))

@@ -1,5 +1,5 @@
 """Diagnostics of the model's fit: residuals by cohort, parts of the variance, the smallest
-visible share."""
+detectable share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from decoder.typing import Floats
 
 SIZES_ALARM = 1e-3  # chance that cohorts of single reports look like repeated ones
 AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the same repetition
-POWER = 0.8  # of a test to find a share of the size that we call visible
+POWER = 0.8  # of a test to find a share of the size that we call detectable
 
 
 class VarianceParts(NamedTuple):
@@ -66,7 +66,7 @@ def signal_explained(fitted: Floats, missing: float, variance: float) -> float |
     return explained / total if total > 0 else None
 
 
-def visible_share(cutoff: float, std_errors: Floats) -> float:
+def detectable_share(cutoff: float, std_errors: Floats) -> float:
     """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
     return min(1.0, (cutoff + float(ndtri(POWER))) * float(np.median(std_errors)))
 

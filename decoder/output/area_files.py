@@ -77,6 +77,6 @@ def _rows(one: Density, found: AreaShares) -> Iterator[dict[str, Any]]:
             "cells": round(float(cells[i]), 4),
             "covered": round(float(areas.covered[i]), 6),
             **{number: column[i] for number, column in zip(_NUMBERS, columns, strict=True)},
-            "told": bool(found.told[i]),
+            "detected": bool(found.detected[i]),
             "reports": one.num_reports,
         }

@@ -97,20 +97,20 @@ def _properties(one: Density) -> Iterator[str]:
         "slot": one.location.slot,
         "first_day": one.first_day and one.first_day.isoformat(),
         "last_day": one.last_day and one.last_day.isoformat(),
-        "floor": one.floor,
+        "detectable_share": one.detectable_share,
         "reports": one.num_reports,
     }
     common = json.dumps(of_map, allow_nan=False)[:-1]
     columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
-    seen = ("true" if visible else "false" for visible in one.visible)
+    seen = ("true" if detected else "false" for detected in one.detected)
     rows = zip(
         one.places.shown_cells, seen, row_notes(one), *map(six_digits, columns), strict=False
     )
-    for cell, visible, note, share, estimate, error, low, high in rows:
+    for cell, detected, note, share, estimate, error, low, high in rows:
         yield (
             f'{common},"cell":{json.dumps(cell)},"map_share":{share},"estimate":{estimate},'
             f'"std_error":{error},"low":{low},"high":{high},'
-            f'"visible":{visible},"note":{json.dumps(note)}}}'
+            f'"detected":{detected},"note":{json.dumps(note)}}}'
         )
 
 
@@ -142,9 +142,9 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
             "std_error": one.std_error,
             "low": one.low,
             "high": one.high,
-            "visible": one.visible,
+            "detected": one.detected,
             "note": pa.array(row_notes(one), pa.string()),
-            "floor": all_alike(one.floor),
+            "detectable_share": all_alike(one.detectable_share),
             "reports": all_alike(one.num_reports),
             "map_source": all_alike(one.source),
             "check_p": all_alike(one.check and one.check.p_value, pa.float64()),
@@ -164,23 +164,23 @@ def _change_columns(one: Density) -> dict[str, Any]:
 
 
 def _difference_columns(
-    found: Differences | None, size: int, name: str, told: str
+    found: Differences | None, size: int, name: str, flag: str
 ) -> dict[str, Any]:
     names = (name, f"{name}_low", f"{name}_high")
     if found is None:
         return {**{one: pa.nulls(size, pa.float64()) for one in names},
-                told: pa.nulls(size, pa.bool_())}  # fmt: skip
+                flag: pa.nulls(size, pa.bool_())}  # fmt: skip
     missing = np.isnan(found.difference)
     columns = (found.difference, found.low, found.high, found.detected)
     arrays = (pa.array(column, mask=missing) for column in columns)
-    return dict(zip((*names, told), arrays, strict=True))
+    return dict(zip((*names, flag), arrays, strict=True))
 
 
 def _rest(one: Density, table: Any) -> Any:
     """One row for the cells that are not shown: a share of the map, and no estimate."""
     known = table.slice(0, 1).to_pylist()[0]
-    of_map = ("metric", "slot", "first_day", "last_day", "floor", "reports", "map_source",
-              "check_p")  # fmt: skip
+    of_map = ("metric", "slot", "first_day", "last_day", "detectable_share", "reports",
+              "map_source", "check_p")  # fmt: skip
     row = {name: known[name] for name in of_map}
     row |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
     return pa.Table.from_pylist([row], schema=table.schema)

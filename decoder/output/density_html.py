@@ -26,9 +26,9 @@ from decoder.output.jinja import page_template
 from decoder.output.map_data import PLACES, UNIT, area_outlines, counted, map_ground, map_json
 from decoder.output.map_picture import first_shown, map_picture
 from decoder.output.palette import (
-    TOLD_FROM,
-    UNTOLD_STEPS,
-    UNTOLD_TO,
+    DETECTED_FROM,
+    UNDETECTED_STEPS,
+    UNDETECTED_TO,
     drawn_shares,
     positions,
     top_share,
@@ -60,14 +60,14 @@ def render_page(
 def view_of(data: dict[str, Any]) -> dict[str, Any]:
     """The variables of `map_view.html.j2`: texts, and the table of the first map."""
     one = first_shown(data)
-    told, shares = set(one["visible"]), one["share"]
+    detected, shares = set(one["detected"]), one["share"]
     inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
-    order = sorted(range(len(shares)), key=lambda i: (i not in told, -shares[i]))[:BUSIEST]
+    order = sorted(range(len(shares)), key=lambda i: (i not in detected, -shares[i]))[:BUSIEST]
     rows = [
         {
             "name": data["names"][i],
             "called": data["called"].get(i, data["called"].get(str(i), "")),
-            "visible": i in told,
+            "detected": i in detected,
             "share": shares[i] * data["unit"],
             "in_box": shares[i] * data["unit"] / inside,
             "low": one["low"][i] * data["unit"],
@@ -117,7 +117,11 @@ def map_data(
         "level": one.options.level,
         "unit": UNIT,
         "top": top,
-        "scale": {"told_from": TOLD_FROM, "untold_to": UNTOLD_TO, "untold_steps": UNTOLD_STEPS},
+        "scale": {
+            "detected_from": DETECTED_FROM,
+            "undetected_to": UNDETECTED_TO,
+            "undetected_steps": UNDETECTED_STEPS,
+        },
         "texts": {
             "promise": promise_text(one),
             "grid": grid_text(one),
@@ -135,7 +139,7 @@ def _map(one: Density, top: float) -> dict[str, Any]:
         "slot": one.slot_text,
         "window": window_text(one),
         "reports": one.num_reports,
-        "floor": one.floor,
+        "detectable_share": one.detectable_share,
         **one.reserved_shares,
         "unlisted": one.unlisted,
         "share": counted(one.shares[:size]),
@@ -143,7 +147,7 @@ def _map(one: Density, top: float) -> dict[str, Any]:
         "high": counted(one.high[:size]),
         "estimate": counted(one.estimate[:size]),
         "shade": np.rint(255 * positions(one, top)).astype(int).tolist(),
-        "visible": np.flatnonzero(one.visible[:size]).tolist(),
+        "detected": np.flatnonzero(one.detected[:size]).tolist(),
         "source": source_text(one),
         "changed": _changed(one),
     }
@@ -151,11 +155,11 @@ def _map(one: Density, top: float) -> dict[str, Any]:
 
 def _area_rows(found: AreaShares) -> list[dict[str, Any]]:
     """Of each area, what the table of the page shows."""
-    columns = (found.areas.names, found.estimate, found.low, found.high, found.told)
+    columns = (found.areas.names, found.estimate, found.low, found.high, found.detected)
     return [
         {"name": name, "estimate": round(float(estimate), 6), "low": round(float(low), 6),
-         "high": round(float(high), 6), "told": bool(told)}
-        for name, estimate, low, high, told in zip(*columns, strict=True)
+         "high": round(float(high), 6), "detected": bool(detected)}
+        for name, estimate, low, high, detected in zip(*columns, strict=True)
     ]  # fmt: skip
 
 

@@ -20,11 +20,11 @@ from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.output.base_layer import BaseLayer
 from decoder.output.basemap import View, surroundings
-from decoder.output.density_text import NONE_TOLD, NOT_APART, window_text
+from decoder.output.density_text import NONE_DETECTED, NOT_APART, window_text
 from decoder.output.map_data import area_outlines
 from decoder.output.palette import (
+    DETECTED_FROM,
     THEMES,
-    TOLD_FROM,
     colours,
     drawn_shares,
     positions,
@@ -83,7 +83,7 @@ def write_picture(
         _name(panel, found, area_outlines(found.areas, partial(unrolled, shown[0].places.grid)))
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
-    if any(one.visible[: one.num_cells].any() for one in shown):
+    if any(one.detected[: one.num_cells].any() for one in shown):
         _scale(figure, list(axes), top)
     else:
         figure.supxlabel(f"Pale: {NOT_APART}", fontsize=8)
@@ -91,11 +91,11 @@ def write_picture(
 
 
 def _scale(figure: Figure, axes: list[Any], top: float) -> None:
-    scale = ListedColormap(colours(np.linspace(TOLD_FROM, 1, 256)))
+    scale = ListedColormap(colours(np.linspace(DETECTED_FROM, 1, 256)))
     known = ScalarMappable(PowerNorm(0.5, 0, top), scale)
     bar = figure.colorbar(known, ax=axes, shrink=0.7)
     bar.set_label(
-        f"share of devices in a cell that is told apart from zero (outlined)\npaler: {NOT_APART}",
+        f"share of devices in a cell that is detected (outlined)\npaler: {NOT_APART}",
         fontsize=8,
     )
     bar.ax.yaxis.set_major_formatter(lambda share, _: percent(share))
@@ -115,7 +115,7 @@ def _draw(
     _add(panel, PolyCollection(around["lakes"], facecolors=_LIGHT["water"], linewidths=0))
     places = positions(one, top)
     faces = np.column_stack([colours(places), places > 0])  # nothing there: the ground shows
-    widths = one.visible[: one.num_cells] * 0.8
+    widths = one.detected[: one.num_cells] * 0.8
     cells = PolyCollection(outlines, facecolors=faces, antialiaseds=False,
                            linewidths=widths, edgecolors=_LIGHT["ink"])  # fmt: skip
     _add(panel, cells)
@@ -132,16 +132,16 @@ def _draw(
 
 
 def _name(panel: Any, found: AreaShares, outlines: Sequence[Any]) -> None:
-    """Draw areas; where they are few, with their names and, where told from zero, shares."""
+    """Draw areas; where they are few, with their names and, where detected, shares."""
     rings = [ring for parts in outlines for ring in parts]
     _add(panel, LineCollection(rings, colors=_LIGHT["ink"], linewidths=1.2, linestyles="dashed"))
     if len(outlines) > MOST_NAMED:
         return
-    for parts, name, share, told in zip(
-        outlines, found.areas.names, found.estimate, found.told, strict=True
+    for parts, name, share, detected in zip(
+        outlines, found.areas.names, found.estimate, found.detected, strict=True
     ):
         x, y = np.mean(parts[0][:-1], axis=0)
-        said = f"{short(name, 24)}\n{percent(float(share))}" if told else short(name, 24)
+        said = f"{short(name, 24)}\n{percent(float(share))}" if detected else short(name, 24)
         text = panel.text(x, y, said, fontsize=7, ha="center", va="center", clip_on=True,
                           color=_LIGHT["ink"], parse_math=False)  # fmt: skip
         text.set_path_effects([withStroke(linewidth=2, foreground=_LIGHT["paper"])])
@@ -158,11 +158,13 @@ def _mark(panel: Any, one: Density, points: Sequence[Point]) -> None:
         grid = one.places.grid
         panel.plot([unrolled(grid, p[1]) for p in points], [p[0] for p in points], ".",
                    color=_LIGHT["mark"], markersize=3)  # fmt: skip
-    if not one.visible[: one.num_cells].any():
-        said = panel.text(0.5, 0.5, NONE_TOLD, transform=panel.transAxes, fontsize=9,
+    if not one.detected[: one.num_cells].any():
+        said = panel.text(0.5, 0.5, NONE_DETECTED, transform=panel.transAxes, fontsize=9,
                           ha="center", va="center", color=_LIGHT["ink"])  # fmt: skip
         said.set_path_effects([withStroke(linewidth=3, foreground=_LIGHT["paper"])])
-    about = f"{one.num_reports:,} reports, {percent(one.floor)} is told from zero 8 times in 10"
+    about = (
+        f"{one.num_reports:,} reports, {percent(one.detectable_share)} is detected 8 times in 10"
+    )
     panel.set_title(f"{one.slot_text}  {window_text(one)}\n{about}", fontsize=8)
     panel.tick_params(labelsize=6)
     panel.locator_params(nbins=4)

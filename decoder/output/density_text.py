@@ -14,7 +14,7 @@ from rappor_core.text import counted
 
 KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
-NONE_TOLD = "No cell is told apart from zero"
+NONE_DETECTED = "No cell is detected"
 MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
 _MOST_NAMED = 4  # windows of a warning
 _DOUBTFUL = 1e-3  # one map in a thousand says so by chance
@@ -44,16 +44,16 @@ def row_notes(one: Density) -> list[str]:
     outside = (one.shares < one.low) | (one.shares > one.high)
     return [
         "; ".join(text for text, said in ((NOT_APART, not seen), (MAP_APART, out)) if said)
-        for seen, out in zip(one.visible.tolist(), outside.tolist(), strict=True)
+        for seen, out in zip(one.detected.tolist(), outside.tolist(), strict=True)
     ]
 
 
 def visible_text(one: Density) -> str:
     """A sentence on how small a share the map can show, and what would help."""
     shares = one.shares[: one.num_cells]
-    mass = float(shares[shares >= one.floor].sum())
+    mass = float(shares[shares >= one.detectable_share].sum())
     text = (
-        f"A share of {percent(one.floor)} is told from zero 8 times in 10, a smaller one less "
+        f"A share of {percent(one.detectable_share)} is detected 8 times in 10, a smaller one less "
         f"often; cells with at least as much hold {percent(mass)} of the map."
     )
     if one.places.listed is not None:

@@ -38,7 +38,7 @@ class ChordRibbon:
 
     path: str
     fill: str
-    told: bool
+    detected: bool
     title: str
 
 
@@ -75,10 +75,10 @@ def chord(rows: Sequence[Mapping[str, Any]], level: float) -> Chord | None:
     spans, ends = _angles(zones, shares, scale)
     fills = {zone: _fill(number, len(zones)) for number, zone in enumerate(zones)}
     ribbons = [
-        ChordRibbon(_ribbon(*ends[pair]), fills[pair[0]], row["told"], flow_title(row, level))
-        for row in sorted(between, key=lambda one: (one["told"], -drawn_share(one)))
+        ChordRibbon(_ribbon(*ends[pair]), fills[pair[0]], row["detected"], flow_title(row, level))
+        for row in sorted(between, key=lambda one: (one["detected"], -drawn_share(one)))
         if (pair := (row["origin"], row["destination"])) in shares
-        and (row["told"] or shares[pair] > _THIN * total)
+        and (row["detected"] or shares[pair] > _THIN * total)
     ]
     stays = {row["origin"]: row for row in between if row["origin"] == row["destination"]}
     arcs = [

@@ -29,7 +29,7 @@ class FlowDisplay:
     """Which flows are shown.
 
     min_km: the least distance between two centres; own cells are 0 km apart.  top: how many flows
-    that are not told from zero are shown besides those that are, the largest guesses.  base: the
+    that are not detected are shown besides those that are, the largest guesses.  base: the
     user's districts or stations.
     """
 
@@ -44,11 +44,11 @@ class FlowDisplay:
 
 
 def shown_flows(found: FlowDecoding, places: FlowPlaces, display: FlowDisplay) -> Indices:
-    """Indices of the pairs of cells that are shown: told from zero first, then by share."""
+    """Indices of the pairs of cells that are shown: detected first, then by share."""
     far = np.nan_to_num(places.kilometres.ravel(), nan=-1.0) >= display.min_km
-    order = np.lexsort((-found.flow_share, ~found.told))
+    order = np.lexsort((-found.flow_share, ~found.detected))
     order = order[far[order]]
-    return np.asarray(order[: int(found.told[order].sum()) + display.top])
+    return np.asarray(order[: int(found.detected[order].sum()) + display.top])
 
 
 def flows_content(
@@ -87,9 +87,9 @@ def flows_content(
         "repetition": found.repetition,
         "tau": found.tau,
         "departure_evidence": found.departure_evidence,
-        "num_told": found.num_told,
-        "told_share": found.told_share,
-        "smallest_found": found.smallest_found,
+        "num_detected": found.num_detected,
+        "detected_share": found.detected_share,
+        "detectable_share": found.detectable_share,
         "forged_shift": found.forged_shift,
         "own_cell": one_share(found.own_cell),
         "moved": one_share(found.moved),

@@ -73,7 +73,7 @@ def write_flows(
 
 def arrow_table(columns: Columns) -> Any:
     """Columns as an Arrow table: texts, truth values and numbers, also where there is no row."""
-    kinds = {name: pa.string() for name in _TEXTS} | {"told": pa.bool_()}
+    kinds = {name: pa.string() for name in _TEXTS} | {"detected": pa.bool_()}
     return pa.table(
         {name: pa.array(values, kinds.get(name, pa.float64())) for name, values in columns.items()}
     )

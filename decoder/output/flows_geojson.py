@@ -14,9 +14,9 @@ THINNEST, WIDEST = 1.0, 12.0  # pixels
 
 def drawn_share(row: Mapping[str, Any]) -> float:
     """The share that the width of a flow stands for: `flow_share`, moved into its interval where
-    the flow is told from zero."""
+    the flow is detected."""
     share = row["flow_share"]
-    if row["told"]:
+    if row["detected"]:
         share = min(max(share, row["low"]), row["high"])
     return float(max(share, 0.0))
 

@@ -10,14 +10,12 @@ from decoder.output.jinja import page_template
 from decoder.output.number_text import factor
 from decoder.output.tables import TableQuery
 
-SHOWN = (
-    25  # rows of the page's table at least; all that are told from zero, and flows.csv has the rest
-)
+SHOWN = 25  # rows of the page's table at least; all that are detected, and flows.csv has the rest
 
 
 def render_flows(found: Mapping[str, Any]) -> str:
     """Render flows.html. found: content of results.json."""
-    variables = flows_view(dict(found), TableQuery(rows=max(SHOWN, found["num_told"]))) | {
+    variables = flows_view(dict(found), TableQuery(rows=max(SHOWN, found["num_detected"]))) | {
         "query": None
     }
     return page_template("flows.html.j2").render(guarantee=_guarantee(found), **variables)

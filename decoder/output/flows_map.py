@@ -60,12 +60,12 @@ def _map(found: Mapping[str, Any], flow: Flow, window: str) -> dict[str, Any]:
         "slot": f"{flow.origin.name} to {flow.destination.name}",
         "window": window,
         "reports": found["num_reports"],
-        "floor": found["smallest_found"],
+        "detectable_share": found["detectable_share"],
         "ends": [[number[row["origin"]], number[row["destination"]]] for row in drawn],
         "size": _sizes(drawn),
         "share": counted(np.array([drawn_share(row) for row in drawn])),
         **{name: column(name) for name in ("low", "high", "estimate")},
-        "visible": [place for place, row in enumerate(drawn) if row["told"]],
+        "detected": [place for place, row in enumerate(drawn) if row["detected"]],
         "titles": [flow_title(row, found["level"]) for row in drawn],
         "ways": [way_text(row) for row in drawn],
         "changed": {},
@@ -83,7 +83,7 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
         share = drawn_share(row)
         if row["origin"] == row["destination"]:
             return max(SMALLEST_RING, LARGEST_RING * math.sqrt(share / largest))
-        return line_width(share, top) if row["told"] else 1.0
+        return line_width(share, top) if row["detected"] else 1.0
 
     return [round(size(row), 2) for row in rows]
 
@@ -95,12 +95,12 @@ def _called(rows: Sequence[Mapping[str, Any]], flow: Flow) -> dict[int, str]:
 
 
 def largest_flows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Flows of the table beside the map, as map.js orders them: those told from zero first, in
+    """Flows of the table beside the map, as map.js orders them: those detected first, in
     each part those between two cells, then by share."""
 
     def key(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
-        size = row["estimate"] if row["told"] else drawn_share(row)
-        return not row["told"], row["origin"] == row["destination"], -size
+        size = row["estimate"] if row["detected"] else drawn_share(row)
+        return not row["detected"], row["origin"] == row["destination"], -size
 
     return sorted(rows, key=key)[:MOST_ROWS]
 
@@ -112,14 +112,14 @@ def way_text(row: Mapping[str, Any]) -> str:
 
 
 def flow_title(row: Mapping[str, Any], level: float) -> str:
-    """A flow in words: from where to where, its interval, whether it is told from zero."""
+    """A flow in words: from where to where, its interval, whether it is detected."""
     start, end = (side_text(row, side) for side in ("origin", "destination"))
     way = f"stay in {start}" if row["origin"] == row["destination"] else f"{start} to {end}"
     far = "" if not row["km"] else f", {row['km']:.3g} km"
     known = f"{percent(row['low'])} to {percent(row['high'])} ({100 * level:g} %)"
-    if row["told"]:
+    if row["detected"]:
         return f"{way}{far}: {percent(row['estimate'])} of people, {known}"
-    return f"{way}{far}: not told from zero, {known}; guess {percent(row['flow_share'])}"
+    return f"{way}{far}: not detected, {known}; guess {percent(row['flow_share'])}"
 
 
 def side_text(row: Mapping[str, Any], side: str) -> str:

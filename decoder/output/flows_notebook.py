@@ -14,7 +14,7 @@ from decoder.output.flows_tables import FlowPlaces, flow_columns, rows_of
 from decoder.results.warnings import percent
 from decoder.typing import Indices
 
-SHOWN = ("origin", "destination", "km", "estimate", "low", "high", "told", "flow_share")
+SHOWN = ("origin", "destination", "km", "estimate", "low", "high", "detected", "flow_share")
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class FlowView:
         return rows_of(flow_columns(self.found, places, pairs))
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it: what is told from zero first."""
+        """As a notebook shows it: what is detected first."""
         found = self.found
         places = FlowPlaces(found.flow, self.display.layer)
         rows = self._rows(shown_flows(found, places, self.display))
         title = (
-            f"Flows of {found.metric}: {found.num_told:,} told from zero, "
-            f"{percent(found.told_share)} of people; one of {percent(found.smallest_found)} is "
-            "found 8 times in 10"
+            f"Flows of {found.metric}: {found.num_detected:,} detected, "
+            f"{percent(found.detected_share)} of people; one of {percent(found.detectable_share)} "
+            "is found 8 times in 10"
         )
         cells = [[row[name] for name in SHOWN] for row in rows]
         return html_table(title, SHOWN, cells, found.warnings)

@@ -24,7 +24,7 @@ from rappor_core.reserved import RESERVED
 Columns = dict[str, list[Any]]
 
 KM_DECIMALS = 3
-NOT_TOLD = "not told from zero"
+NOT_DETECTED = "not detected"
 GUESS_APART = "flow_share, drawn towards the gravity model, lies outside the interval"
 NO_CELLS = "other or no_data"
 
@@ -102,7 +102,7 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
         "destination_name": [places.cell_names[i] for i in destinations],
         "km": _known(places.kilometres[origins, destinations].round(KM_DECIMALS)),
         **_share_columns(found.flows.at(rows)),
-        "told": found.told[rows].tolist(),
+        "detected": found.detected[rows].tolist(),
         "flow_share": found.flow_share[rows].tolist(),
         "gravity": found.gravity[rows].tolist(),
         "note": [notes[i] for i in rows],
@@ -113,13 +113,13 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
 
 
 def flow_notes(found: FlowDecoding) -> list[str]:
-    """A note for each pair: where it is not told from zero, and where the guess at the whole
+    """A note for each pair: where it is not detected, and where the guess at the whole
     matrix lies outside its interval."""
     guess = found.flow_share
     apart = (guess < found.flows.low) | (guess > found.flows.high)
     return [
-        "; ".join(text for text, said in ((NOT_TOLD, not told), (GUESS_APART, out)) if said)
-        for told, out in zip(found.told.tolist(), apart.tolist(), strict=True)
+        "; ".join(text for text, said in ((NOT_DETECTED, not detected), (GUESS_APART, out)) if said)
+        for detected, out in zip(found.detected.tolist(), apart.tolist(), strict=True)
     ]
 
 
@@ -142,7 +142,7 @@ def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
             for o, d in zip(origins.tolist(), destinations.tolist(), strict=True)
         ],
         **_share_columns(found.zones),
-        "told": found.zones_told.tolist(),
+        "detected": found.zones_detected.tolist(),
         "flow_share": found.zone_share.tolist(),
     }
 

@@ -113,7 +113,7 @@ def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
     share = drawn_share(row)
     strength = min(9, int(10 * math.sqrt(share / top)))
     text = percent(share).removesuffix(" %") if share >= LEAST_TEXT else "·"
-    return HeatSquare(strength, row["told"], text, flow_title(row, level))
+    return HeatSquare(strength, row["detected"], text, flow_title(row, level))
 
 
 def _zone_name(row: Mapping[str, Any], number: str) -> str:

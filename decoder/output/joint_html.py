@@ -8,7 +8,7 @@ import numpy as np
 
 from decoder.association.table import JointTable
 from decoder.output.jinja import page_template
-from decoder.output.palette import TOLD_FROM, UNTOLD_TO, colours
+from decoder.output.palette import DETECTED_FROM, UNDETECTED_TO, colours
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 
@@ -44,7 +44,7 @@ class HeatMap:
 def heat_map(table: JointTable) -> HeatMap:
     """Lay out the shares within each row (of all reports, where rows have no intervals).
 
-    They are those of `JointTable.pictured`. A cell that is told from zero takes the darker part of
+    They are those of `JointTable.pictured`. A cell that is detected takes the darker part of
     the scale, any other a pale one.
     """
     rows, columns = (_largest(table, side) for side in (0, 1))
@@ -54,9 +54,9 @@ def heat_map(table: JointTable) -> HeatMap:
     cells, squares = table.cells, []
     for y, i in enumerate(rows):
         for x, j in enumerate(columns):
-            share, told = float(drawn[i, j]), bool(cells.low[i, j] > 0)
+            share, detected = float(drawn[i, j]), bool(cells.low[i, j] > 0)
             part = (share / top) ** 0.5
-            place = TOLD_FROM + (1 - TOLD_FROM) * part if told else UNTOLD_TO * part
+            place = DETECTED_FROM + (1 - DETECTED_FROM) * part if detected else UNDETECTED_TO * part
             title = (
                 f"{short(table.rows[i])}, {short(table.columns[j])}: "
                 f"{percent(float(cells.estimate[i, j]))} of all reports "

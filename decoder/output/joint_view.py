@@ -14,11 +14,11 @@ MOST_SIDE = 20  # values of each side of a heat map
 
 @dataclass(frozen=True)
 class HeatSquare:
-    """A cell of the heat map. strength: 0 to 9, of its share within its row; told: it differs
+    """A cell of the heat map. strength: 0 to 9, of its share within its row; detected: it differs
     from zero."""
 
     strength: int
-    told: bool
+    detected: bool
     text: str
     title: str
 

@@ -86,7 +86,7 @@ def _map(
 ) -> dict[str, Any]:
     """What is drawn of a change between two windows; `no_data` only where it is declared."""
     size = new.num_cells
-    change, told = found.difference[:size], found.detected[:size]
+    change, detected = found.difference[:size], found.detected[:size]
     part = np.nan_to_num(relative.change)
     ends = np.stack([relative.change, relative.low, relative.high], axis=1).round(_DIGITS)
     return {
@@ -95,17 +95,19 @@ def _map(
         "base": window_text(old),
         "reports": new.num_reports,
         "before": old.num_reports,
-        "floor": 0.0,
+        "detectable_share": 0.0,
         **dict(zip(RESERVED, found.difference[size:].tolist(), strict=False)),
         "unlisted": 0.0,
         "share": counted(change),
         "low": counted(found.low[:size]),
         "high": counted(found.high[:size]),
         "estimate": counted(change),
-        "shade": np.rint(255 * change_positions(change, told, top)).astype(int).tolist(),
+        "shade": np.rint(255 * change_positions(change, detected, top)).astype(int).tolist(),
         "relative": {int(i): ends[i].tolist() for i in np.flatnonzero(~np.isnan(relative.change))},
-        "relative_shade": np.rint(255 * change_positions(part, told, most)).astype(int).tolist(),
-        "visible": np.flatnonzero(told).tolist(),
+        "relative_shade": np.rint(255 * change_positions(part, detected, most))
+        .astype(int)
+        .tolist(),
+        "detected": np.flatnonzero(detected).tolist(),
         "source": "",
         "changed": {},
     }
@@ -119,13 +121,15 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
     shown = [each for each in data["maps"] if each.get("base") in (None, data["reference"])]
     data = {**data, "maps": shown}
     one = first_shown(data)
-    told, unit, relative = set(one["visible"]), data["unit"], one.get("relative", {})
-    order = sorted(range(len(one["share"])), key=lambda i: (i not in told, -abs(one["share"][i])))
+    detected, unit, relative = set(one["detected"]), data["unit"], one.get("relative", {})
+    order = sorted(
+        range(len(one["share"])), key=lambda i: (i not in detected, -abs(one["share"][i]))
+    )
     rows = [
         {
             "name": data["names"][i],
             "called": data["called"].get(str(i), ""),
-            "visible": i in told,
+            "detected": i in detected,
             "change": one["share"][i] * unit,
             "low": one["low"][i] * unit,
             "high": one["high"][i] * unit,
@@ -133,7 +137,7 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
         }
         for i in order[:MOST_ROWS]
     ]
-    counts = [{"slot": each["slot"], "window": each["window"], "changed": len(each["visible"])}
+    counts = [{"slot": each["slot"], "window": each["window"], "changed": len(each["detected"])}
               for each in shown]  # fmt: skip
     return {
         "shown": {"slot": one["slot"], "window": one["window"], "rows": rows},

@@ -14,8 +14,8 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from decoder.output.basemap import View, surroundings
-from decoder.output.density_text import NONE_TOLD
-from decoder.output.palette import PICTURE_STEPS, TOLD_FROM, UNTOLD_STEPS, UNTOLD_TO
+from decoder.output.density_text import NONE_DETECTED
+from decoder.output.palette import DETECTED_FROM, PICTURE_STEPS, UNDETECTED_STEPS, UNDETECTED_TO
 from decoder.results.warnings import percent, points
 
 WIDTH = 640  # units of the view box
@@ -33,7 +33,7 @@ Project = Callable[[Corner], tuple[float, float]]
 
 @dataclass(frozen=True)
 class PictureFlow:
-    """A flow: a curve with the corners of its arrowhead, "" where it is not told from zero; or a
+    """A flow: a curve with the corners of its arrowhead, "" where it is not detected; or a
     ring, of `radius` above 0, for those who stay in a cell."""
 
     path: str
@@ -42,7 +42,7 @@ class PictureFlow:
     x: float
     y: float
     radius: float
-    told: bool
+    detected: bool
     title: str
 
 
@@ -59,7 +59,7 @@ class PictureName:
 class Legend:
     """What the colours mean: classes of the strip with the texts below it, and of the pale ones.
 
-    title: of which share.  pale: "" where no colour stands for what is not told.
+    title: of which share.  pale: "" where no colour stands for what is not detected.
     """
 
     title: str
@@ -74,8 +74,8 @@ class MapPicture:
     """A picture of `width` by `height` units.
 
     caption: slot, then window with the number of reports.  ground, over: path data by class of the
-    style, below the cells and above them.  cells: path data by the class of their colour.  told:
-    the outline of the cells that are told apart.  ruler: its length in units, and its text.
+    style, below the cells and above them.  cells: path data by the class of their colour.
+    detected: the outline of the detected cells.  ruler: its length in units, and its text.
     legend: None for flows, whose widths have no colours.
     """
 
@@ -85,7 +85,7 @@ class MapPicture:
     ground: tuple[tuple[str, str], ...]
     cells: tuple[tuple[str, str], ...]
     over: tuple[tuple[str, str], ...]
-    told: str
+    detected: str
     flows: tuple[PictureFlow, ...]
     spots: tuple[tuple[float, float], ...]
     names: tuple[PictureName, ...]
@@ -110,7 +110,7 @@ def map_picture(data: Mapping[str, Any]) -> MapPicture:
     around, base = surroundings(view), data["base"]
     places = [*around["cities"], *((name, *at) for name, at in base["points"])]
     flows = bool(data.get("flows"))
-    told = [] if flows else one["visible"]
+    detected = [] if flows else one["detected"]
     return MapPicture(
         width=WIDTH,
         height=height,
@@ -130,7 +130,7 @@ def map_picture(data: Mapping[str, Any]) -> MapPicture:
             },
             project,
         ),
-        told=_border([rings[i] for i in told], project),
+        detected=_border([rings[i] for i in detected], project),
         flows=tuple(_flows(one, rings, project)) if flows else (),
         spots=tuple(project(at) for at in data["points"]),
         names=tuple(_names(places, project, height)),
@@ -159,10 +159,10 @@ def curve(start: tuple[float, float], end: tuple[float, float], width: float) ->
 
 def _caption(one: Mapping[str, Any], num_cells: int, *, flows: bool) -> str:
     marks, what = (len(one["ends"]), "flows drawn") if flows else (num_cells, "cells")
-    said = "changed" if "before" in one else "told apart from zero"
+    said = "changed" if "before" in one else "detected"
     return (
-        f"{one['window']}: {one['reports']:,} reports; {len(one['visible']):,} of {marks:,} {what} "
-        f"{said}"
+        f"{one['window']}: {one['reports']:,} reports; {len(one['detected']):,} of {marks:,} "
+        f"{what} {said}"
     )
 
 
@@ -258,10 +258,10 @@ def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
 def _flows(
     one: Mapping[str, Any], rings: Sequence[Sequence[Corner]], project: Project
 ) -> Iterable[PictureFlow]:
-    """Those not told from zero first, under the others."""
-    told = set(one["visible"])
+    """Those not detected first, under the others."""
+    detected = set(one["detected"])
     centres = [project(_centre(ring)) for ring in rings]
-    for i in sorted(range(len(one["ends"])), key=lambda i: i in told):
+    for i in sorted(range(len(one["ends"])), key=lambda i: i in detected):
         (origin, destination), size = one["ends"][i], one["size"][i]
         start, end = centres[origin], centres[destination]
         path = head = ""
@@ -269,8 +269,8 @@ def _flows(
             path, head = curve(start, end, size)
         ring = size if origin == destination else 0.0
         yield PictureFlow(
-            path, head if i in told else "", size, round(start[0], 1), round(start[1], 1), ring,
-            i in told, one["titles"][i]
+            path, head if i in detected else "", size, round(start[0], 1), round(start[1], 1), ring,
+            i in detected, one["titles"][i]
         )  # fmt: skip
 
 
@@ -319,16 +319,17 @@ def _legend(data: Mapping[str, Any]) -> Legend:
             tuple(f"turn-{step}" for step in steps),
             (points(-top), "0", points(top)),
             tuple(f"turn-{step}" for step in pale),
-            "not outlined: not told from no change",
+            "not outlined: no detected change",
         )
-    first = math.ceil(TOLD_FROM * PICTURE_STEPS)
-    none_told = not any(one["visible"] for one in data["maps"])
+    first = math.ceil(DETECTED_FROM * PICTURE_STEPS)
+    none_detected = not any(one["detected"] for one in data["maps"])
     pale = [
-        round(PICTURE_STEPS * UNTOLD_TO * step / UNTOLD_STEPS) for step in range(UNTOLD_STEPS + 1)
+        round(PICTURE_STEPS * UNDETECTED_TO * step / UNDETECTED_STEPS)
+        for step in range(UNDETECTED_STEPS + 1)
     ]
     return Legend(
-        NONE_TOLD if none_told else "Share of all answers, told apart from zero",
-        () if none_told else tuple(f"shade-{step}" for step in range(first, PICTURE_STEPS + 1)),
+        NONE_DETECTED if none_detected else "Share of all answers, detected cells",
+        () if none_detected else tuple(f"shade-{step}" for step in range(first, PICTURE_STEPS + 1)),
         ("0", percent(float(f"{top / 4:.2g}")), percent(float(f"{top:.2g}"))),
         tuple(f"shade-{step}" for step in pale),
         "paler: not distinguishable from zero",

@@ -1,10 +1,10 @@
 """Colours of the pages and of maps, light and dark.
 
-Maps go from paper (nothing) to dark (much), and are pale where nothing is told from zero: a
-value-suppressing palette (Correll, Moritz and Heer 2018). A cell that is told apart from zero
-takes the scale above `TOLD_FROM`; any other takes one of a few pale steps up to `UNTOLD_TO`, so
-that no cell without evidence is darker than one with it. Maps of changes turn at no change, from
-blue (less) to orange (more), and are pale by the same rule (`change_positions`).
+Maps go from paper (nothing) to dark (much), and are pale where nothing is detected: a
+value-suppressing palette (Correll, Moritz and Heer 2018). A cell that is detected
+takes the scale above `DETECTED_FROM`; any other takes one of a few pale steps up to
+`UNDETECTED_TO`, so that no cell without evidence is darker than one with it. Maps of changes turn
+at no change, from blue (less) to orange (more), and are pale by the same rule (`change_positions`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from decoder.density.maps import Density
 from decoder.typing import Flags, Floats
 
-TOLD_FROM = 0.3
-UNTOLD_TO = 0.2
-UNTOLD_STEPS = 3
+DETECTED_FROM = 0.3
+UNDETECTED_TO = 0.2
+UNDETECTED_STEPS = 3
 PICTURE_STEPS = 20  # colours of a scale, less one, in a picture that no script draws
 _LEAST_TOP = 1e-9
 THEMES: dict[str, dict[str, Any]] = {
@@ -51,32 +51,32 @@ def drawn_shares(one: Density) -> Floats:
     """The share that each cell's colour stands for, (n,): its map share, moved into its interval
     if it differs from zero.
 
-    So a cell that is told apart from zero is never drawn as if it were empty. Shape (M,).
+    So a cell that is detected is never drawn as if it were empty. Shape (M,).
     """
     size = one.num_cells
     shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
-    told = np.clip(shares, low, np.maximum(low, high))
-    return np.maximum(np.where(one.visible[:size], told, shares), 0.0)
+    detected = np.clip(shares, low, np.maximum(low, high))
+    return np.maximum(np.where(one.detected[:size], detected, shares), 0.0)
 
 
 def positions(one: Density, top: float) -> Floats:
     """Position of each cell on the colour scale from 0 (paper) to 1. top: the largest share
     drawn."""
     shares = drawn_shares(one)
-    told = TOLD_FROM + (1 - TOLD_FROM) * np.sqrt(np.minimum(shares / top, 1))
-    part = np.sqrt(np.minimum(shares / max(one.floor, 1e-12), 1))
-    pale = UNTOLD_TO * np.floor(part * UNTOLD_STEPS) / UNTOLD_STEPS
-    return np.where(one.visible[: one.num_cells], told, pale)
+    detected = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
+    part = np.sqrt(np.minimum(shares / max(one.detectable_share, 1e-12), 1))
+    pale = UNDETECTED_TO * np.floor(part * UNDETECTED_STEPS) / UNDETECTED_STEPS
+    return np.where(one.detected[: one.num_cells], detected, pale)
 
 
-def change_positions(change: Floats, told: Flags, top: float) -> Floats:
+def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
     """Position of each cell on the colour scale of changes: 0 the largest decrease, 0.5 none, 1
     the largest increase.
 
-    told: cells whose change is told from none.  top: the largest change drawn.
+    detected: cells whose change is detected.  top: the largest change drawn.
     """
     size = np.sqrt(np.minimum(np.abs(change) / top, 1))
-    part = np.where(told, TOLD_FROM + (1 - TOLD_FROM) * size, UNTOLD_TO * size)
+    part = np.where(detected, DETECTED_FROM + (1 - DETECTED_FROM) * size, UNDETECTED_TO * size)
     return 0.5 + 0.5 * np.sign(change) * part
 
 

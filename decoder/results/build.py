@@ -15,9 +15,9 @@ from decoder.estimation.estimate import Estimate
 from decoder.inference.alike_candidates import alike_candidates
 from decoder.inference.diagnostics import (
     cohort_residuals,
+    detectable_share,
     signal_explained,
     variance_parts,
-    visible_share,
 )
 from decoder.inference.impossible_counts import impossible_counts
 from decoder.inference.multiple_testing import ListDecision
@@ -229,7 +229,7 @@ def _summary(
         missing=parts.missing,
         noise=parts.noise,
         signal_explained=signal_explained(fitted, estimate.missing, observed.noise.random.variance),
-        visible_share=_visible(estimate, answer.decision, options),
+        detectable_share=_visible(estimate, answer.decision, options),
         epsilon_infinity=params.epsilon_infinity,
         epsilon_one=params.epsilon_one,
         repetition=observed.noise.repetition,
@@ -245,4 +245,4 @@ def _visible(estimate: Estimate, decision: ListDecision, options: DecodeOptions)
         threshold = max(min(decision.cutoff, decision.most), threshold)
     threshold = min(threshold, options.largest_p)
     null_errors = estimate.std_errors
-    return visible_share(-float(ndtri(min(threshold, 0.5))), null_errors)
+    return detectable_share(-float(ndtri(min(threshold, 0.5))), null_errors)

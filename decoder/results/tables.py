@@ -107,7 +107,7 @@ class Summary:
     explained, missing, noise: parts of the variance of the bit shares over rows.
     signal_explained: what the fit explains of what values can explain, listed or not, which is
     without the noise; None where neither is told from 0.
-    visible_share: the smallest share that is found 8 times in 10.
+    detectable_share: the smallest share that is found 8 times in 10.
     repetition: rho = sum r^2 / sum r over devices, as used.
     """
 
@@ -122,7 +122,7 @@ class Summary:
     missing: float
     noise: float
     signal_explained: float | None
-    visible_share: float
+    detectable_share: float
     epsilon_infinity: float
     epsilon_one: float
     repetition: float

@@ -96,7 +96,7 @@ def why_nothing(summary: Summary) -> str:
     """A line on why a decoding detected no value."""
     return (
         f"No value was found: {summary.num_reports:,} reports cannot show shares below "
-        f"{percent(summary.visible_share)} among {summary.num_candidates:,} candidates. "
+        f"{percent(summary.detectable_share)} among {summary.num_candidates:,} candidates. "
         "Collect more reports, shorten the list, or allow a larger epsilon."
     )
 
@@ -142,11 +142,11 @@ def points(difference: float) -> str:
 
 def _small(facts: Facts) -> str | None:
     summary = facts.summary
-    if summary.visible_share < MUCH_UNLISTED:
+    if summary.detectable_share < MUCH_UNLISTED:
         return None
     return (
         f"{summary.num_reports:,} reports cannot show shares below "
-        f"{percent(summary.visible_share)}: a smaller share is more often missed than found."
+        f"{percent(summary.detectable_share)}: a smaller share is more often missed than found."
     )
 
 

@@ -128,24 +128,24 @@ class Flows(DecoderKind):
         return _answer(found, FlowDisplay(), job.output, series=content, progress=progress)
 
     def summary(self, content: dict[str, Any]) -> dict[str, Any]:
-        """How many flows are told from zero, the share that moved, and the largest flows."""
+        """How many flows are detected, the share that moved, and the largest flows."""
         names = ("origin", "destination", "estimate", "low", "high")
-        told = [row for row in content["flows"] if row["told"]]
+        detected = [row for row in content["flows"] if row["detected"]]
         return {
             name: content[name]
-            for name in ("num_reports", "num_told", "told_share", "smallest_found", "own_cell",
-                         "moved", "warnings")
+            for name in ("num_reports", "num_detected", "detected_share", "detectable_share",
+                         "own_cell", "moved", "warnings")
         } | {
             "lag": content["flow"]["lag"],
-            "top": [{name: row[name] for name in names} for row in told[:MOST_SUMMED]],
+            "top": [{name: row[name] for name in names} for row in detected[:MOST_SUMMED]],
         }  # fmt: skip
 
     def in_list(self, summary: dict[str, Any]) -> str:
-        """How many flows are told from zero; of moves, the share that moved."""
+        """How many flows are detected; of moves, the share that moved."""
         if summary["lag"]:
             return f"{percent(summary['moved']['estimate'])} changed their cell"
-        told = summary["num_told"]
-        return f"{told:,} {'flow' if told == 1 else 'flows'} told from zero"
+        detected = summary["num_detected"]
+        return f"{detected:,} {'flow' if detected == 1 else 'flows'} detected"
 
     def view(self, content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         """The variables of the page: map, chord diagram, matrix and tables."""
@@ -195,18 +195,18 @@ def _answer(
 
 
 def _flow_table(content: dict[str, Any]) -> AnswerTable:
-    told = [row for row in content["flows"] if row["told"]]
+    detected = [row for row in content["flows"] if row["detected"]]
     rows = tuple(
         (side_text(row, "origin"), side_text(row, "destination"), f"{row['km']:.3g}",
          percent(row["estimate"]), interval(row["low"], row["high"]))
-        for row in told[:PRINTED]
+        for row in detected[:PRINTED]
     )  # fmt: skip
     title = (
-        f"{content['metric']}: {content['num_reports']:,} reports; {content['num_told']:,} flows "
-        f"told from zero, {percent(content['told_share'])} of people; one of "
-        f"{percent(content['smallest_found'])} is found 8 times in 10"
+        f"{content['metric']}: {content['num_reports']:,} reports; {content['num_detected']:,} "
+        f"flows detected, {percent(content['detected_share'])} of people; one of "
+        f"{percent(content['detectable_share'])} is found 8 times in 10"
     )
-    if len(told) > PRINTED:
+    if len(detected) > PRINTED:
         title = f"{title}; the {PRINTED} largest"
     return AnswerTable(title, ("from", "to", "km", "of people", "interval"), rows)
 

@@ -168,7 +168,7 @@ def _map(one: Density) -> dict[str, Any]:
         "first_day": str(one.first_day) if one.first_day else None,
         "last_day": str(one.last_day) if one.last_day else None,
         "num_reports": one.num_reports,
-        "floor": one.floor,
+        "detectable_share": one.detectable_share,
         "unlisted": one.unlisted,
         "source": one.source,
         "check": asdict(one.check) if one.check else None,

@@ -61,7 +61,7 @@ def summary_of(decoding: Decoding) -> dict[str, Any]:
     found = results(decoding)
     keys = ("value", "share", "std_error", "low", "high", "p_value", "p_adjusted")
     top = [{key: row[key] for key in keys} for row in found["detected"][:MOST_SHOWN]]
-    numbers = ("num_candidates", "num_detected", "num_reports", "visible_share")
+    numbers = ("num_candidates", "num_detected", "num_reports", "detectable_share")
     return {
         **{name: found["summary"][name] for name in numbers},
         "warnings": found["warnings"],

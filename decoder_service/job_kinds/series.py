@@ -75,7 +75,7 @@ class SeriesJob(JobOfValues):
                 _check_windows(spec.each, source, known_counts)
 
     def in_parts(self, spec: JobSpec) -> bool:
-        """Windows that are not served yet are left out."""
+        """True: each window is a part, and one that is not served yet is left out."""
         del spec
         return True
 

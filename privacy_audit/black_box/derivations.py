@@ -78,7 +78,7 @@ def _other(params: RapporParams) -> TwoRoundMechanism:
 
 
 def questions(metric: Metric, devices: int) -> tuple[Asked, Asked]:
-    """Fresh secrets with one value, and the same secrets with another."""
+    """Return pairs of secret and value: fresh secrets with one value, the same with another."""
     if metric.location is not None:
         cells = metric.location.grid.cells(metric.location.level)
         pair: tuple[Value, Value] = cells[0], cells[-1]

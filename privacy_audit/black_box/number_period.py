@@ -66,9 +66,10 @@ def _life(secret: bytes, days: list[int], value: Value) -> Life:
 
 
 def first_and_last(source: ClientSource, metric: Metric) -> list[tuple[bytes, bytes]]:
-    """The first and the last report of each device, all of whose periods have one number.
+    """The bits of the first and the last report of devices that hold one number in all periods.
 
-    It lies between the places to which devices move their cut. Raises AuditedClientError.
+    The number lies within a stratum, so that no device moves its cut across it.
+    Raises AuditedClientError.
     """
     found = within_a_stratum(metric)
     assert found is not None  # noqa: S101 (asked by the caller)

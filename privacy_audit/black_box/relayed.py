@@ -57,9 +57,13 @@ class Outside(NamedTuple):
 
 
 class Lived(NamedTuple):
-    """A life behind a relay. outside: of each sitting.  sealed: all requests.  direct: how many
-    went to the collector itself.  strange: what was in requests, where it was no batch of one
-    metric, or of two that are linked."""
+    """What was seen of one device that sent through a relay.
+
+    outside: of each run of its process, what is outside of the encryption.  sealed: all
+    encrypted requests.  direct: how many went to the collector itself.
+    strange: what was in requests that held neither a batch of one metric nor of two that are
+    linked.
+    """
 
     outside: list[list[Outside]]
     sealed: list[bytes]

@@ -26,7 +26,7 @@ def pool_rare(
     """Pool the values of a table that may not be shown alone; each pool has the name of its
     node.
 
-    Pools that are not told apart from zero are left out, with the values in them. A pool is not one
+    Pools that are not detected are left out, with the values in them. A pool is not one
     cell: its name (`*.example.org`, `ab*`, a shorter quadkey) means what of the node is not shown
     by itself.
 

@@ -26,7 +26,7 @@ Within: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]
 REASONS: dict[Reason, str] = {
     "few_reports": "the table has fewer reports than the policy asks for, or would tell of another "
     "number that is not shown",
-    "low_interval": "not told apart from zero, or the lower end of its interval is below what the "
+    "low_interval": "not detected, or the lower end of its interval is below what the "
     "policy shows, or another number that is not shown could be narrowed down by it",
 }
 DEFAULT_SYMBOLS: dict[Reason, str] = {"few_reports": "c", "low_interval": "u"}

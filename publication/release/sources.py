@@ -120,7 +120,7 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
             last_day=date.fromisoformat(last),
             num_reports=int(reports),
             cells=[row["cell"] for row in known],
-            detected=np.array([row["visible"] == "true" for row in known], dtype=bool),
+            detected=np.array([row["detected"] == "true" for row in known], dtype=bool),
             complete=len(known) == len(rows),
             shapes=shapes,
             **numbers,
@@ -139,13 +139,13 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
         raise ReleaseError(f"the stratum {PARTITION!r} of flows is zones or cells; name another")
     zone_of = {row["cell"]: row["zone"] for row in found["cells"]}
     flows = list(_rows(folder / "flows.csv"))
-    told = [row | {"told": row["told"] == "true"} for row in flows]
+    detected = [row | {"detected": row["detected"] == "true"} for row in flows]
     members: dict[str, list[str]] = {}
     for row in flows:
         zones = PAIR_SEPARATOR.join(zone_of[row[side]] for side in _SIDES)
         members.setdefault(zones, []).append(_pair(row))
     held = {zones: tuple(pairs) for zones, pairs in members.items()}
-    for name, rows, several in (("zones", found["zones"], held), ("cells", told, {})):
+    for name, rows, several in (("zones", found["zones"], held), ("cells", detected, {})):
         numbers: dict[str, Any] = {
             column: np.array([float(row[column]) for row in rows]) for column in _NUMBERS
         }
@@ -156,7 +156,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
             last_day=date.fromisoformat(found["last_day"]),
             num_reports=int(found["num_reports"]),
             cells=[_pair(row) for row in rows],
-            detected=np.array([row["told"] for row in rows], dtype=bool),
+            detected=np.array([row["detected"] for row in rows], dtype=bool),
             complete=True,
             level=float(found["level"]),
             members=several,

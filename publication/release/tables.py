@@ -64,7 +64,7 @@ class KeyedTable:
 class CellTable(KeyedTable):
     """Decoded estimates, as they are before a policy is applied. Arrays are (n,), shares of 1.
 
-    cells: distinct values.  detected: told apart from zero, corrected for how many were tried.
+    cells: distinct values.  detected: tested to be above zero, corrected for how many were tried.
     complete: whether the cells hold everybody, so that their shares are known to add up to 1.
     level: of the intervals.  max_correlation: bound on the correlation of two estimates.
     listed: whether a cell that is not shown is listed, with a symbol; a rare string is not, as its

@@ -53,7 +53,7 @@ def _draw(panel: Axes, experiment: Experiment) -> None:
     summary = experiment.decoding.summary
     panel.set_title(
         f"{experiment.name}: {summary.num_detected} of {(experiment.true_shares > 0).sum()} found, "
-        f"smallest visible share {100 * summary.visible_share:.2g} %",
+        f"smallest detectable share {100 * summary.detectable_share:.2g} %",
         loc="left",
         fontsize=10,
     )

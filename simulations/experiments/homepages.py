@@ -19,10 +19,10 @@ from decoder.inference.multiple_testing import decide
 from metric_design.detection import (
     PlanSetting,
     by_itself,
+    detectable_share,
     detection,
     information,
     interference,
-    visible_share,
 )
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
@@ -102,7 +102,7 @@ def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
 
 def half_power(plan: PlanSetting) -> float:
     """Users of a page that is found every second time, if nothing interferes."""
-    return (visible_share(plan, 0.5, by_itself(plan)) or 1.0) * plan.devices
+    return (detectable_share(plan, 0.5, by_itself(plan)) or 1.0) * plan.devices
 
 
 def first_order_error(devices: int, reports_each: int) -> float:

@@ -14,9 +14,9 @@ from decoder import Candidates, DecodeOptions, decode
 from metric_design.detection import (
     PlanSetting,
     by_itself,
+    detectable_share,
     detection,
     theory,
-    visible_share,
 )
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
@@ -165,7 +165,7 @@ def population(case: Case) -> Floats:
     background = (0.3 if few else 0.5) * weights / weights.sum()
     given, shares = by_itself(case.setting), np.asarray(background)
     for _ in range(3):  # the placed values are part of what interferes
-        share = visible_share(case.setting, case.power, given) or 1.0
+        share = detectable_share(case.setting, case.power, given) or 1.0
         shares = np.concatenate([np.full(PLACED, min(share, 0.45 / PLACED)), background])
         given = theory(case.setting, listed_shares(case, shares), unlisted(case, shares))
     return np.asarray(shares)

@@ -33,9 +33,9 @@ from decoder.model.noise import BitNoise
 from decoder.numbers.decoding import decode_numbers
 from decoder.typing import Floats
 from metric_design.flow_kind import POWER, class_error, least_flow
+from metric_design.metric_plan import MetricToPlan, reviewed
 from metric_design.number_kind import Z
 from metric_design.plan_file import asked_of
-from metric_design.question import Question, reviewed
 from rappor_core.metrics.metric import Metric
 from simulations.experiments.discovery import drawn_strings, zipf
 from simulations.experiments.plan_lists import SeenCheck
@@ -69,7 +69,7 @@ class KindCase:
         """The metric that the planner chooses."""
         one = asked_of("planned", _LABELS | dict(self.table), self.devices)
         asked = one.question
-        question = Question(asked.name, asked.given, None, self.devices, self.epsilon)
+        question = MetricToPlan(asked.name, asked.given, None, self.devices, self.epsilon)
         return one.planner.plan(question, reviewed).metric
 
 
@@ -198,7 +198,7 @@ def drawn_map(side: int, rng: np.random.Generator) -> Floats:
 def _flow_predicted(metric: Metric, devices: int) -> Mapping[str, float]:
     return {
         "standard error of a flow": class_error(metric, "pair", devices),
-        "the least flow is told": POWER,
+        "the least flow is detected": POWER,
     }
 
 
@@ -214,7 +214,7 @@ def _flow_seen(metric: Metric, devices: int, rng: np.random.Generator) -> Seen:
     found = decode_flows(draw_flows(metric, matrix / matrix.sum(), devices, rng))
     return {
         "standard error of a flow": (found.flows.estimate - matrix)[placed].tolist(),
-        "the least flow is told": found.told[placed].astype(float).tolist(),
+        "the least flow is detected": found.detected[placed].astype(float).tolist(),
     }
 
 

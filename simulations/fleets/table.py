@@ -10,7 +10,7 @@ from time import process_time
 import numpy as np
 
 from decoder import Candidates, DecodeOptions, decode
-from metric_design.detection import PlanSetting, by_itself, visible_share
+from metric_design.detection import PlanSetting, by_itself, detectable_share
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
@@ -74,8 +74,8 @@ class Row:
 
     devices: that reported in it.  repeats: sum r^2 / sum r.  held: values that somebody held.
     found, false_found: values of the list that were detected, held and not.  smallest: the least
-    true share among them, or None.  visible: the share that is found with probability 0.8, as
-    predicted.  seconds: of the processor, for the decoding.
+    true share among them, or None.  detectable_share: the share that is found with probability 0.8,
+    as predicted.  seconds: of the processor, for the decoding.
     """
 
     periods: int
@@ -86,7 +86,7 @@ class Row:
     found: int
     false_found: int
     smallest: float | None
-    visible: float | None
+    detectable_share: float | None
     seconds: float
 
 
@@ -160,6 +160,6 @@ def _row(
         found=len(true),
         false_found=int((detected & (shares == 0)).sum()),
         smallest=float(true.min()) if len(true) else None,
-        visible=visible_share(setting, POWER, by_itself(setting)),
+        detectable_share=detectable_share(setting, POWER, by_itself(setting)),
         seconds=seconds,
     )

@@ -17,8 +17,8 @@ from rappor_core.metrics.metric import Metric
 from simulations.flows.city import draw_flows
 from simulations.flows.study import LARGEST, is_wrong, off
 
-QUANTITIES = (f"{LARGEST} largest", "told flows", "zones", "told zones", "night cells", "bands",
-              "own cell and moved", "shares of an origin")  # fmt: skip
+QUANTITIES = (f"{LARGEST} largest", "detected flows", "zones", "detected zones", "night cells",
+              "bands", "own cell and moved", "shares of an origin")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FlowCoverage:
 
     held: by quantity, of `QUANTITIES`: part of all intervals that hold, standard error over the
     draws, part in the worst draw, and mean number of intervals a draw; None where there are none.
-    error: total variation to the matrix.  told, wrong: flows told from zero, and those whose true
+    error: total variation to the matrix.  detected, wrong: flows detected, and those whose true
     share is below a quarter of the estimate, in all draws.  tau: mean size of the departures.
     seconds: of a processor, a draw.
     """
@@ -35,7 +35,7 @@ class FlowCoverage:
     draws: int
     held: dict[str, tuple[float, float, float, float] | None]
     error: float
-    told: int
+    detected: int
     wrong: int
     tau: float
     seconds: float
@@ -75,7 +75,7 @@ def flow_coverage(
         draws,
         {name: _summary(flags) for name, flags in held.items()},
         float(np.mean([off(one.flow_share, matrix) for one in found])),
-        sum(one.num_told for one in found),
+        sum(one.num_detected for one in found),
         sum(int(is_wrong(one, matrix).sum()) for one in found),
         float(np.mean([one.tau for one in found])),
         (time.process_time() - started) / draws,
@@ -93,9 +93,9 @@ def _held(found: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:
     own = truth[space.same == 1][: space.num_cells].sum()
     moved = truth[space.between_cells].sum() - own
     yield QUANTITIES[0], flows[largest]
-    yield "told flows", flows[found.told]
+    yield "detected flows", flows[found.detected]
     yield "zones", zones
-    yield "told zones", zones[found.zones_told]
+    yield "detected zones", zones[found.zones_detected]
     yield "night cells", _within(found.origins, matrix.sum(axis=1))[cells]
     yield "bands", _within(found.bands, space.sums("distance") @ truth)
     yield "own cell and moved", np.append(_within(found.own_cell, own), _within(found.moved, moved))

@@ -23,7 +23,7 @@ LARGEST = 50  # flows whose intervals are counted
 class FlowSetting:
     """The result of one way at one epsilon and number of devices, a mean of runs.
 
-    error: total variation to the true matrix.  told, wrong: flows told from zero, and those whose
+    error: total variation to the true matrix.  detected, wrong: flows detected, and those whose
     true share is below a quarter of the estimate.  held: part of the 95 % intervals of the 50
     largest flows that hold.  zones: standard error of a pair of zones, smallest: flow that is found
     8 times in 10, shares.  own: None for rivals, which have no intervals.  seconds: of a processor.
@@ -33,7 +33,7 @@ class FlowSetting:
     epsilon: float
     devices: int
     error: float
-    told: float | None = None
+    detected: float | None = None
     wrong: float | None = None
     held: float | None = None
     zones: float | None = None
@@ -87,19 +87,19 @@ def compare_ways(
 
 def _ours(draw: FlowDraw, found: FlowDecoding, epsilon: float, seconds: float) -> FlowSetting:
     largest = np.argsort(-draw.matrix)[:LARGEST]
-    table, told = found.flows.at(largest), found.told
+    table, detected = found.flows.at(largest), found.detected
     held = (table.low <= draw.matrix[largest]) & (draw.matrix[largest] <= table.high)
     return FlowSetting(
-        OURS, epsilon, draw.devices, off(found.flow_share, draw.matrix), float(told.sum()),
+        OURS, epsilon, draw.devices, off(found.flow_share, draw.matrix), float(detected.sum()),
         float(is_wrong(found, draw.matrix).sum()), float(held.mean()),
-        float(found.zones.std_error.mean()), found.smallest_found, seconds,
+        float(found.zones.std_error.mean()), found.detectable_share, seconds,
     )  # fmt: skip
 
 
 def is_wrong(found: FlowDecoding, truth: Floats) -> Flags:
-    """(told,) flows told from zero whose true share (P,) is below a quarter of the estimate."""
-    told = found.told
-    return np.asarray(truth[told] < 0.25 * found.flows.estimate[told])
+    """(detected,) flows detected whose true share (P,) is below a quarter of the estimate."""
+    detected = found.detected
+    return np.asarray(truth[detected] < 0.25 * found.flows.estimate[detected])
 
 
 def off(guess: Floats, truth: Floats) -> float:

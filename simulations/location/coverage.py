@@ -41,7 +41,7 @@ _ELSEWHERE = 0.5  # of the periods with data: not at the usual place
 class Coverage:
     """How often intervals hold the truth: parts of the cells, in [0, 1], over `maps` maps.
 
-    Of cells alone: `other` and what else is no place is left out.  all, found (told from zero;
+    Of cells alone: `other` and what else is no place is left out.  all, found (detected;
     `num_found` of them), heaviest: the five, and the ten, of the largest true shares.  NAME_error:
     Monte-Carlo standard error, cells of one map counted together.  NAME_worst: of the worst map.
     found_by_map: mean over the maps of the part of the found, 1 where none is found, that is
@@ -122,8 +122,8 @@ def map_coverage(
         found, seconds = _decoded(metric, places, truth, devices, rng)
         inside = (found.low <= truth) & (truth <= found.high)
         ranked = np.argsort(-truth[:num_cells], kind="stable")
-        told = np.flatnonzero(found.visible[:num_cells])
-        groups = (ranked, told, ranked[:HEAVIEST], ranked[:TEN])
+        detected = np.flatnonzero(found.detected[:num_cells])
+        groups = (ranked, detected, ranked[:HEAVIEST], ranked[:TEN])
         held[number] = [inside[cells].sum() for cells in groups]
         counted[number] = [len(cells) for cells in groups]
         widths.append(float((found.high - found.low)[ranked[:HEAVIEST]].mean()))

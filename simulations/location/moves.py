@@ -74,16 +74,16 @@ class Found:
     """What the maps of one drawn series show of its changes.
 
     covered: part of the 20 most changed cells whose interval of 95 % holds the change, in the last
-    week (of a festival, its own); covered_all: of all cells.  told, wrong: cells and weeks with a
-    change, and with one of the wrong sign.  strong, right: cells that differ in a week by three
-    standard errors or more, and those of them that are told.  event: whether the festival's cell
-    is told in its week.  distance: total variation of the maps over cells, mean of the weeks.
-    rivals: of the last week, by name.  seconds: of processor time.
+    week (of a festival, its own); covered_all: of all cells.  detected, wrong: cells and weeks with
+    a change, and with one of the wrong sign.  strong, right: cells that differ in a week by three
+    standard errors or more, and those of them that are detected.  event: whether the festival's
+    cell is detected in its week.  distance: total variation of the maps over cells, mean of the
+    weeks.  rivals: of the last week, by name.  seconds: of processor time.
     """
 
     covered: float
     covered_all: float
-    told: int
+    detected: int
     wrong: int
     strong: int
     right: int
@@ -158,20 +158,20 @@ def _judged(
     """change: true, (6, n).  true: shares, (6, n + 1)."""
     parts = [one.changes for one in maps if one.changes is not None]
     found, errors = (np.stack([one.from_others[i] for one in parts]) for i in (0, 1))
-    told = np.stack([one.detected for one in parts])
+    detected = np.stack([one.detected for one in parts])
     week = STEP if setting.world == "festival" else WEEKS - 1
     inside = np.abs(found - change)[week] < _Z95 * errors[week]
     top = np.argsort(-np.abs(change[week]))[:TOP]
-    right_sign = told & (np.sign(found) == np.sign(change))
+    right_sign = detected & (np.sign(found) == np.sign(change))
     strong = (np.abs(change) > STRONG * errors).any(axis=0)
     return Found(
         covered=float(inside[top].mean()),
         covered_all=float(inside.mean()),
-        told=int(told.sum()),
-        wrong=int((told & ~right_sign).sum()),
+        detected=int(detected.sum()),
+        wrong=int((detected & ~right_sign).sum()),
         strong=int(strong.sum()),
         right=int((strong & right_sign.any(axis=0)).sum()),
-        event=bool(told[week, top[0]]),
+        event=bool(detected[week, top[0]]),
         distance=float(
             np.mean([cell_distance(m.shares, t) for m, t in zip(maps, true, strict=True)])
         ),
@@ -219,8 +219,8 @@ def summary(setting: Setting, series: Sequence[Found]) -> dict[str, Any]:
         "covered": float(np.mean(covered)),
         "covered_worst": min(covered),
         "covered_all": float(np.mean([one.covered_all for one in series])),
-        "told": sum(one.told for one in series),
-        "series_told": sum(one.told > 0 for one in series),
+        "detected": sum(one.detected for one in series),
+        "series_detected": sum(one.detected > 0 for one in series),
         "wrong": sum(one.wrong for one in series),
         "strong": sum(one.strong for one in series),
         "right": sum(one.right for one in series),

@@ -22,7 +22,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "metric_design": ("", "decoder"),
     "disclosure_control": ("publication", "signing", "archive"),
     "publication": ("publication", "signing", "archive"),  # pyarrow where it is installed
-    "archive": ("archive", "dask"),
+    "archive": ("archive",),
     "simulations": ("simulations",),
     "privacy_audit": ("decoder", "relay"),  # the latter for a client behind a relay
     "rappor_cli": ("cli", "decoder"),

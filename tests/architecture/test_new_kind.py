@@ -24,8 +24,8 @@ from decoder import decode, metric_candidates
 from metric_design import kinds as designs
 from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import KindDesign, Level, register_kind_design
+from metric_design.metric_plan import MetricToPlan, reviewed
 from metric_design.plan_file import asked_of
-from metric_design.question import Question, reviewed
 from rappor_cli.main import main
 from rappor_core.encodings import interface
 from rappor_core.encodings.interface import Encoding, encoding_names, register_encoding
@@ -187,7 +187,7 @@ class StarsPlanner(KindPlanner):
     usual = {"max_memoized_values": 6}  # noqa: RUF012
 
     def designs(
-        self, question: Question, given: Mapping[str, Any], epsilon: float, devices: int
+        self, question: MetricToPlan, given: Mapping[str, Any], epsilon: float, devices: int
     ) -> Iterator[Mapping[str, Any]]:
         for one in (0.25, 0.5):
             each = epsilon / given["max_memoized_values"]
@@ -198,7 +198,7 @@ class StarsPlanner(KindPlanner):
         spread = params.p_star * (1 - params.p_star) / devices
         return math.sqrt(spread) / (params.q_star - params.p_star)
 
-    def told(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float) -> str:
         return f"tell {metric.details.most} stars to {precision:.3f}"
 
     def supposed(self, metric: Metric) -> str:

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from archive.aggregate import Wanted, aggregate, choose_parts
-from archive.executors import Executor, InProcess
 from archive.keys import IN_CLEAR, ArchiveKey
 from archive.parquet import read_group, reading
+from archive.pools import Pool, SerialPool
 from archive.store import Store, open_store
+from archive.tasks import PartCounts, SpanTask, count_part
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import make_metric
@@ -115,7 +116,7 @@ def summed(
     *,
     key: ArchiveKey = IN_CLEAR,
     key_file: str | None = None,
-    executor: Executor | None = None,
+    executor: Pool[SpanTask, PartCounts] | None = None,
     today: date = TODAY,
     window: tuple[date | None, date | None] = (None, None),
     **more: Any,
@@ -123,7 +124,7 @@ def summed(
     """What `rappor archive aggregate` gives."""
     wanted = Wanted(name, more.pop("params_id", None), *window)
     parts = choose_parts(open_store(str(url)), key, wanted, today)
-    return aggregate(parts, str(url), key_file, executor or InProcess(), **more)
+    return aggregate(parts, str(url), key_file, executor or SerialPool(count_part), **more)
 
 
 def stored_rows(store: Store, file: str, key: ArchiveKey = IN_CLEAR) -> list[tuple[int, bytes]]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 import uuid
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from archive.errors import ArchiveDamagedError, ArchiveError
-from archive.executors import DaskCluster, InProcess, LocalProcesses
 from archive.export import ELSEWHERE, MOVED, export
 from archive.keys import IN_CLEAR, load_key, make_key
 from archive.manifest import read_entries
+from archive.pools import LocalPool, SerialPool
 from archive.retention import expire
 from archive.store import open_store
+from archive.tasks import PartCounts, SpanTask, count_part
 from tests.archive.killers import die, kill_once
 from tests.archive.support import DAY, TODAY, FakeSource, expected, make_block, summed
 from tests.archive.test_parts import move
@@ -87,7 +85,7 @@ class Twice:
     """Gives each result twice, as after a worker that was taken for dead."""
 
     def run(self, tasks):  # type: ignore[no-untyped-def]
-        for pair in InProcess().run(tasks):
+        for pair in SerialPool(count_part).run(tasks):
             yield pair
             yield pair
 
@@ -109,97 +107,27 @@ def test_a_task_that_was_done_twice_counts_once(days: Path) -> None:
 
 
 def test_a_task_that_gives_nothing_is_missed(days: Path) -> None:
-    class Lost(InProcess):
+    class Lost(SerialPool[SpanTask, PartCounts]):
         def run(self, tasks):  # type: ignore[no-untyped-def]
             return super().run(list(tasks)[1:])
 
     with pytest.raises(ArchiveDamagedError, match="1 of 5 tasks"):
-        summed(days, executor=Lost())
+        summed(days, executor=Lost(count_part))
 
 
 def test_a_process_that_is_killed_changes_nothing(days: Path) -> None:
     (days.parent / "kill").touch()
-    assert summed(days, executor=LocalProcesses(2, kill_once)) == whole()
+    assert summed(days, executor=LocalPool(kill_once, 2)) == whole()
     assert not (days.parent / "kill").exists()
 
 
 @pytest.mark.slow
 def test_processes_that_always_die_are_an_error(days: Path) -> None:
     with pytest.raises(ArchiveError, match="4 times"):
-        summed(days, executor=LocalProcesses(1, die))
+        summed(days, executor=LocalPool(die, 1))
 
 
 def test_damage_found_by_a_process_is_named(days: Path) -> None:
     next((days / "reports").rglob("*.parquet")).write_bytes(b"")
     with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
-        summed(days, executor=LocalProcesses(1))
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore")
-def test_a_dask_worker_that_is_killed_changes_nothing(days: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as cluster:
-        assert summed(days, executor=DaskCluster(cluster.scheduler_address)) == whole()
-        (days.parent / "kill").touch()
-        executor = DaskCluster(cluster.scheduler_address, kill_once)
-        assert summed(days, executor=executor) == whole()
-        assert not (days.parent / "kill").exists()
-        next((days / "reports").rglob("*.parquet")).write_bytes(b"")
-        with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
-            summed(days, executor=DaskCluster(cluster.scheduler_address))
-
-
-def test_a_cluster_that_does_not_answer_is_named(
-    days: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("archive.pools._CONNECT_SECONDS", 0.5)
-    with pytest.raises(ArchiveError, match=r"tcp://127\.0\.0\.1:9 .* work on this machine"):
-        summed(days, executor=DaskCluster("tcp://127.0.0.1:9"), today=date(2026, 11, 26))
-
-
-@pytest.mark.long
-def test_what_is_no_address_of_a_scheduler_is_refused_in_words() -> None:
-    """In a process of its own: a thread of another test may be left behind in this one."""
-    pytest.importorskip("distributed")
-    addresses = ["foo://bar"]
-    program = (
-        "import archive.pools as pools\n"
-        f"for address in {addresses!r}:\n"
-        "    try:\n"
-        "        list(pools.DaskPool(len, address).run([[1]]))\n"
-        "    except pools.ArchiveError as error:\n"
-        "        print(error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True
-    )
-    told = [f"{one!r} is not the address of a Dask scheduler, tcp://HOST" for one in addresses]
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(told)
-    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True)), lines
-
-
-@pytest.mark.parametrize("scheme", ["tcp", "ws"])
-def test_a_scheduler_that_says_nothing_is_waited_for_as_long_as_is_said(
-    days: Path, scheme: str
-) -> None:
-    """It accepts a connection and is silent; in a process of its own, which must end, too."""
-    pytest.importorskip("distributed")
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        address = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
-        program = (
-            "import archive.pools as pools\n"
-            "pools._CONNECT_SECONDS = 0.5\n"
-            f"list(pools.DaskPool(len, {address!r}).run([[1]]))\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
-        )
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.endswith("or work on this machine, without it"), done.stderr
+        summed(days, executor=LocalPool(count_part, 1))

@@ -139,8 +139,7 @@ def test_wrong_usage_is_said(inputs: Path, capsys: pytest.CaptureFixture[str]) -
     for words, said in (
         (["--all-metrics", "-o", "x"], "--each"),
         (["--all-metrics", "--each", "week"], "-o DIR"),
-        (["--all-metrics", "--each", "week", "-o", "x", "--executor", "dask"], "--scheduler"),
-        (["--workers", "2"], "go with"),
+        (["--workers", "2"], "goes with"),
     ):
         assert decode(inputs, ["dark-00.json"], *words) == 2
         assert said in capsys.readouterr().err
@@ -160,22 +159,6 @@ def test_a_window_that_comes_twice_is_written_once(tmp_path: Path, inputs: Path)
     assert done == [1]
     written = (tmp_path / "out" / "metric=dark" / "x" / "results.csv").read_bytes()
     assert written == found["metric=dark/x"].files["results.csv"] != b"other"
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore")
-def test_a_dask_cluster_gives_the_same_files(inputs: Path, one_by_one: dict[str, bytes]) -> None:
-    distributed = pytest.importorskip("distributed")
-    out = inputs / "all"
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as cluster:
-        words = ["--executor", "dask", "--scheduler", cluster.scheduler_address]
-        words += ["--all-metrics", "--each", "week", "--candidates", inputs / "words.txt"]
-        assert decode(inputs, every(inputs), *words, "-o", out) == 0
-    found = contents(out)
-    found.pop("windows.csv")
-    assert found == one_by_one
 
 
 def test_every_metric_that_a_collector_serves(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_maps_changes_and_tracking_are_printed_together(
     told = " ".join(capsys.readouterr().out.split())
     assert "0-0-0" in told
     assert "re-linked" in told
-    assert "is told from zero 8 times in 10" in told
+    assert "is detected 8 times in 10" in told
     assert "day: change from the first window" in told
     assert "not distinguishable" in told
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
@@ -109,7 +109,7 @@ def test_a_list_of_cells_is_shown_alone(
     by_day = [row for row in rows if row["first_day"] == "2026-11-03"]
     assert sum(row["map_share"] for row in by_day) == pytest.approx(1)
     assert by_day[3]["map_share"] > 0.8  # the crowd is in 0-2-2
-    assert by_day[3]["estimate"] is by_day[3]["visible"] is None
+    assert by_day[3]["estimate"] is by_day[3]["detected"] is None
     cells = json.loads((out / "density.geojson").read_text())["features"]
     assert {one["properties"]["cell"] for one in cells} == {"0-0-0", "0-1-1"}
 
@@ -404,5 +404,5 @@ def test_shares_of_areas_are_printed_and_written(
     features = json.loads((out / "areas.geojson").read_text())["features"]
     found = features[0]["properties"]
     assert found["low"] < 0.825 < found["high"]  # .82, and an eighth of two cells of .02
-    assert found["told"]
+    assert found["detected"]
     assert "[red]Old town" in (out / "density.html").read_text()

@@ -15,8 +15,8 @@ import pytest
 
 from decoder.errors import PlanError
 from metric_design.kinds import kind_design
+from metric_design.metric_plan import MetricToPlan, merged_sentence, reviewed
 from metric_design.plan_file import asked_of, plan_questions, read_questions
-from metric_design.question import Question, merged_sentence, reviewed
 from metric_design.review import Finding, reports_to_serve
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
@@ -316,7 +316,7 @@ def test_the_dearest_question_sets_the_devices() -> None:
         ("flow", 'grid = "quadkey"\nbox = [42.0, -72.8, 42.5, -72.4]\nlevels = [11, 13]\n'
          'from = "night 22-6"\nto = "work 9-17"\nbands_km = [1, 5]\nmode = "once"\n'
          "epsilon = 2.0\nnum_symbols = 8\nnum_cohorts = 80\n",
-         lambda p: f"a flow of {100 * p:.2g} % is told"),
+         lambda p: f"a flow of {100 * p:.2g} % is detected"),
         ("location", 'grid = "quadkey"\nbox = [42.0, -72.8, 42.5, -72.4]\nlevels = [13]\n'
          'mode = "once"\nnum_bits = 32\nnum_cohorts = 64\nepsilon = 2.0\n',
          lambda p: f"is expected to be {p:.2f} off"),
@@ -348,7 +348,7 @@ prob_p = 0.4
 prob_q = 0.6
 """).declared[0].expires}  # fmt: skip
     one = asked_of("planned", labels | table, 100_000)
-    question = Question("planned", one.question.given, None, 100_000, 2.0)
+    question = MetricToPlan("planned", one.question.given, None, 100_000, 2.0)
 
     def review(file: MetricsFile, population: int) -> list[Finding]:
         fresh = all(metric.max_reports == 1 for metric in file.declared)

@@ -51,7 +51,7 @@ def test_a_matrix_of_ones_own_is_drawn(tmp_path: Path, capsys: pytest.CaptureFix
     mine = ["--metrics", str(tmp_path / "metrics.toml"), "--flows", str(tmp_path / "census.csv")]
     (row,) = figures(capsys, *mine)
     assert row["epsilon"] == pytest.approx(4.0, abs=1e-3)
-    assert (row["told"], row["wrong"]) == (2, 0)
+    assert (row["detected"], row["wrong"]) == (2, 0)
     assert main([*COMMAND, *mine, "--epsilon", "2"]) == 2
     assert main([*COMMAND, *mine, "--metric", "walks"]) == 1
     assert "0 metrics of kind 'flow' named 'walks'" in capsys.readouterr().err

@@ -161,7 +161,7 @@ def test_an_area_of_own_bits_by_hand(night: tuple[Aggregate, Density]) -> None:
     by_hand = np.sqrt((bits + inside * (1 - inside)) / aggregate.num_reports)
     assert found.std_error[0] == pytest.approx(by_hand)
     assert found.std_error[0] < density.std_error[:16] @ south / 2  # no sum of intervals
-    assert found.told.all()
+    assert found.detected.all()
 
 
 def test_maps_too_large_for_areas_are_refused_early() -> None:

@@ -98,7 +98,7 @@ def test_maps_are_near_the_truth_in_every_encoding(encoding: str, method: str) -
     assert found.shares.min() >= 0
     assert np.abs(found.shares - truth).sum() / 2 < (0.12 if method == "field" else 0.2)
     assert found.num_reports == 40_000
-    assert set(np.flatnonzero(found.visible)) <= set(np.flatnonzero(truth > 0.001))
+    assert set(np.flatnonzero(found.detected)) <= set(np.flatnonzero(truth > 0.001))
 
 
 def test_levels_of_one_slot_make_one_map() -> None:
@@ -121,12 +121,12 @@ def test_maps_of_some_cells_agree_with_the_whole(night: Density, tmp_path: Path)
     assert some.cells == (night.cells[3], night.cells[5], "other")
     assert some.estimate.tolist() == night.estimate[[3, 5, -1]].tolist()
     assert some.shares.sum() + some.unlisted == pytest.approx(1)
-    assert (some.floor, night.unlisted) == (night.floor, 0)
+    assert (some.detectable_share, night.unlisted) == (night.detectable_share, 0)
     assert "Cells that are not shown hold" in visible_text(some)
     rows = parquet.read_table(write_density_files([some], tmp_path)[1]).to_pylist()
     assert [row["cell"] for row in rows] == [*some.cells, "unlisted"]
     assert rows[-1]["map_share"] == some.unlisted
-    assert rows[-1]["estimate"] is rows[-1]["visible"] is None
+    assert rows[-1]["estimate"] is rows[-1]["detected"] is None
     write_picture([some], tmp_path / "map.png")
     assert "unlisted" in render_page([some])
 
@@ -308,7 +308,7 @@ def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> 
     with paths[0].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(night.cells) == parquet.read_table(paths[1]).num_rows
-    for row, visible in zip(rows, night.visible, strict=True):
+    for row, visible in zip(rows, night.detected, strict=True):
         assert (NOT_APART in row["note"]) == (not visible)
         assert float(row["map_share"]) > 0
     assert {"", NOT_APART} <= {row["note"] for row in rows}
@@ -333,7 +333,7 @@ def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> No
     assert data["points"] == [[2.0, 1.0]]
     write_picture([night], tmp_path / "map.png", [(1.0, 2.0)])
     assert (tmp_path / "map.png").read_bytes()[:4] == b"\x89PNG"
-    assert "is told from zero 8 times in 10, a smaller one less often" in visible_text(night)
+    assert "is detected 8 times in 10, a smaller one less often" in visible_text(night)
 
 
 def test_a_metric_of_strings_has_no_map() -> None:

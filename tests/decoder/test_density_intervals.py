@@ -85,9 +85,9 @@ def test_intervals_of_a_thousand_cells_hold_the_truth() -> None:
         for one, truth in drawn(MODES[mode]):
             inside = (one.low <= truth) & (truth <= one.high)
             held.append(inside.mean())
-            chosen += inside[one.visible].tolist()
+            chosen += inside[one.detected].tolist()
             plain = np.abs(one.estimate - truth) < 1.96 * one.std_error
-            naive += plain[one.visible].tolist()
+            naive += plain[one.detected].tolist()
         assert LEAST < np.mean(held) < MOST, mode
     assert len(chosen) > 60
     assert np.mean(chosen) > LEAST_DETECTED
@@ -103,7 +103,7 @@ def test_crowded_maps_of_thousand_cells_hold_truth(keys: str) -> None:
     heaviest: list[bool] = []
     for one, truth in islice(drawn(keys, 10 * REPORTS), MAPS_CROWDED):
         inside = (one.low <= truth) & (truth <= one.high)
-        chosen += inside[one.visible].tolist()
+        chosen += inside[one.detected].tolist()
         heaviest += inside[np.argsort(-truth)[:5]].tolist()
     assert np.mean(chosen) > LEAST_DETECTED
     assert np.mean(heaviest) > LEAST_DETECTED
@@ -137,7 +137,7 @@ def test_heavy_cells_are_in_their_intervals() -> None:
 @pytest.mark.long
 def test_rows_of_crowded_maps_are_consistent() -> None:
     one, _ = next(drawn(CROWDED["symbol"], 10 * REPORTS))
-    seen = one.visible
+    seen = one.detected
     assert seen.any()
     assert (one.low[seen] > 0).all()
     assert ((one.low <= one.estimate) & (one.estimate <= one.high))[seen].all()
@@ -153,9 +153,9 @@ def test_rows_of_crowded_maps_are_consistent() -> None:
 
 def test_a_cell_told_from_zero_excludes_it() -> None:
     one, _ = next(drawn(MODES["bloom"]))
-    assert one.visible.any()
-    assert (one.low[one.visible] > 0).all()
-    assert (one.high >= one.estimate)[one.visible].all()
+    assert one.detected.any()
+    assert (one.low[one.detected] > 0).all()
+    assert (one.high >= one.estimate)[one.detected].all()
 
 
 @pytest.mark.parametrize("no_data", ["", 'no_data = "no_data"\n'])

@@ -23,16 +23,16 @@ from decoder.output.basemap import View, surroundings
 from decoder.output.density_html import first_view, render_page
 from decoder.output.density_png import write_picture
 from decoder.output.density_text import (
-    NONE_TOLD,
+    NONE_DETECTED,
     grouped_warnings,
     visible_notes,
     visible_text,
     window_text,
 )
 from decoder.output.palette import (
+    DETECTED_FROM,
     THEMES,
-    TOLD_FROM,
-    UNTOLD_TO,
+    UNDETECTED_TO,
     colours,
     drawn_shares,
     positions,
@@ -73,8 +73,8 @@ def test_more_is_always_further_from_the_ground(theme: str) -> None:
     assert away[0] == pytest.approx(1)
     assert all(a < b for a, b in itertools.pairwise(away))
     assert away[-1] > 10
-    assert away[round(255 * UNTOLD_TO)] < 1.6  # fades into the ground
-    assert contrast(scale[round(255 * TOLD_FROM)], scale[round(255 * UNTOLD_TO)]) > 1.15
+    assert away[round(255 * UNDETECTED_TO)] < 1.6  # fades into the ground
+    assert contrast(scale[round(255 * DETECTED_FROM)], scale[round(255 * UNDETECTED_TO)]) > 1.15
 
 
 @pytest.mark.parametrize("theme", list(THEMES))
@@ -94,12 +94,12 @@ def test_text_and_outlines_can_be_read(theme: str) -> None:
 
 def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     shares = night.shares.copy()
-    told = int(np.flatnonzero(night.visible[:-1])[0])
+    told = int(np.flatnonzero(night.detected[:-1])[0])
     shares[told] = 0.0  # the map knows nothing of a cell whose interval excludes zero
     one = replace(night, shares=shares)
     places = positions(one, float(drawn_shares(one).max()))
-    seen = one.visible[:-1]
-    assert places[seen].min() >= TOLD_FROM > UNTOLD_TO >= places[~seen].max()
+    seen = one.detected[:-1]
+    assert places[seen].min() >= DETECTED_FROM > UNDETECTED_TO >= places[~seen].max()
     assert drawn_shares(one)[told] == one.low[told] > 0
 
 
@@ -107,7 +107,7 @@ def test_cells_without_evidence_are_never_darker(night: Density) -> None:
 def test_maps_without_shares_are_drawn_empty(night: Density, share: float) -> None:
     shares = np.full_like(night.shares, share)
     shares[-1] = 1.0
-    one = replace(night, shares=shares, visible=np.zeros_like(night.visible))
+    one = replace(night, shares=shares, detected=np.zeros_like(night.detected))
     data = data_of(render_page([one]))
     assert set(data["maps"][0]["shade"]) == {0}
     assert data["top"] > 0
@@ -118,11 +118,11 @@ def test_pictures_with_nothing_told_have_no_scale(
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    nothing = replace(night, visible=np.zeros_like(night.visible))
+    nothing = replace(night, detected=np.zeros_like(night.detected))
     for one in (night, nothing):
         write_picture([one], tmp_path / "map.png")
     texts = [[text.get_text() for text in figure.findobj(Text)] for figure in drawn]
-    assert [NONE_TOLD in said for said in texts] == [False, True]
+    assert [NONE_DETECTED in said for said in texts] == [False, True]
     assert [len(figure.axes) for figure in drawn] == [2, 1]  # the second is the scale
 
 
@@ -226,11 +226,11 @@ def test_each_slot_has_its_own_figures(night: Density) -> None:
     slot = next(one.name for one in night.location.slots if one.name != night.location.slot)
     name = night.metric.name.replace(f"/{night.location.slot}/", f"/{slot}/")
     metric = night.metric.replace(name=name, location=night.location.replace(slot=slot))
-    day = replace(night, metric=metric, floor=2 * night.floor)
+    day = replace(night, metric=metric, detectable_share=2 * night.detectable_share)
     assert visible_notes([night, day], window_text(night)) == [
         f"{one.slot_text}: {visible_text(one)}" for one in (night, day)
     ]
-    assert percent(day.floor) in visible_notes([night, day], window_text(night))[1]
+    assert percent(day.detectable_share) in visible_notes([night, day], window_text(night))[1]
 
 
 def test_series_say_what_changed_and_how(night: Density) -> None:

@@ -33,7 +33,8 @@ SMALL = {"rows": 3, "columns": 3}  # zones; 36 cells
 METRIC = city_metric(4.0, 100_000, **SMALL)
 TINY = city_metric(4.0, 100_000, rows=2, columns=2)  # 16 cells: a fit in a tenth of the time
 FLOWS_COLUMNS = ["origin", "destination", "origin_name", "destination_name", "km", "estimate",
-                 "std_error", "low", "high", "told", "flow_share", "gravity", "note"]  # fmt: skip
+                 "std_error", "low", "high", "detected", "flow_share", "gravity",
+                 "note"]  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -91,15 +92,15 @@ def test_flows_csv_has_every_pair(folder: Path) -> None:
     assert other["km"] == ""
     frame = parquet.read_table(folder / "flows.parquet").to_pylist()
     assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in frame]
-    assert {row["told"] for row in rows} == {"true", "false"}
-    assert all(float(row["low"]) > 0 for row in rows if row["told"] == "true")
+    assert {row["detected"] for row in rows} == {"true", "false"}
+    assert all(float(row["low"]) > 0 for row in rows if row["detected"] == "true")
 
 
 def test_a_note_says_where_the_guess_lies_outside(folder: Path) -> None:
     for row in table(folder / "flows.csv"):
         outside = not float(row["low"]) <= float(row["flow_share"]) <= float(row["high"])
         assert ("lies outside the interval" in row["note"]) == outside
-        assert ("not told from zero" in row["note"]) == (row["told"] == "false")
+        assert ("not detected" in row["note"]) == (row["detected"] == "false")
 
 
 def test_zones_cells_and_bands_hold_the_truth(folder: Path) -> None:
@@ -123,8 +124,8 @@ def test_zones_cells_and_bands_hold_the_truth(folder: Path) -> None:
 
 def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
     features = json.loads((folder / "flows.geojson").read_text())["features"]
-    told = [row for row in table(folder / "flows.csv") if row["told"] == "true"]
-    assert len([one for one in features if one["properties"]["told"]]) == len(told) > 0
+    told = [row for row in table(folder / "flows.csv") if row["detected"] == "true"]
+    assert len([one for one in features if one["properties"]["detected"]]) == len(told) > 0
     assert len(features) == len(told) + 200
     for one in features:
         shape, known = one["geometry"], one["properties"]
@@ -137,7 +138,7 @@ def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
 
 
 def test_a_line_is_cut_at_180_degrees() -> None:
-    row = {"origin": "a", "destination": "b", "told": True, "flow_share": 0.1, "low": 0.05,
+    row = {"origin": "a", "destination": "b", "detected": True, "flow_share": 0.1, "low": 0.05,
            "high": 0.2}  # fmt: skip
     centres = {"a": (10.0, 179.5), "b": (12.0, -179.5)}
     found = json.loads("".join(flow_lines([row], centres, "m")))["features"][0]["geometry"]
@@ -151,8 +152,8 @@ def test_the_page_says_first_what_is_told(folder: Path) -> None:
     page = (folder / "flows.html").read_text(encoding="utf-8")
     found = json.loads((folder / "results.json").read_text())
     first = page[page.index('class="cards"') :]
-    assert first.index("told from zero") < first.index("found 8 times in 10") < first.index("<svg")
-    assert f"<b>{found['num_told']}</b>" in first
+    assert first.index("detected") < first.index("found 8 times in 10") < first.index("<svg")
+    assert f"<b>{found['num_detected']}</b>" in first
     assert page.count("<script") == 2  # the data, and what draws them: nothing from a network
     assert not re.search(r"(src|href)=\"(?!#)", page)
     assert not re.search(r" style=", page.split("<script")[0])
@@ -161,24 +162,26 @@ def test_the_page_says_first_what_is_told(folder: Path) -> None:
 def test_only_what_is_told_is_solid(folder: Path) -> None:
     page = (folder / "flows.html").read_text(encoding="utf-8")
     found = json.loads((folder / "results.json").read_text())
-    told = sum(row["told"] for row in found["flows"])
+    told = sum(row["detected"] for row in found["flows"])
     drawn = page.split('<svg class="map"')[1].split("</svg>")[0]
-    assert drawn.count('<g class="flow told">') == told
-    assert drawn.count('<g class="flow untold">') == len(found["flows"]) - told
-    heads = [row for row in found["flows"] if row["told"] and row["origin"] != row["destination"]]
+    assert drawn.count('<g class="flow detected">') == told
+    assert drawn.count('<g class="flow undetected">') == len(found["flows"]) - told
+    heads = [
+        row for row in found["flows"] if row["detected"] and row["origin"] != row["destination"]
+    ]
     assert drawn.count("<polygon") == len(heads)
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     (shown,) = data["maps"]
-    assert shown["visible"] == list(range(told))
+    assert shown["detected"] == list(range(told))
     zones = [row for row in found["zones"] if row["origin"] != row["destination"]]
-    assert page.count('class="ribbon told"') == sum(row["told"] for row in zones)
+    assert page.count('class="ribbon detected"') == sum(row["detected"] for row in zones)
 
 
 def test_flows_under_a_distance_are_not_shown(tiny: AggregateFiles) -> None:
     answer = run_flows(FlowsJob(tiny, "commute", display=far(3.0, 5)))
     flows = answer.content["flows"]
     assert all(row["km"] >= 3 for row in flows)
-    assert sum(not row["told"] for row in flows) == 5
+    assert sum(not row["detected"] for row in flows) == 5
 
 
 def far(km: float, top: int) -> Any:
@@ -198,7 +201,7 @@ def test_the_same_decoding_gives_the_same_bytes(counts: Path, folder: Path, tmp_
 def test_a_notebook_has_the_columns_of_the_file(tiny: AggregateFiles, tmp_path: Path) -> None:
     view = FlowView(decode_flows_once(tiny.read()))
     shown = view._repr_html_()
-    assert "told from zero" in shown
+    assert "detected" in shown
     assert shown.index("True") < shown.index("False")
     pytest.importorskip("pandas")
     frame = view.to_frame()
@@ -323,8 +326,8 @@ def test_questions_without_reports_leave_a_page(tmp_path: Path, asked: tuple[str
     page = (tmp_path / "flows.html").read_text(encoding="utf-8")
     assert "None" not in page
     assert "no report answers the question" in page
-    assert answer.content["num_told"] == 0
-    assert answer.content["smallest_found"] <= 1
+    assert answer.content["num_detected"] == 0
+    assert answer.content["detectable_share"] <= 1
     assert answer.content["forged_shift"] <= 1
     ends = [(row["low"], row["high"]) for row in answer.content["bands"]]
     assert (set(ends) == {(0.0, 1.0)}) == ("distance" not in asked)

@@ -80,8 +80,8 @@ def test_the_matrix_is_near_the_truth(decoding: FlowDecoding, truth: Floats) -> 
     assert decoding.flow_share.sum() == pytest.approx(1)
     assert decoding.flow_share.min() >= 0
     assert np.abs(decoding.flow_share - truth).sum() / 2 < 0.4
-    assert decoding.num_told >= 3
-    assert np.all(truth[decoding.told] > decoding.flows.estimate[decoding.told] / 4)
+    assert decoding.num_detected >= 3
+    assert np.all(truth[decoding.detected] > decoding.flows.estimate[decoding.detected] / 4)
 
 
 def test_each_table_holds_the_truth(decoding: FlowDecoding, truth: Floats) -> None:
@@ -179,7 +179,7 @@ def test_a_question_without_reports_is_named(small: Aggregate, question: str) ->
     assert len(found.checks) == 4
     assert np.isfinite(found.flow_share).all()
     if question == "pair":
-        assert not found.told.any()
+        assert not found.detected.any()
 
 
 def test_a_known_matrix_helps(small_truth: Floats) -> None:
@@ -194,9 +194,9 @@ def test_a_known_matrix_helps(small_truth: Floats) -> None:
 def test_a_level_changes_intervals_alone(small: Aggregate, small_decoding: FlowDecoding) -> None:
     narrow = decode_flows(small, DecodeOptions(level=0.5))
     np.testing.assert_array_equal(narrow.flow_share, small_decoding.flow_share)
-    np.testing.assert_array_equal(narrow.told, small_decoding.told)
-    untold = ~small_decoding.told
-    width = [np.mean((d.flows.high - d.flows.low)[untold]) for d in (narrow, small_decoding)]
+    np.testing.assert_array_equal(narrow.detected, small_decoding.detected)
+    undetected = ~small_decoding.detected
+    width = [np.mean((d.flows.high - d.flows.low)[undetected]) for d in (narrow, small_decoding)]
     assert width[0] == pytest.approx(width[1] * 0.6745 / 1.96, rel=1e-3)
 
 
@@ -230,10 +230,10 @@ def test_nobody_anywhere_is_a_matrix_too() -> None:
 
 def test_ten_devices_tell_nothing_and_are_decoded(small_truth: Floats) -> None:
     found = decode_flows(draw_flows(small_metric(), small_truth, 10, np.random.default_rng(6)))
-    assert found.num_told == 0
+    assert found.num_detected == 0
     assert found.flow_share.sum() == pytest.approx(1)
     assert np.all(found.flows.low <= found.flows.high)
-    assert found.smallest_found > 0.5
+    assert found.detectable_share > 0.5
 
 
 @pytest.mark.parametrize("known", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -273,8 +273,8 @@ def test_intervals_hold_over_draws(spread: float) -> None:
             held(one.origins, truth.reshape(space.num_sides, -1).sum(axis=1)).mean()
         )
         found["bands"].append(held(one.bands, space.sums("distance") @ truth).mean())
-        told += one.num_told
-        wrong += int((truth < one.flows.estimate / 4)[one.told].sum())
+        told += one.num_detected
+        wrong += int((truth < one.flows.estimate / 4)[one.detected].sum())
     coverage = {name: float(np.mean(values)) for name, values in found.items()}
     assert all(0.92 < value < 0.985 for value in list(coverage.values())[:3]), coverage
     assert 0.88 < coverage["bands"] < 0.995

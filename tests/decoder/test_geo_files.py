@@ -84,7 +84,7 @@ def test_a_geopackage_holds_cells_with_intervals(night: Density, tmp_path: Path)
         assert contents == [("cells", "features", "2026-11-02T00:00:00.000Z", 0, 0, 8, 8, 4326)]
         columns = one("SELECT * FROM gpkg_geometry_columns").fetchall()
         assert columns == [("cells", "geometry", "POLYGON", 4326, 0, 0)]
-        rows = one("SELECT cell, geometry, estimate, low, high, visible FROM cells ORDER BY fid")
+        rows = one("SELECT cell, geometry, estimate, low, high, detected FROM cells ORDER BY fid")
         found = rows.fetchall()
     assert [row[0] for row in found] == list(night.places.shown_cells)
     for row, cell, estimate in zip(found, night.cells, night.estimate, strict=False):

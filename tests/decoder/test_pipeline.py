@@ -427,7 +427,7 @@ def test_visible_shares_are_those_of_the_rule(make_aggregate, shares):
     """`none` asks for p <= alpha of each candidate alone, whatever the length of the list."""
     aggregate = make_aggregate(num_reports=1_000, shares=shares[::-1])
     absent = Candidates.from_strings([f"absent{i}" for i in range(40)])
-    visible = {
+    decodings = {
         name: decode(aggregate, absent, DecodeOptions(correction=rule, alpha=1e-4, largest_p=p))
         for name, rule, p in (
             ("one", "none", 1.0),
@@ -435,8 +435,8 @@ def test_visible_shares_are_those_of_the_rule(make_aggregate, shares):
             ("cap", "none", 2.5e-6),
         )
     }
-    assert not any(decoding.detected for decoding in visible.values())
-    sizes = {name: decoding.summary.visible_share for name, decoding in visible.items()}
+    assert not any(decoding.detected for decoding in decodings.values())
+    sizes = {name: decoding.summary.detectable_share for name, decoding in decodings.items()}
     assert sizes["one"] < 0.9 * sizes["all"]
     assert sizes["cap"] == sizes["all"]
 

@@ -260,7 +260,7 @@ def test_box_shares_of_the_page_exclude_both(maps: list) -> None:  # type: ignor
     assert (one["other"], one["no_data"]) == tuple(maps[0].reserved_shares.values())
     for column in ("share", "low", "high", "estimate", "shade"):
         assert len(one[column]) == 36
-    assert max(one["visible"]) < 36
+    assert max(one["detected"]) < 36
     view = view_of(data)
     shown = next(each for each in maps[::-1] if data["first"])
     for row in view["shown"]["rows"]:

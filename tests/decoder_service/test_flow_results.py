@@ -100,7 +100,7 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
         data = ana.get(f"/v1/results/{flow}/data?format=json").json()
         assert data["min_km"] == 2
         assert all(row["km"] >= 2 for row in data["flows"])
-        assert sum(not row["told"] for row in data["flows"]) == 7
+        assert sum(not row["detected"] for row in data["flows"]) == 7
         manifest = ana.get(f"/v1/results/{flow}").json()["manifest"]
         assert manifest["spec"]["known"] == {"list": census, "version": 1}
         assert len(manifest["inputs"]["known"]) == 64
@@ -109,14 +109,14 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
         with signed_in(served, "ana") as browser:
             page = browser.get(f"/results/{flow}").text
             assert not INLINE.search(page)
-            assert f"<b>{data['num_told']}</b>" in page
+            assert f"<b>{data['num_detected']}</b>" in page
             assert page.count('<svg class="map"') == 1
             assert f"rappor flows commute --aggregate {counts_name(sha)} --alpha" in page
             assert f" --prior flows-{census}-1.csv --min-km 2 --top 7 -o result" in page
             assert f'<a href="/lists/{census}">version 1</a>' in page
             found = browser.get(f"/results/{flow}?q=no such cell").text
             assert "No cell holds" in found
-            assert "told from zero" in browser.get("/results").text
+            assert "detected" in browser.get("/results").text
             form = browser.get(f"/jobs/new?kind=flow&known={census}").text
             assert 'name="known" list="known-names" autocomplete="off" value="census"' in form
             assert '<option value="census">' in form
@@ -129,7 +129,7 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
         released = ana.get(f"/v1/releases/{release}/files/release.csv").text.splitlines()
         every = [*data["zones"], *csv.DictReader(rows)]  # data has those that are far enough
         told = {f"{row['origin']}>{row['destination']}"
-                for row in every if row["told"] in (True, "true")}  # fmt: skip
+                for row in every if row["detected"] in (True, "true")}  # fmt: skip
         seen = [row.split(",") for row in released[1:] if not row.endswith(",u")]
         assert {row[6].removeprefix("'") for row in seen} <= told
         assert len(seen) > 3

@@ -119,12 +119,12 @@ def test_pages_show_the_changes_of_the_result(maps: Maps) -> None:
         for one, row in zip(by_first, column[1:], strict=True):
             assert np.array(one[shown]) * data["unit"] == pytest.approx(row[:-1], abs=1e-6)
     first, second = by_first
-    assert first["visible"] == []
-    assert second["visible"][:2] == [0, 1]
+    assert first["detected"] == []
+    assert second["detected"][:2] == [0, 1]
     assert second["share"][0] < 0 < second["share"][1]
     shade = second["shade"]
     assert shade[0] < 60 < 128 < 190 < shade[1]
-    assert all(100 < shade[i] < 156 for i in range(2, 16) if i not in second["visible"])
+    assert all(100 < shade[i] < 156 for i in range(2, 16) if i not in second["detected"])
 
 
 def test_another_base_and_per_cent_of_it(maps: Maps) -> None:
@@ -132,7 +132,7 @@ def test_another_base_and_per_cent_of_it(maps: Maps) -> None:
     so that there is no per cent of it."""
     data = asked(maps, maps.weeks).json()
     *_, last = data["maps"]
-    assert last["visible"][:2] == [0, 1]
+    assert last["detected"][:2] == [0, 1]
     assert last["share"][0] * data["unit"] == pytest.approx(-0.48 / 0.82, abs=0.05)
     change, low, high = last["relative"]["0"]
     assert -1 <= low <= 0.02 / 0.5 - 1 <= high < -0.5

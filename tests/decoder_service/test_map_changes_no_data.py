@@ -38,7 +38,7 @@ def test_changes_of_both_are_told_not_drawn() -> None:
     assert one["no_data"] == pytest.approx(0.3, abs=0.04)
     assert one["other"] == pytest.approx(0.3 * (0.6 - 0.9), abs=0.05)
     assert {len(one[name]) for name in ("share", "low", "high", "shade")} == {36}
-    assert max(one["visible"], default=0) < 36
+    assert max(one["detected"], default=0) < 36
     assert data["top"] < 0.2  # the largest change of a cell, not of `no_data`
     assert changes_view(data)["num_cells"] == 36
 

@@ -115,7 +115,7 @@ def test_second_releases_show_changes_and_stale_ones(
 
 @pytest.fixture
 def map_result(served: Running, tmp_path: Path) -> str:
-    """A map of 16 cells, of which most are not told apart from zero."""
+    """A map of 16 cells, of which most are not detected."""
     one = week(0)
     write_density_files([estimate_density([one], DensityOptions("simplex"))], tmp_path)
     days = {"first_day": str(one.first_day), "last_day": str(one.last_day)}
@@ -135,7 +135,7 @@ def test_rows_without_numbers_are_explained(
     shown = text(browsers["root"], path)
     assert number.search(shown) is None
     assert "2 of 2 rows" in shown  # the table, and the one cell that is shown
-    assert "u: no number is shown: not told apart from zero" in re.sub("<[^>]+>", "", shown)
+    assert "u: no number is shown: not detected" in re.sub("<[^>]+>", "", shown)
     link = re.search(r'<a href="(\?all=1)#changes">all rows</a>', shown)
     assert link is not None
     assert len(number.findall(text(browsers["root"], path + link[1]))) >= 15

@@ -87,13 +87,13 @@ PIXELS = """colour => {
 def test_a_box_hides_what_is_not_told(address: str, browser: Any) -> None:
     page = shown(browser, address)
     settled(page)
-    told, untold = page.evaluate(PIXELS)
+    told, undetected = page.evaluate(PIXELS)
     page.check("#sure")
     settled(page)
     told_alone, rest = page.evaluate(PIXELS)
     assert told_alone == pytest.approx(told, rel=0.1)
-    assert rest < 0.75 * untold
-    assert "told=1" in page.url
+    assert rest < 0.75 * undetected
+    assert "detected=1" in page.url
     page.close()
 
 
@@ -136,7 +136,9 @@ def test_flows_are_read_by_keys_pointer_and_table(
     content: dict[str, Any], address: str, browser: Any
 ) -> None:
     page = shown(browser, address)
-    rows = [row for row in content["flows"] if row["told"] and row["origin"] != row["destination"]]
+    rows = [
+        row for row in content["flows"] if row["detected"] and row["origin"] != row["destination"]
+    ]
     largest = max(rows, key=lambda row: row["estimate"])
     page.locator("#maps canvas").focus()
     page.keyboard.press("ArrowRight")
@@ -187,13 +189,13 @@ def test_the_picture_draws_solid_only_what_is_told(
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(address)
-    told = page.locator("svg.map .flow.told")
-    untold = page.locator("svg.map .flow.untold")
-    assert told.count() == content["num_told"]
-    assert told.count() + untold.count() == len(content["flows"])
+    told = page.locator("svg.map .flow.detected")
+    undetected = page.locator("svg.map .flow.undetected")
+    assert told.count() == content["num_detected"]
+    assert told.count() + undetected.count() == len(content["flows"])
     dashes = "all => [...new Set(all.map(one => getComputedStyle(one).strokeDasharray))]"
-    assert page.locator("svg.map .told :is(path, circle)").evaluate_all(dashes) == ["none"]
-    assert "none" not in page.locator("svg.map .untold :is(path, circle)").evaluate_all(dashes)
-    assert "told from zero, width by share" in page.inner_text(".legend")
+    assert page.locator("svg.map .detected :is(path, circle)").evaluate_all(dashes) == ["none"]
+    assert "none" not in page.locator("svg.map .undetected :is(path, circle)").evaluate_all(dashes)
+    assert "detected, width by share" in page.inner_text(".legend")
     assert not page.is_visible("#controls")
     context.close()

@@ -121,7 +121,7 @@ def test_both_shares_come_back_from_fixes(
         row, truth = rows[name], held[name] / DEVICES
         assert abs(row["estimate"] - truth) < 5 * row["std_error"]
         assert row["std_error"] < 0.04
-        assert row["visible"]
+        assert row["detected"]
         assert abs(row["map_share"] - truth) < 0.08
     assert sum(row["map_share"] for row in rows.values()) == pytest.approx(1)
     with (out / "density.csv").open() as file:

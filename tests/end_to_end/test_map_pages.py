@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from decoder.output.density_html import map_data, view_of
-from decoder.output.density_text import NONE_TOLD
+from decoder.output.density_text import NONE_DETECTED
 from decoder.output.jinja import page_environment, page_template
 from decoder.output.map_changes import changes_view
 from decoder.output.map_data import map_json
@@ -67,9 +67,9 @@ def drawn() -> dict[str, Any]:
 
 @pytest.fixture
 def data(drawn: dict[str, Any]) -> dict[str, Any]:
-    """A copy of it in which the first cell is told apart from zero."""
+    """A copy of it in which the first cell is detected."""
     found = deepcopy(drawn)
-    found["maps"][0]["visible"] = [0]
+    found["maps"][0]["detected"] = [0]
     return found
 
 
@@ -129,7 +129,7 @@ def test_the_ruler_is_below_the_cells(
     width: int, data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
     """It lay on a ground of its own over the cells of the lower left corner."""
-    data["maps"][0] |= {"shade": [0] * SIDE * SIDE, "visible": [], "before": 1000}
+    data["maps"][0] |= {"shade": [0] * SIDE * SIDE, "detected": [], "before": 1000}
     page = show(browser, tmp_path, data | {"difference": True}, "light", width)
     known = THEMES["light"]
     last_cell, bar = page.evaluate(ROWS, [whole(known["turn"][0]), whole(known["ink"])])
@@ -143,10 +143,10 @@ def test_a_map_with_nothing_told_says_so(
 ) -> None:
     """Its scale had colours of cells that are told apart, and the map was empty."""
     found = []
-    for shown in ([], data["maps"][0]["visible"]):
-        data["maps"][0] |= {"visible": shown, "shade": [0] * SIDE * SIDE}
+    for shown in ([], data["maps"][0]["detected"]):
+        data["maps"][0] |= {"detected": shown, "shade": [0] * SIDE * SIDE}
         page = show(browser, tmp_path, data, theme)
-        found.append(page.get_attribute("#scale", "aria-label") == NONE_TOLD)
+        found.append(page.get_attribute("#scale", "aria-label") == NONE_DETECTED)
         page.close()
     assert found == [True, False]
 
@@ -229,7 +229,7 @@ def test_pages_without_scripts_have_picture_and_legend(
     assert page.locator("svg.map .cell").count() == 1
     fill = page.locator("svg.map .cell").evaluate("one => getComputedStyle(one).fill")
     assert fill == f"rgb({', '.join(map(str, whole(THEMES[theme]['stops'][-1])))})"
-    assert len(page.get_attribute("svg.map .told-cells", "d").split("M")) == 5  # four edges
+    assert len(page.get_attribute("svg.map .detected-cells", "d").split("M")) == 5  # four edges
     box = page.locator("svg.map .cell").bounding_box()
     frame = page.locator("svg.map").bounding_box()
     assert box["y"] > frame["y"] + frame["height"] / 2  # the first cell is in the south-west
@@ -252,7 +252,7 @@ def with_bases(data: dict[str, Any]) -> dict[str, Any]:
         size = round(share / data["unit"])
         half = {"low": size - 10_000, "high": size + 10_000}
         return one | {
-            "window": window, "base": base, "before": 1000, "visible": [0],
+            "window": window, "base": base, "before": 1000, "detected": [0],
             "share": [size] + [0] * len(told),
             **{name: [end] + [0] * len(told) for name, end in half.items()},
             "shade": [255] + [128] * len(told), "relative_shade": [0] + [128] * len(told),

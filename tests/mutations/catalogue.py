@@ -962,14 +962,14 @@ SECRETS_AND_LEVELS = (
     ),
     Mutation(
         "kind-plan-against-the-review", "no plan of any kind is one that the review warns of",
-        "metric_design/question_plan.py",
+        "metric_design/solve_plan.py",
         "if told is None or is_declared(self.question):",
         "if told is None or True:",
         ("tests/cli/test_plan_kinds.py",),
     ),
     Mutation(
         "warned-mode-recommended", "no mode is recommended that the whole check warns of",
-        "metric_design/question_plan.py",
+        "metric_design/solve_plan.py",
         "if decided or warned[id(one)] is None), None)",
         "if decided or one), None)",
         ("tests/cli/test_plan_kinds.py",),

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from archive.pools import DaskPool, LocalPool
+from archive.pools import LocalPool
 from client_sdk import Encoder
 from client_sdk.testing import FixedRandomness
 from decoder import Candidates
@@ -163,20 +163,6 @@ def test_a_part_that_was_tried_again_counts_once() -> None:
             yield task, counts  # as where its answer was lost
 
     assert (draw_fleet(fleet, 3, run_twice).counts.bit_counts == whole.bit_counts).all()
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_dask_cluster_draws_the_same() -> None:
-    distributed = pytest.importorskip("distributed")
-    fleet = fleet_of(metric_of().params, 1000, 0.1)
-    whole = draw_fleet(fleet, 3, serial).counts
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
-    ) as cluster:
-        run = DaskPool(draw_cohorts, cluster.scheduler_address).run
-        assert (draw_fleet(fleet, 3, run).counts.bit_counts == whole.bit_counts).all()
 
 
 def test_devices_are_constant_and_repeats_are_theirs() -> None:

@@ -7,7 +7,7 @@ const source = $("data").dataset.src;
 const data = source ? await (await fetch(source)).json() : JSON.parse($("data").textContent);
 for (const map of data.maps) {
   for (const name of ["share", "low", "high", "estimate"]) map[name] = map[name].map(count => count * data.unit);
-  map.visible = new Set(map.visible);
+  map.detected = new Set(map.detected);
 }
 const moved = Boolean(data.difference);  // maps of changes: shares are differences, with a sign
 const flows = Boolean(data.flows);  // maps of flows: marks are curves between cells, and rings
@@ -15,8 +15,8 @@ const isBare = shade => !moved && shade === 0;  // nothing there; of changes 0 i
 const slider = $("time"), sure = $("sure"), unsure = $("unsure"), of = $("of"), tip = $("tip");
 const COLOURS = ["brand", "ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
 const FONT = "system-ui, sans-serif", UNDER = 34;  // pixels below the cells, for the ruler
-const NONE_TOLD = `No ${flows ? "flow" : "cell"} is told apart from zero`;
-const noneTold = !moved && data.maps.every(map => !map.visible.size);
+const NONE_DETECTED = `No ${flows ? "flow" : "cell"} is detected`;
+const noneDetected = !moved && data.maps.every(map => !map.detected.size);
 
 const make = (name, text) => Object.assign(document.createElement(name), { textContent: text });
 const percent = share => {  // as decoder.results.warnings.percent
@@ -82,7 +82,7 @@ function readColours() {
   widths = ramp("stops");
 }
 
-// What is looked at: base, window, shares of what, told cells only. It is kept in the address.
+// What is looked at: base, window, shares of what, detected cells only. It is kept in the address.
 const baseBox = data.bases ? $("base") : null, slots = [...new Set(data.maps.map(map => map.slot))];
 const baseOf = map => baseBox === null || map.base === baseBox.value;
 const known = new Map(data.maps.map(map => [map.slot + "\n" + map.window + "\n" + (baseBox === null ? "" : map.base), map]));
@@ -100,7 +100,7 @@ chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window
 const isRelative = () => moved && of !== null && of.value === "percent";
 if (moved && of && asked.get("of") === "percent") of.value = "percent";
 if (of && asked.get("of") === "box") of.value = "box";
-sure.checked = asked.has("told");
+sure.checked = asked.has("detected");
 unsure.checked = asked.has("width");
 let picked = flows ? data.names.indexOf(asked.get("cell")) : -1;  // the cell whose flows stand out
 function remember() {
@@ -108,7 +108,7 @@ function remember() {
   if (windows.length > 1) shown.set("window", windows[slider.value]);
   if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
   if (isOfBox() || isRelative()) shown.set("of", of.value);
-  if (sure.checked) shown.set("told", "1");
+  if (sure.checked) shown.set("detected", "1");
   if (unsure.checked) shown.set("width", "1");
   if (picked >= 0) shown.set("cell", data.names[picked]);
   if (view.k !== 1 || view.x !== middleOf().x || view.y !== middleOf().y) shown.set("at", [view.x.toFixed(4), latitude(view.y).toFixed(4), view.k.toFixed(2)].join(","));
@@ -225,7 +225,7 @@ function drawPanel(panel) {
   pen.setLineDash([]);
   for (const spot of spots) dot(pen, panel.project(spot));
   names(panel, pen);
-  if (map && !moved && !map.visible.size) haloed(pen, NONE_TOLD, panel.wide / 2, (panel.high - UNDER) / 2, "600 15px " + FONT, "center");
+  if (map && !moved && !map.detected.size) haloed(pen, NONE_DETECTED, panel.wide / 2, (panel.high - UNDER) / 2, "600 15px " + FONT, "center");
   ruler(panel, pen);
 }
 function haloed(pen, text, x, y, font, align) {
@@ -241,20 +241,20 @@ function caption(panel, map) {
   const title = make("b", panel.slot), when = windows[slider.value];
   if (!map) { panel.caption.replaceChildren(title, when + ": no reports in this window"); return; }
   const count = Object.keys(map.changed).length;
-  const told = flows ? when + ": " + map.reports.toLocaleString("en") + " reports; " + map.visible.size + " of " + map.ends.length.toLocaleString("en") + " flows drawn told apart from zero" : moved ? when + (map.base ? " against " + map.base : "") + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
-    map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - outside(map)) + " in the box, other " + percent(map.other) +
+  const detected = flows ? when + ": " + map.reports.toLocaleString("en") + " reports; " + map.detected.size + " of " + map.ends.length.toLocaleString("en") + " drawn flows detected" : moved ? when + (map.base ? " against " + map.base : "") + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
+    map.detected.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - outside(map)) + " in the box, other " + percent(map.other) +
     (map.no_data === undefined ? "" : ", no data " + percent(map.no_data)) +
     (map.unlisted ? "; in cells not shown " + percent(map.unlisted) : "") +
-    "; " + map.visible.size + " of " + data.cells.length.toLocaleString("en") + " cells told apart from zero" +
+    "; " + map.detected.size + " of " + data.cells.length.toLocaleString("en") + " cells detected" +
     (count ? "; " + count + " changed from the other windows (▲ more, ▼ less)" : "") +
     (map.source ? "; the map is " + map.source : "");
-  panel.caption.replaceChildren(title, told);
-  panel.canvas.setAttribute("aria-label", panel.slot + ", " + told);
+  panel.caption.replaceChildren(title, detected);
+  panel.canvas.setAttribute("aria-label", panel.slot + ", " + detected);
 }
 // A flow is bent to the right of its way, so that two ways do not overlap: start, control, end.
 const BEND = .16;  // of its length, as in map_picture.py
 const stays = (map, i) => map.ends[i][0] === map.ends[i][1];
-const isDrawn = (map, i) => map.visible.has(i) || !sure.checked;
+const isDrawn = (map, i) => map.detected.has(i) || !sure.checked;
 const isAside = (map, i) => picked >= 0 && !map.ends[i].includes(picked);
 function curve(map, i) {
   const [[xa, ya], [xb, yb]] = map.ends[i].map(cell => centres[cell]);
@@ -268,28 +268,28 @@ function drawGrid(panel, pen) {
   if (picked >= 0) { pen.strokeStyle = theme.mark; pen.lineWidth = 2 / view.k; pen.stroke(panel.cells[picked]); }
 }
 function drawFlows(panel, map, pen) {
-  map.painted ??= map.ends.map((_, i) => i).sort((a, b) => map.visible.has(a) - map.visible.has(b));
+  map.painted ??= map.ends.map((_, i) => i).sort((a, b) => map.detected.has(a) - map.detected.has(b));
   for (const i of map.painted) if (isDrawn(map, i) && i !== panel.at) drawFlow(panel, map, i, pen);
   if (panel.at >= 0) drawFlow(panel, map, panel.at, pen);
   pen.globalAlpha = 1;
   pen.setLineDash([]);
 }
 function drawFlow(panel, map, i, pen) {
-  const told = map.visible.has(i), width = map.size[i];
-  pen.globalAlpha = i === panel.at ? 1 : isAside(map, i) ? .1 : told ? .85 : .35;
-  pen.strokeStyle = pen.fillStyle = i === panel.at ? theme.mark : unsure.checked ? widths[Math.round(255 * widthShade(half(map, i) / widest))] : told ? theme.brand : theme.faint;
-  pen.setLineDash(told ? [] : [3, 4]);
+  const detected = map.detected.has(i), width = map.size[i];
+  pen.globalAlpha = i === panel.at ? 1 : isAside(map, i) ? .1 : detected ? .85 : .35;
+  pen.strokeStyle = pen.fillStyle = i === panel.at ? theme.mark : unsure.checked ? widths[Math.round(255 * widthShade(half(map, i) / widest))] : detected ? theme.brand : theme.faint;
+  pen.setLineDash(detected ? [] : [3, 4]);
   const [a, b, c] = curve(map, i).map(panel.project);
   pen.beginPath();
   if (stays(map, i)) {
-    pen.lineWidth = told ? 2 : 1;
+    pen.lineWidth = detected ? 2 : 1;
     pen.arc(...a, width, 0, 7); pen.stroke();
-    if (told) { pen.globalAlpha *= .15; pen.fill(); }
+    if (detected) { pen.globalAlpha *= .15; pen.fill(); }
     return;
   }
   pen.lineWidth = width;
   pen.moveTo(...a);
-  if (!told) { pen.quadraticCurveTo(...b, ...c); pen.stroke(); return; }
+  if (!detected) { pen.quadraticCurveTo(...b, ...c); pen.stroke(); return; }
   const length = Math.hypot(c[0] - b[0], c[1] - b[1]) || 1, way = [(c[0] - b[0]) / length, (c[1] - b[1]) / length];
   const head = Math.min(5 + 1.6 * width, Math.max(.4 * length, 4)), wing = .36 * head + width / 4;
   const neck = [c[0] - head * way[0], c[1] - head * way[1]];
@@ -306,7 +306,7 @@ function flowAt(panel, map, at) {
     const line = curve(map, i).map(panel.project), ring = stays(map, i);
     for (let step = 0; step <= (ring ? 0 : STEPS); step++) {
       const [x, y] = ring ? line[0] : along(line, step / STEPS);
-      const apart = Math.hypot(x - at[0], y - at[1]) - (ring ? map.size[i] : map.size[i] / 2) + (map.visible.has(i) ? 0 : 1);
+      const apart = Math.hypot(x - at[0], y - at[1]) - (ring ? map.size[i] : map.size[i] / 2) + (map.detected.has(i) ? 0 : 1);
       if (apart < least) { least = apart; best = i; }
     }
   });
@@ -324,30 +324,30 @@ function shaded(panel, map) {
   const found = new Map();
   (isRelative() ? map.relative_shade : map.shade).forEach((own, i) => {
     const shade = unsure.checked ? Math.round(255 * Math.sqrt(half(map, i) / widest)) : own;
-    if ((isBare(shade) && !unsure.checked) || (sure.checked && !map.visible.has(i))) return;
+    if ((isBare(shade) && !unsure.checked) || (sure.checked && !map.detected.has(i))) return;
     if (!found.has(shade)) found.set(shade, new Path2D());
     found.get(shade).addPath(panel.cells[i]);
   });
   return found;
 }
 function border(panel, map) {
-  const drawn = new Uint8Array(edgeEnds.length), told = new Path2D(), untold = new Path2D();
-  for (const i of map.visible) for (const number of edges[i]) drawn[number] ^= 1;
+  const drawn = new Uint8Array(edgeEnds.length), detected = new Path2D(), undetected = new Path2D();
+  for (const i of map.detected) for (const number of edges[i]) drawn[number] ^= 1;
   drawn.forEach((is, number) => {
     if (!is) return;
     const [[ax, ay], [bx, by]] = edgeEnds[number].map(panel.flat);
-    told.moveTo(ax, ay); told.lineTo(bx, by);
+    detected.moveTo(ax, ay); detected.lineTo(bx, by);
   });
-  if (unsure.checked) panel.cells.forEach((path, i) => { if (!map.visible.has(i)) untold.addPath(path); });
-  return { told, untold };
+  if (unsure.checked) panel.cells.forEach((path, i) => { if (!map.detected.has(i)) undetected.addPath(path); });
+  return { detected, undetected };
 }
 function drawCells(panel, map, pen) {
   pen.lineWidth = .6 / view.k;
   const colours = unsure.checked ? widths : shades;
   for (const [shade, path] of pathsOf(panel, map).shaded) { pen.fillStyle = pen.strokeStyle = colours[shade]; pen.fill(path); pen.stroke(path); }
-  if (unsure.checked) hatch(panel, pathsOf(panel, map).border.untold, pen);
+  if (unsure.checked) hatch(panel, pathsOf(panel, map).border.undetected, pen);
 }
-function hatch(panel, path, pen) {  // what is not told apart
+function hatch(panel, path, pen) {  // what is not detected
   pen.save();
   pen.clip(path);
   plain(panel);
@@ -358,7 +358,7 @@ function hatch(panel, path, pen) {  // what is not told apart
   pen.restore();
 }
 function drawTold(panel, map, pen) {
-  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4 / view.k; pen.stroke(pathsOf(panel, map).border.told);
+  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4 / view.k; pen.stroke(pathsOf(panel, map).border.detected);
   if (panel.at >= 0) { pen.strokeStyle = theme.mark; pen.lineWidth = 3 / view.k; pen.stroke(panel.cells[panel.at]); }
 }
 function marks(panel, map, pen) {
@@ -407,15 +407,15 @@ function scale() {
   if (unsure.checked) { widthScale(canvas, pen, wide); return; }
   if (flows) { flowScale(canvas, pen, wide); return; }
   if (moved) { turningScale(canvas, pen, wide); return; }
-  const { told_from: from } = data.scale;
+  const { detected_from: from } = data.scale;
   const left = 12, width = wide - 40, times = ratio(focused.map || data.maps[0]), place = share => left + Math.sqrt(share / data.top) * width;
   pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
-  if (noneTold) {
-    pen.fillText(NONE_TOLD, left, 12); faintScale(pen, left, 22);
-    canvas.setAttribute("aria-label", NONE_TOLD);
+  if (noneDetected) {
+    pen.fillText(NONE_DETECTED, left, 12); faintScale(pen, left, 22);
+    canvas.setAttribute("aria-label", NONE_DETECTED);
     return;
   }
-  pen.fillText("Share of " + (isOfBox() ? "answers in the box" : "all answers") + ", told apart from zero", left, 12);
+  pen.fillText("Share of " + (isOfBox() ? "answers in the box" : "all answers") + ", detected cells", left, 12);
   for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * (from + (1 - from) * i / width))]; pen.fillRect(left + i, 18, 1.5, 14); }
   pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.textAlign = "center";
@@ -431,7 +431,7 @@ function scale() {
   canvas.setAttribute("aria-label", "Share of answers in a cell, from faint to strong: 0 to " + percent(top) + "; the faintest are not distinguishable from zero");
 }
 function faintScale(pen, left, y) {
-  const { untold_to: faint, untold_steps: steps } = data.scale;
+  const { undetected_to: faint, undetected_steps: steps } = data.scale;
   pen.textAlign = "left";
   for (let i = 0; i <= steps; i++) { pen.fillStyle = shades[Math.round(255 * faint * i / steps)]; pen.fillRect(left + i * 18, y, 18, 14); }
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, y, 18 * (steps + 1), 14);
@@ -441,15 +441,15 @@ const widthShade = part => flows ? .35 + .65 * Math.sqrt(part) : Math.sqrt(part)
 function flowScale(canvas, pen, wide) {
   const map = focused.map || data.maps[0];
   pen.font = "12px " + FONT; pen.textBaseline = "middle"; pen.lineCap = "butt";
-  const line = (left, y, width, told) => {
-    pen.strokeStyle = told ? theme.brand : theme.faint; pen.lineWidth = width; pen.setLineDash(told ? [] : [3, 4]);
+  const line = (left, y, width, detected) => {
+    pen.strokeStyle = detected ? theme.brand : theme.faint; pen.lineWidth = width; pen.setLineDash(detected ? [] : [3, 4]);
     pen.beginPath(); pen.moveTo(left, y); pen.lineTo(left + 40, y); pen.stroke(); pen.setLineDash([]);
   };
-  const told = [...map.visible].filter(i => !stays(map, i)).sort((a, b) => map.share[b] - map.share[a]);
+  const detected = [...map.detected].filter(i => !stays(map, i)).sort((a, b) => map.share[b] - map.share[a]);
   pen.fillStyle = theme.ink; pen.textAlign = "left";
-  if (told.length) {
-    line(0, 12, map.size[told[0]], true); pen.fillText(brief(Number(map.share[told[0]].toPrecision(2))) + " of people, told from zero", 48, 12);
-  } else pen.fillText(NONE_TOLD, 0, 12);
+  if (detected.length) {
+    line(0, 12, map.size[detected[0]], true); pen.fillText(brief(Number(map.share[detected[0]].toPrecision(2))) + " of people, detected", 48, 12);
+  } else pen.fillText(NONE_DETECTED, 0, 12);
   line(0, 40, 1, false); pen.fillText("may be zero", 48, 40);
   pen.strokeStyle = theme.brand; pen.lineWidth = 2; pen.beginPath(); pen.arc(20, 68, 8, 0, 7); pen.stroke();
   pen.fillText("stay in their cell, area by share", 48, 68);
@@ -463,8 +463,8 @@ function widthScale(canvas, pen, wide) {
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 18, width, 14);
   pen.fillStyle = theme.ink; pen.textAlign = "center";
   for (const part of [0, .25, .5, 1]) pen.fillText("± " + brief(Number((part * part * widest).toPrecision(2))), Math.max(left + 10, Math.min(left + part * width, wide - 24)), 48);
-  pen.textAlign = "left"; pen.fillText((flows ? "dashed" : "hatched") + ": not told apart", left, 72);
-  canvas.setAttribute("aria-label", `Half the width of a ${one}'s interval, up to ` + percent(widest) + (flows ? "; dashed flows are not told apart" : "; hatched cells are not told apart"));
+  pen.textAlign = "left"; pen.fillText((flows ? "dashed" : "hatched") + ": not detected", left, 72);
+  canvas.setAttribute("aria-label", `Half the width of a ${one}'s interval, up to ` + percent(widest) + (flows ? "; dashed flows are not detected" : "; hatched cells are not detected"));
 }
 function turningScale(canvas, pen, wide) {
   const left = 12, width = wide - 24, relative = isRelative();
@@ -478,16 +478,16 @@ function turningScale(canvas, pen, wide) {
   pen.textAlign = "right"; pen.fillText("+" + top + (relative && data.top_relative === 1 ? " and more" : ""), left + width, 48);
   [.4, .45, .5, .55, .6].forEach((part, i) => { pen.fillStyle = shades[Math.round(255 * part)]; pen.fillRect(left + i * 18, 60, 18, 14); });
   pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 60, 90, 14);
-  pen.fillStyle = theme.ink; pen.textAlign = "left"; pen.fillText("not outlined: not told from no change", left + 98, 72);
+  pen.fillStyle = theme.ink; pen.textAlign = "left"; pen.fillText("not outlined: no detected change", left + 98, 72);
   canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top + " " + unit + "; outlined cells changed");
 }
-const sizeOf = (map, i) => Math.abs((flows && map.visible.has(i) ? map.estimate : map.share)[i]);
-const inOrder = map => map.share.map((_, i) => i).sort((a, b) => map.visible.has(b) - map.visible.has(a) ||
+const sizeOf = (map, i) => Math.abs((flows && map.detected.has(i) ? map.estimate : map.share)[i]);
+const inOrder = map => map.share.map((_, i) => i).sort((a, b) => map.detected.has(b) - map.detected.has(a) ||
   (flows && stays(map, a) - stays(map, b)) || sizeOf(map, b) - sizeOf(map, a));
 function table() {
   const map = focused.map, body = $("busiest");
   $("which").textContent = (flows ? "Largest flows" : moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
-  $("floor").textContent = map && !moved ? (slots.length > 1 ? focused.slot + ": a" : "A") + " share of " + percent(map.floor) + " is told from zero 8 times in 10, a smaller one less often." : "";
+  $("detectable").textContent = map && !moved ? (slots.length > 1 ? focused.slot + ": a" : "A") + " share of " + percent(map.detectable_share) + " is detected 8 times in 10, a smaller one less often." : "";
   const order = map ? map.order ??= inOrder(map) : [];
   body.replaceChildren(...order.slice(0, 10).map(i => tableRow(map, i)));
   areaTable();
@@ -499,7 +499,7 @@ function areaTable() {
   body.replaceChildren(...rows.map(row => {
     const line = document.createElement("tr"), head = make("th", row.name);
     head.scope = "row";
-    if (!row.told) line.className = "unsure";
+    if (!row.detected) line.className = "unsure";
     line.append(head, make("td", percent(row.estimate)), make("td", span(row.low, row.high)));
     return line;
   }));
@@ -509,9 +509,9 @@ function tableRow(map, i) {
   head.scope = "row"; button.type = "button"; button.className = "plain";
   head.append(button);
   if (!flows && data.called[i]) head.append(make("small", data.names[i]));
-  if (!map.visible.has(i)) row.className = "unsure";
+  if (!map.detected.has(i)) row.className = "unsure";
   if (moved) { row.append(head, ...changeCells(map, i)); return pointed(row, button, i); }
-  row.append(head, make("td", !flows ? amount(map.share[i]) : map.visible.has(i) ? percent(map.estimate[i]) : ""));
+  row.append(head, make("td", !flows ? amount(map.share[i]) : map.detected.has(i) ? percent(map.estimate[i]) : ""));
   if (!flows) row.append(make("td", percent(map.share[i] / inBox(map))));
   row.append(make("td", span(map.low[i], map.high[i])));
   return pointed(row, button, i);
@@ -633,10 +633,10 @@ function choose(panel, i, x, y) {
 const relativeOf = (map, i) => (map.relative || {})[i];
 function described(map, i) {
   if (flows) return map.titles[i];
-  if (moved) return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" + (map.visible.has(i) ? "" : "not told from no change: ") +
+  if (moved) return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" + (map.detected.has(i) ? "" : "no detected change: ") +
     amount(map.share[i]) + " of all\n" + brief(data.level) + " interval " + span(map.low[i], map.high[i]) +
     (relativeOf(map, i) ? "\n" + signed(relativeOf(map, i)[0]) + " of its share in " + map.base + ", " + signedSpan(...relativeOf(map, i).slice(1)) : "");
-  const share = map.share[i], seen = map.visible.has(i), apart = seen && (share < map.low[i] || share > map.high[i]);
+  const share = map.share[i], seen = map.detected.has(i), apart = seen && (share < map.low[i] || share > map.high[i]);
   return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" +
     (seen ? "" : "not distinguishable from zero, guess ") + percent(share) + " of all, " + percent(share / inBox(map)) + " of those in the box\n" +
     brief(data.level) + " interval of the cell alone " + span(map.low[i], map.high[i]) + " of all" +

@@ -73,9 +73,9 @@ def test_what_is_told_is_shown_and_nothing_else(folder: Path, tmp_path: Path) ->
     made = build_release(read_source(folder), RULES, ISSUED)
     found = json.loads((folder / "results.json").read_text())
     with (folder / "flows.csv").open(encoding="utf-8", newline="") as file:
-        flows = [row | {"told": row["told"] == "true"} for row in csv.DictReader(file)]
+        flows = [row | {"detected": row["detected"] == "true"} for row in csv.DictReader(file)]
     for one, rows in zip(made.tables, (found["zones"], flows), strict=True):
-        told = {f"{row['origin']}>{row['destination']}": row["told"] for row in rows}
+        told = {f"{row['origin']}>{row['destination']}": row["detected"] for row in rows}
         assert tuple(told) == one.cells
         assert all(told[cell] for cell, seen in zip(one.cells, one.is_shown, strict=True) if seen)
         assert 0 < one.is_shown.sum() < len(one.cells)

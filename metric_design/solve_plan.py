@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from decoder.errors import PlanError
 from metric_design.kinds import kind_design
-from metric_design.noise import rounded_down
-from metric_design.plan_sentences import about
-from metric_design.question import (
+from metric_design.metric_plan import (
     USUAL_LIFE,
     WEAK,
-    Question,
-    QuestionPlan,
+    MetricPlan,
+    MetricToPlan,
     Review,
     merged_sentence,
     objection,
     reviewed,
     with_budget,
 )
+from metric_design.noise import rounded_down
+from metric_design.plan_sentences import about
 from metric_design.toml_text import toml_table
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
@@ -65,7 +65,7 @@ class DesignSearch:
     """The designs of a question, of one mode. mode: None where a kind has none."""
 
     planner: KindPlanner
-    question: Question
+    question: MetricToPlan
     mode: object = None
 
     @property
@@ -133,7 +133,7 @@ class DesignSearch:
             yield {key: table[key] for key in dict.fromkeys((*_FIRST, *table)) if key in table}
 
 
-def is_declared(question: Question) -> bool:
+def is_declared(question: MetricToPlan) -> bool:
     """Whether nothing of the metric is left to choose."""
     try:
         parse_metrics(toml_table(question.name, question.given))
@@ -142,12 +142,12 @@ def is_declared(question: Question) -> bool:
     return True
 
 
-def decides_epsilon(question: Question) -> bool:
+def decides_epsilon(question: MetricToPlan) -> bool:
     """Whether the keys that are given decide what a device may tell in its life."""
     return bool(_EPSILONS & question.given.keys()) or is_declared(question)
 
 
-def solve_question(planner: KindPlanner, question: Question, review: Review) -> QuestionPlan:
+def solve_metric(planner: KindPlanner, question: MetricToPlan, review: Review) -> MetricPlan:
     """Solve for the number that a question leaves out, in each mode; take the cheapest.
 
     Args:
@@ -187,7 +187,7 @@ def _warned(one: ModeSolution, review: Review) -> str | None:
     return objection(with_budget(one.found.file), name, one.devices, review)
 
 
-def _completed(planner: KindPlanner, question: Question) -> tuple[Question, str]:
+def _completed(planner: KindPlanner, question: MetricToPlan) -> tuple[MetricToPlan, str]:
     """The question, and which number is solved for: the precision where both others are known."""
     if decides_epsilon(question):
         question = replace(question, epsilon=question.epsilon or _SUPPOSED[0])
@@ -256,7 +256,7 @@ def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) 
     reached = (
         f"{planner.asks} = {target:g} is not reached {how}{mode}: with {about(devices)} devices "
         f"and epsilon {one.metric.lifetime_epsilon:.3g} for life you "
-        f"{planner.told(one.metric, one.precision)}"
+        f"{planner.finding(one.metric, one.precision)}"
     )
     ways = []
     usual = question.epsilon or USUAL_LIFE
@@ -291,15 +291,15 @@ def _rounded_up(value: float) -> float:
 
 def _plan(
     planner: KindPlanner,
-    question: Question,
+    question: MetricToPlan,
     solved: str,
     chosen: ModeSolution,
     others: list[tuple[ModeSolution, str | None]],
-) -> QuestionPlan:
+) -> MetricPlan:
     metric, precision = chosen.found.metric, chosen.found.precision
     devices, life = f"{about(chosen.devices)} devices", f"epsilon {metric.lifetime_epsilon:.3g}"
     asked = precision if question.target is None else question.target
-    told = planner.told(metric, precision if solved == planner.asks else asked)
+    told = planner.finding(metric, precision if solved == planner.asks else asked)
     if solved == "devices":
         answer = f"To {told}, with {life} for life you need {devices}."
     elif solved == "epsilon":
@@ -307,7 +307,7 @@ def _plan(
     else:
         answer = f"With {devices} and {life} for life you {told}."
     parts = [_often(metric), *(_other(planner, solved, *one) for one in others)]
-    return QuestionPlan(
+    return MetricPlan(
         name=question.name,
         answer=answer,
         because=f"{'; '.join(parts)}.",
@@ -336,7 +336,7 @@ def _other(planner: KindPlanner, solved: str, other: ModeSolution, warned: str |
     takes = {
         "devices": f"takes {about(other.devices)} devices",
         "epsilon": f"takes epsilon {metric.lifetime_epsilon:.3g}",
-    }.get(solved, f"would {planner.told(metric, other.found.precision)}")
+    }.get(solved, f"would {planner.finding(metric, other.found.precision)}")
     said = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
     series = ", as a series over time needs," if metric.max_reports != 1 else ""
     return f"mode = {other.mode!r}{series} {takes}{said}"

@@ -21,7 +21,7 @@ Review = Callable[[MetricsFile, int], Iterable[Finding]]  # of a file and a popu
 
 
 @dataclass(frozen=True)
-class Question:
+class MetricToPlan:
     """A metric that is to be planned.
 
     name: of the metric.  given: keys of its table in `metrics.toml` that are decided.
@@ -40,7 +40,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class QuestionPlan:
+class MetricPlan:
     """The plan of one metric.
 
     answer: in one sentence; because: how often devices report, what other modes would take.
