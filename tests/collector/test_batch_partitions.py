@@ -11,8 +11,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import make_url, text
 
 from collector.app import prepare_database
@@ -20,11 +18,9 @@ from collector.domain.batch_writer import Receipt
 from collector.errors import SettingsError, StorageError
 from collector.settings import Settings
 from collector.store import batch_partitions as partitions
-from collector.store.batches import BatchRow, hash_of_id
-from collector.store.database import MIGRATIONS
+from collector.store.batches import hash_of_id
 from collector.store.group_commit import _Postgresql
 from rappor_core.calendar import day_of
-from rappor_server.schema import migrate
 from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric, submission
 from tests.waiting import waited
 
@@ -112,37 +108,10 @@ def test_months_of_batches_leave_a_few_partitions_and_each_is_counted_once(bench
         assert len(numbers(bench)) <= 4
         bench.clock.pass_days(1)
     assert accepted(bench) == 70
-    assert 0 not in numbers(bench)
+    assert 1 not in numbers(bench)
     with bench.database.read() as connection:
         left = connection.execute(text("SELECT count(*) FROM batches")).scalar_one()
     assert left <= METRIC.accept_days + 2 * WEEK
-
-
-def test_a_migration_writes_no_row_and_forgets_no_batch(bench: Bench) -> None:
-    with bench.database.change() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0004")
-    with bench.database.change() as connection:
-        bodies = [batch_of(bench) for _ in range(20)]
-        from collector.domain.batch_writer import _key
-
-        for at, one in enumerate(bodies):
-            hashed, digest = _key(one)
-            row = BatchRow(hashed, digest, day_of(TODAY) + at % 8, 1, b"")
-            connection.exec_driver_sql("INSERT INTO batches VALUES (%s, %s, %s, %s, %s)", row)
-        before = connection.execute(text("SELECT pg_relation_filenode('batches')")).scalar()
-    assert migrate(bench.database) == ("0004", "0008")
-    with bench.database.read() as connection:
-        after = connection.execute(text("SELECT pg_relation_filenode('batches_0')")).scalar()
-    assert before == after  # the same file
-    assert all(is_duplicate(bench, one) for one in bodies)
-    assert not is_duplicate(bench, batch_of(bench))
-    for days, kept in ((7, [0]), (1, [])):  # the last expires on the seventh day
-        bench.clock.pass_days(days)
-        bench.collector.close_due(daily=True)
-        assert [one for one in numbers(bench) if not one] == kept
 
 
 def test_a_new_partition_waits_for_who_counts_in_the_old_one(
@@ -171,7 +140,7 @@ def test_a_new_partition_waits_for_who_counts_in_the_old_one(
         assert is_duplicate(other, body)
         timer.join()
     assert first == [False]
-    assert len(numbers(bench)) == 3
+    assert len(numbers(bench)) == 2
     assert is_duplicate(bench, later)
 
 
@@ -218,7 +187,6 @@ def test_many_writers_over_many_partitions_count_each_batch_once(
     assert sorted(fresh) == sorted({one.batch.batch_id for one in bodies})
     assert accepted(bench) == 3 + 120
     assert len(numbers(bench)) > 5
-    assert 0 not in numbers(bench)  # empty, so it had expired
 
 
 def test_a_partition_that_is_not_there_is_made_by_who_needs_it(bench: Bench) -> None:
@@ -227,7 +195,7 @@ def test_a_partition_that_is_not_there_is_made_by_who_needs_it(bench: Bench) -> 
     body = batch_of(bench)
     assert not is_duplicate(bench, body)
     assert is_duplicate(bench, body)
-    assert len(numbers(bench)) == 3
+    assert len(numbers(bench)) == 2
 
 
 def test_a_partition_that_was_removed_by_hand_is_replaced_by_the_next_look(bench: Bench) -> None:
@@ -278,7 +246,7 @@ def test_a_long_reader_stops_nobody_and_the_drop_is_done_later(bench: Bench, url
     with psycopg.connect(url.replace("+psycopg", "")) as reader:
         reader.execute("SELECT count(*) FROM batches")
         assert waited(lambda: bench.collector.close_due(daily=True)) < PATIENT
-        assert numbers(bench) == [0, 1, 2]
+        assert numbers(bench) == [1, 2]
         assert waited(lambda: is_duplicate(bench, batch_of(bench))) < PATIENT
     bench.collector.close_due(daily=True)
     assert numbers(bench) == [2]
@@ -287,13 +255,14 @@ def test_a_long_reader_stops_nobody_and_the_drop_is_done_later(bench: Bench, url
 
 def test_who_counts_waits_for_a_drop_for_a_moment_only(bench: Bench, url: str) -> None:
     bench.clock.pass_days(3 * WEEK)
+    past = day_of(bench.clock.now.date())  # the first partition has expired
     with bench.database.change() as connection:
         partitions.make_room(connection, day_of(TODAY) + 30)
     with psycopg.connect(url.replace("+psycopg", "")) as reader:
         reader.execute("SELECT count(*) FROM batches")
         longest = 0.0
         with in_thread(
-            lambda: [partitions.drop_expired(bench.database.add, day_of(TODAY)) for _ in range(5)]
+            lambda: [partitions.drop_expired(bench.database.add, past) for _ in range(5)]
         ) as done:
             while not done:
                 body = batch_of(bench)

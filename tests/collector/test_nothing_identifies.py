@@ -156,7 +156,7 @@ def _rebuilt(metric: Metric, rows: list[tuple[bytes, ...]]) -> int:
 
 
 def test_a_batch_is_known_by_a_hash_that_never_changes() -> None:
-    """The migration to it has run; what it made must be found for as long as batches are kept."""
+    """What was stored must be found for as long as batches are kept."""
     batch_id, digest = bytes(range(16)), bytes(range(16, 32))
     assert hash_of_id(batch_id).hex() == "00b61945d933952fefb988939407de34"
     assert keyed_digest(batch_id, digest).hex() == "04ec31e92e43dd8bd233bd89e457807a"

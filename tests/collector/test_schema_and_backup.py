@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, MetaData, make_url, text
 
-from collector.domain.batch_writer import Receipt
-from collector.errors import BatchConflictError, SchemaError, SettingsError, StorageError
-from collector.store.database import MIGRATIONS, CollectorDatabase, back_up, make_engine, restore
+from collector.errors import SchemaError, SettingsError, StorageError
+from collector.store.database import (
+    COLLECTOR,
+    MIGRATIONS,
+    CollectorDatabase,
+    back_up,
+    make_engine,
+    restore,
+)
 from collector.store.models import metadata, postgresql_metadata
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.database import make_engine as make_service_engine
 from rappor_server import schema
 from rappor_server.schema import check_connections, migrate, prepare
-from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync, submission
+from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync
 from tests.fast_databases import OWN_UPGRADE, RepeatedUpgrade
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
@@ -36,9 +42,7 @@ def test_migrations_and_models_say_the_same(bench: Bench) -> None:
     with bench.database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         found = compare_metadata(context, _tables_of(bench.database))
-    partitions = [one[1].name for one in found if one[0] == "remove_table"]
-    assert partitions == (["batches_0"] if bench.database.is_postgresql else [])
-    assert len(found) == len(partitions)
+    assert found == []
 
 
 @pytest.mark.parametrize(
@@ -87,21 +91,31 @@ def test_an_older_schema_names_the_command_and_a_newer_one_is_refused(bench: Ben
         migrate(bench.database)
 
 
-def test_an_older_database_is_migrated_only_when_asked_and_keeps_what_it_holds(
-    bench: Bench,
-) -> None:
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "9000", "0008", None, None
+
+
+def upgrade():
+    op.add_column("audit", sa.Column("why", sa.Text))
+"""
+
+
+def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: Path) -> None:
+    """By a made-up next version; it keeps what it holds."""
     bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 7))
-    with bench.database.change() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0001")
-    with pytest.raises(SchemaError, match=r"at schema 0001, .* run: rappor migrate --database URL"):
+    folder = tmp_path / "migrations"
+    shutil.copytree(MIGRATIONS, folder)
+    (folder / "versions" / "r9000_next.py").write_text(NEXT)
+    bench.database.program = replace(COLLECTOR, migrations=folder)
+    with pytest.raises(SchemaError, match=r"at schema 0008, .* run: rappor migrate --database URL"):
         prepare(bench.database)
-    assert migrate(bench.database) == ("0001", "0008")
+    assert migrate(bench.database) == ("0008", "9000")
     prepare(bench.database)
-    assert migrate(bench.database) == ("0008", "0008")
+    assert migrate(bench.database) == ("9000", "9000")
     assert bench.collector.list_metrics()[0]["accepted"] == 7
 
 
@@ -112,38 +126,6 @@ def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
     with pytest.raises(SchemaError, match="none of them is ours"):
         prepare(database)
     database.close()
-
-
-def test_batches_known_before_the_migration_are_known_after_it_and_hidden(bench: Bench) -> None:
-    """Revision 0002 held ids and digests as they are; a batch of then is still counted once."""
-    bench.collector.push_metrics([METRIC], "test")
-    body = bench.sender.body(bench.sender.reports(METRIC, 7))
-    other = bench.sender.body(bench.sender.reports(METRIC, 7), batch_id := b"0123456789abcdef")
-    with bench.database.change() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0002")
-        rows = [submission(body), submission(other)]
-        for one in rows:
-            values = {"id": bytes.fromhex(one.batch.batch_id), "digest": one.digest}
-            statement = "INSERT INTO batches VALUES (:id, :digest, 30000, 7, :none)"
-            connection.execute(text(statement), values | {"none": b""})
-    assert migrate(bench.database) == ("0002", "0008")
-    again = bench.writer.write(rows)
-    assert [isinstance(one, Receipt) and one.duplicate for one in again] == [True, True]
-    changed = bench.sender.body(bench.sender.reports(METRIC, 1), batch_id)
-    assert isinstance(bench.writer.write([submission(changed)])[0], BatchConflictError)
-    with bench.database.read() as connection:
-        stored = connection.execute(text("SELECT batch_hash, digest FROM batches")).all()
-    kept = [bytes(value) for row in stored for value in row]
-    assert len(kept) == 4
-    assert not {batch_id, rows[0].digest, rows[1].digest} & set(kept)
-    if not bench.database.is_postgresql:
-        for path in Path(str(bench.database.engine.url.database)).parent.glob("collector.sqlite"):
-            with closing(sqlite3.connect(path)) as again_open:
-                again_open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            assert batch_id not in path.read_bytes()  # nor in a page that was freed
 
 
 def test_commits_of_sqlite_wait_for_the_disk(sqlite_url: str) -> None:

@@ -1,11 +1,11 @@
-"""First tables: metrics, counters of open days, blocks of closed ones, batches, keys, audit."""
+"""The tables of version 0.3.0, written out as they stay; no version before it was released."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0008"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -23,25 +23,8 @@ def upgrade() -> None:
     _make_blocks()
     _make_batches()
     _make_access()
+    _make_broker()
     op.bulk_insert(state, [{"id": 1, "version": 0}])
-
-
-def downgrade() -> None:
-    """Drop every table, and all that was collected with them."""
-    for table in (
-        "audit",
-        "keys",
-        "raw_reports",
-        "batches",
-        "block_counts",
-        "blocks",
-        "counters",
-        "series",
-        "frontiers",
-        "metrics",
-        "state",
-    ):
-        op.drop_table(table)
 
 
 def _make_metrics() -> None:
@@ -65,6 +48,15 @@ def _make_metrics() -> None:
         sa.Column("params_id", sa.String(32), nullable=False),
         sa.Column("metric", sa.String(128), nullable=False),
         sa.UniqueConstraint("name", "params_id"),
+    )
+
+    op.create_table(
+        "associations",
+        sa.Column("name", sa.String(128), primary_key=True),
+        sa.Column("params_id", sa.String(32), primary_key=True),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("definition", sa.Text, nullable=False),
+        sa.Column("retired", sa.Boolean, nullable=False),
     )
 
 
@@ -100,19 +92,13 @@ def _make_blocks() -> None:
         sa.Column("counts", sa.LargeBinary, nullable=False),
         sqlite_with_rowid=False,
     )
-
-
-def _make_batches() -> None:
     op.create_table(
-        "batches",
-        sa.Column("batch_id", sa.LargeBinary(16), primary_key=True),
-        sa.Column("digest", sa.LargeBinary(16), nullable=False),
-        sa.Column("expires", sa.Integer, nullable=False),
-        sa.Column("num_reports", sa.Integer, nullable=False),
-        sa.Column("results", sa.LargeBinary, nullable=False),
+        "linked_days",
+        sa.Column("block_id", sa.Integer, sa.ForeignKey("blocks.id"), primary_key=True),
+        sa.Column("cohort", sa.Integer, primary_key=True),
+        sa.Column("day", sa.Integer, primary_key=True),
         sqlite_with_rowid=False,
     )
-    op.create_index("batches_expires", "batches", ["expires"])
     op.create_table(
         "raw_reports",
         sa.Column("series_id", sa.Integer, sa.ForeignKey("series.id"), primary_key=True),
@@ -121,6 +107,40 @@ def _make_batches() -> None:
         sa.Column("mark", sa.LargeBinary(8), primary_key=True),
         sa.Column("bits", sa.LargeBinary, nullable=False),
         sqlite_with_rowid=False,
+    )
+
+
+def _make_batches() -> None:
+    """Remembered batches: a table in SQLite, partitions in PostgreSQL (`store.batch_partitions`).
+    Rates that processes share are of PostgreSQL, too (`store.rate_limits`)."""
+    if op.get_bind().dialect.name != "postgresql":
+        op.create_table(
+            "batches",
+            sa.Column("batch_hash", sa.LargeBinary(16), primary_key=True),
+            sa.Column("digest", sa.LargeBinary(16), nullable=False),
+            sa.Column("expires", sa.Integer, nullable=False),
+            sa.Column("num_reports", sa.Integer, nullable=False),
+            sa.Column("results", sa.LargeBinary, nullable=False),
+            sqlite_with_rowid=False,
+        )
+        return
+    op.create_table(
+        "batch_partitions",
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("expires", sa.Integer, nullable=False),
+    )
+    op.execute("CREATE SEQUENCE batch_partition_ids")
+    op.execute(
+        "CREATE TABLE batches (batch_hash bytea NOT NULL, digest bytea NOT NULL, "
+        "partition_id integer NOT NULL, num_reports integer NOT NULL, results bytea NOT NULL) "
+        "PARTITION BY LIST (partition_id)"
+    )
+    op.create_table(
+        "rate_limits",
+        sa.Column("name", sa.LargeBinary(16), primary_key=True),
+        sa.Column("full_at", sa.Double, nullable=False),
+        sa.Column("changed_at", sa.Double, nullable=False),
+        prefixes=["UNLOGGED"],
     )
 
 
@@ -141,4 +161,31 @@ def _make_access() -> None:
         sa.Column("actor", sa.String(64), nullable=False),
         sa.Column("act", sa.String(64), nullable=False),
         sa.Column("detail", sa.Text, nullable=False),
+    )
+
+
+def _make_broker() -> None:
+    """How far the messages of a broker are counted: see `store.broker`."""
+    op.create_table(
+        "broker_positions",
+        sa.Column("topic", sa.String(249), primary_key=True),
+        sa.Column("partition", sa.Integer, primary_key=True),
+        sa.Column("next_offset", sa.BigInteger, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "broker_skipped",
+        sa.Column("topic", sa.String(249), primary_key=True),
+        sa.Column("partition", sa.Integer, primary_key=True),
+        sa.Column("first_offset", sa.BigInteger, primary_key=True),
+        sa.Column("last_offset", sa.BigInteger, nullable=False),
+        sa.Column("reason", sa.String(32), nullable=False),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "broker_state",
+        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("counted_before", sa.Integer, nullable=False),
+        sa.Column("ignored_before", sa.Integer, nullable=False),
+        sa.Column("refused", sa.BigInteger, nullable=False),
     )
