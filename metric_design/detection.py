@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -328,15 +329,22 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
     chances = noise.p_star + noise.gap * shares
     if setting.reports_each == 1 and reports < 1e7:
         total = round(reports)
-        least = binom.isf(level, total, noise.p_star) + 1
-        while least > 0 and binom.sf(least - 2, total, noise.p_star) <= level:
-            least -= 1
-        return np.asarray(1 - bdtr(least - 1, total, chances))
+        return np.asarray(1 - bdtr(_least_count(level, total, noise.p_star) - 1, total, chances))
     rho = float(setting.reports_each)
     null = noise.mechanism_variance(np.zeros(1), rho) / reports
     variance = (noise.mechanism_variance(shares, rho) + rho * shares * (1 - shares)) / reports
     needed = -float(ndtri(level)) * np.sqrt(null)
     return np.asarray(ndtr((shares - needed) / np.sqrt(variance)))
+
+
+@lru_cache(maxsize=1024)
+def _least_count(level: float, total: int, chance: float) -> float:
+    """The least number of successes that as many or more of `total` trials have with probability
+    <= level."""
+    least = float(binom.isf(level, total, chance)) + 1
+    while least > 0 and binom.sf(least - 2, total, chance) <= level:
+        least -= 1
+    return least
 
 
 def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float | None:

@@ -28,6 +28,7 @@ ROUGH = "The number expected is rough: simulations found between half and three 
 _LEAST, _MOST, _POINTS = 0.1, 1e4, 48  # standard errors
 
 
+@lru_cache(maxsize=256)
 def smallest_p_value(num_bits: int, num_hashes: int, num_cohorts: int) -> float:
     """The chance that a random string sets the h bits of a value, in every cohort."""
     orders = factorial(min(num_hashes, num_bits))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 _GRID = 1 << 12  # points of a distribution of losses
 _WIDTH = 20  # deviations of a sum that they span
@@ -105,32 +106,13 @@ def _chernoff(parts: Sequence[tuple[Losses, int]], slack: float, *, upper: bool)
 
 def _sums(parts: Sequence[tuple[Sequence[float], int, int]], size: int) -> list[float]:
     """Convolve (masses, first point, times) on a ring of `size` points."""
-    product = [1 + 0j] * size
+    product = np.ones(size, dtype=complex)
     for masses, first, times in parts:
-        ring = [0j] * size
-        for i, mass in enumerate(masses):
-            ring[(first + i) % size] += mass
-        product = [
-            known * value**times for known, value in zip(product, _fourier(ring), strict=True)
-        ]
-    turned = _fourier([value.conjugate() for value in product])
-    return [value.real / size for value in turned]
-
-
-def _fourier(values: list[complex]) -> list[complex]:
-    """The discrete Fourier transform of a power of two of values (Cooley and Tukey 1965)."""
-    size = len(values)
-    return _halves(values, [cmath.rect(1, -2 * math.pi * i / size) for i in range(size // 2)])
-
-
-def _halves(values: list[complex], roots: list[complex]) -> list[complex]:
-    if len(values) == 1:
-        return values
-    even, odd = _halves(values[::2], roots[::2]), _halves(values[1::2], roots[::2])
-    turned = [root * value for root, value in zip(roots, odd, strict=True)]
-    return [a + b for a, b in zip(even, turned, strict=True)] + [
-        a - b for a, b in zip(even, turned, strict=True)
-    ]
+        ring = np.zeros(size)
+        np.add.at(ring, np.arange(first, first + len(masses)) % size, masses)
+        product *= np.fft.fft(ring) ** times
+    found: list[float] = np.fft.ifft(product).real.tolist()
+    return found
 
 
 def epsilon_at(losses: Losses, delta: float) -> float:

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from importlib import import_module
+from typing import Any
 
 from metric_design.review import Finding, check_metrics
 from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metric import Metric
+
+_ATTACKS = ("trackability.track_findings", "linkage_over_time.gathering_findings",
+            "life_findings.life_findings")  # fmt: skip
+_BEHIND_A_RELAY = "relay_linkage.relay_findings"
 
 
 def whole_check(
@@ -36,22 +43,32 @@ def whole_check(
 
 def _tracking(metrics: MetricsFile, population: int, *, relay: bool) -> Iterable[Finding]:
     """Attack what devices will send, where the numerical libraries for it are installed."""
+    attacks = (*_ATTACKS, _BEHIND_A_RELAY) if relay else _ATTACKS
     try:
-        gather = import_module("privacy_audit.linkage_over_time")
-        lives = import_module("privacy_audit.life_findings")
-        simulate = import_module("privacy_audit.trackability")
-        behind = import_module("privacy_audit.relay_linkage")
-        numpy = import_module("numpy")
+        for attack in attacks:
+            import_module(f"privacy_audit.{attack.split('.')[0]}")
     except ModuleNotFoundError as error:
         missing = f"re-linking was not tried, as {error.name} is missing: "
         return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
-    rng = numpy.random.default_rng(0)
-    return [
-        *simulate.track_findings(metrics, population, rng),
-        *gather.gathering_findings(metrics, population, rng),
-        *lives.life_findings(metrics, population, rng),
-        *(behind.relay_findings(metrics, population, rng) if relay else ()),
-    ]
+    return _attacked(tuple(metrics.metrics.items()), metrics.associations, population, attacks)
+
+
+@lru_cache(maxsize=8)
+def _attacked(
+    metrics: tuple[tuple[str, Metric], ...],
+    associations: tuple[Any, ...],
+    population: int,
+    attacks: tuple[str, ...],
+) -> tuple[Finding, ...]:
+    """Findings of attacks, drawn once: `rappor plan` asks again about what it recommends."""
+    file = MetricsFile(dict(metrics), associations=associations)
+    rng = import_module("numpy").random.default_rng(0)
+    found: list[Finding] = []
+    for attack in attacks:
+        module, function = attack.split(".")
+        made = getattr(import_module(f"privacy_audit.{module}"), function)
+        found.extend(made(file, population, rng))
+    return tuple(found)
 
 
 def _maps(

@@ -26,7 +26,7 @@ def test_the_page_is_what_the_command_writes() -> None:
         assert {one.part for one in part.comparisons} == {part.name}
 
 
-def test_a_ratio_is_above_one_where_ours_is_better() -> None:
+def test_ratios_above_one_are_better_for_us() -> None:
     slower = Comparison("p", "n", "s", (1.0, 2.0, 4.0), "other", (4.0, 4.0, 4.0), target=3.0)
     assert slower.ratio is not None
     assert slower.ratio == (1.5, 2.0, 3.0)
@@ -44,7 +44,7 @@ def test_targets_without_a_rival_are_of_the_figure() -> None:
     assert Comparison("p", "n", "MB", (0.0,), "other", (1.0,)).ratio is None
 
 
-def test_a_page_goes_through_json_and_escapes_what_would_break_its_table() -> None:
+def test_pages_go_through_json_and_are_escaped() -> None:
     row = Comparison("part", "a|b", "ms", (1234.5, 1.0), "r", (2.0, 3.0), note="told")
     rows = (row, Comparison("part", "c", note="not run: why"))
     page = Page(MACHINE, (Part("part", "rappor bench part", "2026-11-22", "1.0", rows),))
@@ -82,7 +82,7 @@ def test_every_benchmark_compiles(path: Path) -> None:
     compile(path.read_text(encoding="utf-8"), str(path), "exec")
 
 
-def test_the_command_runs_the_scripts_that_take_what_it_gives_them() -> None:
+def test_the_command_runs_scripts_with_their_options() -> None:
     forms = bench.in_form()
     assert set(forms) >= {"archive", "client", "collect", "decode", "density", "encode", "location"}
     for name, path in forms.items():
@@ -102,7 +102,7 @@ def test_a_benchmark_runs_and_its_page_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["missing/page.md", "."])
-def test_a_page_that_cannot_be_written_is_refused_before_any_benchmark(
+def test_unwritable_pages_are_refused_before_any_benchmark(
     place: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -113,7 +113,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_any_benchmark(
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_a_page_that_is_there_is_kept_where_a_benchmark_fails(
+def test_failing_benchmarks_keep_the_old_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"

@@ -441,7 +441,7 @@ def test_what_no_reader_caught_is_a_sentence_too(
         "association --aggregate AGGREGATE",
     ],
 )
-def test_more_reports_of_a_device_than_can_be_counted_are_wrong_usage(
+def test_uncountable_reports_of_a_device_are_refused(
     good: Path, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:
     """Before, the arithmetic failed, and the message did not say of what."""
@@ -452,7 +452,7 @@ def test_more_reports_of_a_device_than_can_be_counted_are_wrong_usage(
     assert "1e+300 reports of a device are more than" in told
 
 
-def test_a_folder_of_aggregates_is_told_from_a_file(
+def test_folders_of_aggregates_are_told_from_files(
     good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = {"FOLDER": str(good), "GOOD.txt": str(good / "GOOD.txt")}

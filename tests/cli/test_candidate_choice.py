@@ -36,7 +36,7 @@ def test_of_several_columns_the_one_taken_is_said(
     assert capsys.readouterr().err == ""
 
 
-def test_of_one_column_or_of_text_nothing_is_said(tmp_path: Path) -> None:
+def test_single_columns_and_texts_are_not_remarked(tmp_path: Path) -> None:
     for name in ("one.csv", "list.txt"):
         (tmp_path / name).write_text("home\nhelp\n")
         assert column_taken(tmp_path / name, None) is None

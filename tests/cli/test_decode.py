@@ -194,7 +194,7 @@ def test_cohorts_can_be_left_out(inputs, capsys):
     assert "2 of 32 cohorts were left out as asked" in capsys.readouterr().out
 
 
-def test_an_output_that_is_a_file_is_refused_before_the_work(inputs, capsys, monkeypatch):
+def test_outputs_that_are_files_are_refused_first(inputs, capsys, monkeypatch):
     monkeypatch.setattr("decoder.workflows.decoding.decode", None)
     words = ("--candidates", inputs / "words.txt", "-o", inputs / "words.txt")
     assert decode(inputs, *words) == 1
@@ -204,7 +204,7 @@ def test_an_output_that_is_a_file_is_refused_before_the_work(inputs, capsys, mon
     )
 
 
-def test_a_series_tells_its_warnings_and_what_it_leaves_out(inputs, capsys, monkeypatch):
+def test_series_tell_warnings_and_what_is_left_out(inputs, capsys, monkeypatch):
     monkeypatch.setattr("rappor_cli.decode_tables._SHOWN", 2)
     (inputs / "latin.txt").write_bytes("\n".join([*WORDS, "caf\u00e9"]).encode("latin-1"))
     words = ("--candidates", inputs / "latin.txt", "--each", "day")
@@ -214,7 +214,7 @@ def test_a_series_tells_its_warnings_and_what_it_leaves_out(inputs, capsys, monk
     assert "the 2 largest of" in shown
 
 
-def test_a_file_without_days_has_no_place_in_a_series(inputs, capsys):
+def test_files_without_days_join_no_series(inputs, capsys):
     content = json.loads((inputs / "5.json").read_text())
     (inputs / "4.json").write_text(json.dumps(content | {"first_day": None, "last_day": None}))
     words = ("--candidates", inputs / "words.txt", "--each", "day")
@@ -222,7 +222,7 @@ def test_a_file_without_days_has_no_place_in_a_series(inputs, capsys):
     assert "no place in a series" in capsys.readouterr().err
 
 
-def test_a_terminal_that_cannot_show_a_value_shows_its_escape(inputs):
+def test_terminals_escape_values_they_cannot_show(inputs):
     shares = np.array([0.5, 0.5])
     greek = ["\u03b1\u03b2", "\u03b3"]
     drawn, _ = draw_aggregate(greek, shares, 40_000, PARAMS, np.random.default_rng(1))

@@ -101,7 +101,7 @@ def test_files_are_those_of_one_by_one(
     assert int(summary[2]["detected"]) >= 4
 
 
-def test_strings_without_candidates_are_left_out_and_machines_are_told(
+def test_strings_without_candidates_are_left_out(
     inputs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--all-metrics", "--each", "week", "-o", inputs / "all", "--workers", 1, "--json"]

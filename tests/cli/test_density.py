@@ -17,6 +17,8 @@ from rappor_core.reserved import RESERVED
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
+pytestmark = pytest.mark.usefixtures("empty_pictures")  # `test_density_page` looks at them
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
@@ -39,7 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return paths
 
 
-def test_maps_changes_and_what_can_be_tracked_are_printed_together(
+def test_maps_changes_and_tracking_are_printed_together(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     points = tmp_path / "points.csv"
@@ -141,7 +143,7 @@ def test_a_table_of_cells_is_a_list(
         ("cells.txt", "\ufeff0-0-0\n\x1b[2J\n", "line 2: '\\x1b[2J' is not a square"),
     ],
 )
-def test_a_list_with_a_bad_cell_is_refused_by_file_and_line(
+def test_bad_cells_are_refused_by_file_and_line(
     name: str, text: str, told: str, files: list[str], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -175,7 +177,7 @@ def one_aggregate(declared: str, level: int, day: int, folder: Path) -> list[str
     return ["--aggregate", str(path)]
 
 
-def test_a_window_without_the_finest_level_is_told_and_left_out(
+def test_windows_without_the_finest_level_are_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = DECLARED.replace("levels = [0]", "levels = [0, 1]")
@@ -197,7 +199,7 @@ def test_reports_over_two_grids_make_no_map(
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_reports_with_no_data_and_without_make_no_map(
+def test_mixed_no_data_reports_make_no_map(
     first: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before, all took the reserved values of the first: with them a share had no row to go to."""
@@ -235,7 +237,7 @@ def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixtu
         ('{"type": "MultiPolygon", "coordinates": [[]]}', "a polygon has no ring"),
     ],
 )  # fmt: skip
-def test_a_region_that_is_none_is_refused_by_its_file(
+def test_bad_regions_are_refused_by_their_file(
     text: str, told: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "region.json"
@@ -287,7 +289,7 @@ def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (b"[1, 2]", "write it again with rappor aggregate"),
     ],
 )
-def test_an_aggregate_that_is_none_is_refused_by_its_file(
+def test_bad_aggregates_are_refused_by_their_file(
     content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`rappor decode` and `rappor density` say the same of the same file."""
@@ -301,7 +303,7 @@ def test_an_aggregate_that_is_none_is_refused_by_its_file(
     assert told in " ".join(by_density.split())
 
 
-def test_names_of_cells_are_whole_in_a_narrow_terminal(
+def test_narrow_terminals_show_whole_cell_names(
     files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Cut after their common beginning, all would look alike."""
@@ -311,7 +313,7 @@ def test_names_of_cells_are_whole_in_a_narrow_terminal(
 
 
 @pytest.mark.parametrize("row", ["nan,1", "1,inf", "91,1", "1,-361", "1,"])
-def test_points_that_are_not_on_the_globe_are_refused(
+def test_points_off_the_globe_are_refused(
     row: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "points.csv"
@@ -333,7 +335,7 @@ def test_a_table_fits_into_eighty_columns(
     assert all(line.split("│")[1].strip() and line.split("│")[6].strip() for line in rows)
 
 
-def test_trips_come_out_as_tables_and_leave_no_map_of_another_metric_beside_them(
+def test_trips_are_tables_without_another_metrics_map(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, name = tmp_path / "out", "trips/day/0"
@@ -356,7 +358,7 @@ def test_trips_come_out_as_tables_and_leave_no_map_of_another_metric_beside_them
     assert sorted(path.name for path in out.iterdir()) == ["density.csv", "density.parquet"]
 
 
-def test_the_tables_name_both_reserved_values_and_shares_of_the_box_exclude_both(
+def test_tables_exclude_reserved_values_from_the_box(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Half of all answers are in the box: three quarters of these in one cell."""

@@ -16,6 +16,8 @@ from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
+pytestmark = pytest.mark.usefixtures("empty_pictures")
+
 
 class Blocks:
     """A collector that serves each sub-metric from and until days of its own, in blocks."""
@@ -67,11 +69,11 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
 @pytest.mark.parametrize(
     ("by", "windows"),
     [
-        ("whole", {"night": [(0, 20)], "day": [(0, 20)]}),
+        pytest.param("whole", {"night": [(0, 20)], "day": [(0, 20)]}, marks=pytest.mark.long),
         ("week", {"night": [(0, 6), (7, 13), (14, 20)], "day": [(0, 6), (7, 13)]}),
     ],
 )
-def test_slots_and_levels_share_the_windows_that_were_asked_for(
+def test_slots_and_levels_share_the_asked_windows(
     by: str,
     windows: dict[str, list[tuple[int, int]]],
     blocks: Blocks,
@@ -94,7 +96,7 @@ def test_slots_and_levels_share_the_windows_that_were_asked_for(
     assert left_out == (by == "week")
 
 
-def test_days_on_which_no_period_ends_are_not_asked_for(
+def test_days_without_period_ends_are_not_asked(
     blocks: Blocks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Reports of a week are dated by its Sunday: 2 November 2026 is a Monday."""
@@ -116,7 +118,7 @@ def test_days_on_which_no_period_ends_are_not_asked_for(
         ("elsewhere", [], ["17 reports", "min_reports", "rappor close DAY"]),
     ],
 )
-def test_why_there_is_no_map_and_what_there_is(
+def test_absent_maps_have_reasons(
     metric: str,
     window: list[str],
     said: list[str],
@@ -133,7 +135,7 @@ def test_why_there_is_no_map_and_what_there_is(
     assert all(words in told for words in said), told
 
 
-def test_a_collector_that_refuses_or_is_gone_makes_no_map_of_what_came_before(
+def test_a_failing_collector_leaves_no_partial_map(
     blocks: Blocks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only a window that is not served may be left out."""

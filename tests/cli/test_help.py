@@ -116,7 +116,9 @@ def completed(shell: str, line: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    "shell", ["bash", *(pytest.param(one, marks=pytest.mark.long) for one in ("zsh", "fish"))]
+)
 def test_each_shell_is_offered_what_fits(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     first = completed(shell, "rappor rel")
     assert "release" in first

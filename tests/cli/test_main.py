@@ -31,7 +31,7 @@ def test_wrong_options_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> No
     assert "--column" in capsys.readouterr().err
 
 
-def test_an_error_of_ours_is_one_line_and_exit_1(
+def test_our_errors_are_one_line_and_exit_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = str(tmp_path / "none.csv")
@@ -43,7 +43,7 @@ def test_an_error_of_ours_is_one_line_and_exit_1(
     assert missing in err
 
 
-def test_a_missing_library_is_named_with_the_way_out() -> None:
+def test_missing_libraries_are_named_with_a_remedy() -> None:
     """As on a machine with the base install alone."""
     code = (
         "import sys; sys.modules['typer'] = None; from rappor_cli.main import main; "
@@ -111,7 +111,7 @@ def test_a_week_of_a_fleet_begins_on_monday(capsys: pytest.CaptureFixture[str]) 
     assert "2026-11-02" in told
 
 
-def test_a_plan_whose_folder_is_a_file_is_refused_before_it_is_made(
+def test_plans_into_a_file_are_refused_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("rappor_cli.plan.make_plan", lambda *_: pytest.fail("planned"))
@@ -141,7 +141,7 @@ def _interrupted(code: str, seconds: float) -> tuple[int, str]:
 
 @pytest.mark.skipif(os.name != "posix", reason="a signal of POSIX")
 @pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
-def test_ctrl_c_while_a_command_is_loaded_is_one_line(seconds: float) -> None:
+def test_ctrl_c_while_loading_is_one_line(seconds: float) -> None:
     """At every moment: it has begun once the first of our imports is asked for."""
     code = (
         "import sys\n"
@@ -160,7 +160,7 @@ def test_ctrl_c_while_a_command_is_loaded_is_one_line(seconds: float) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a signal of POSIX")
-def test_ctrl_c_while_a_command_runs_says_the_same() -> None:
+def test_ctrl_c_while_running_says_the_same() -> None:
     code = (
         "import time, types, sys\n"
         "from rappor_cli import main\n"

@@ -68,7 +68,7 @@ def decoding(tmp_path: Path) -> list[str]:
             "--candidates", str(tmp_path / "list.json")]  # fmt: skip
 
 
-def test_a_decoding_replaces_its_own_folder_and_no_other(
+def test_a_decoding_replaces_its_own_folder_alone(
     decoding: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours, mine, other = tmp_path / "ours", tmp_path / "mine", tmp_path / "other"
@@ -90,7 +90,7 @@ def test_a_decoding_replaces_its_own_folder_and_no_other(
 
 
 @pytest.mark.long
-def test_a_plan_replaces_its_own_folder_and_no_other(
+def test_a_plan_replaces_its_own_folder_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["plan", "--share", "0.01", "--devices", "100000", "--no-preview", "-o"]
@@ -123,7 +123,7 @@ def test_an_aggregate_replaces_no_file_that_is_none(
         ('["a", 2]', "not a list of strings"),
     ],
 )
-def test_a_list_of_json_is_read_or_refused_in_words(tmp_path: Path, text: str, why: str) -> None:
+def test_json_lists_are_read_or_refused(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "list.json"
     path.write_text('["a", "b\\u00e9", "a"]')
     assert Candidates.from_file(path).values == [b"a", "bé".encode()]
@@ -152,12 +152,12 @@ def test_a_list_of_json_is_read_or_refused_in_words(tmp_path: Path, text: str, w
         (NOTHING.format(kind="category", shape='categories = ["a", "b"]'), "epsilon_one = 1e-300"),
     ],
 )
-def test_an_epsilon_that_keeps_nothing_is_named_as_declared(text: str, key: str) -> None:
+def test_epsilons_that_keep_nothing_are_named(text: str, key: str) -> None:
     with pytest.raises(MetricsFileError, match=f"{key} keeps nothing; use a larger one"):
         parse_metrics(text)
 
 
-def test_probabilities_that_keep_nothing_are_not_called_an_epsilon() -> None:
+def test_probabilities_that_keep_nothing_are_no_epsilon() -> None:
     probabilities = "prob_f = 0.5\nprob_p = 0.5\nprob_q = 0.5\n"
     place = PLACE.replace('"symbol"\nnum_symbols = 2', '"bloom"\nnum_bits = 8')
     with pytest.raises(MetricsFileError, match=r"p = q = 0\.5; choose q different from p"):
@@ -176,7 +176,7 @@ def test_values_stand_in_messages_as_they_were_written(text: str, said: str) -> 
         parse_metrics(text + EPSILONS)
 
 
-def test_check_refuses_control_characters_and_a_fallback_without_a_name() -> None:
+def test_check_refuses_control_characters_and_empty_fallbacks() -> None:
     def found(text: str) -> list[tuple[str, str]]:
         findings = check_metrics(parse_metrics(text + EPSILONS), today=date(2026, 1, 1))
         return [(one.level, one.message) for one in findings if one.metric == "page"]

@@ -38,7 +38,7 @@ def test_lists_are_signed_shown_and_numbered(
     assert read(public_key(key.read_bytes()), file.read_bytes()).number == 2
 
 
-def test_a_list_of_another_signer_is_not_written_over(
+def test_another_signers_list_is_not_overwritten(
     signing: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "paused.list"

@@ -81,14 +81,14 @@ def test_numbers_as_people_write_them(text: str, value: float) -> None:
     ["0,5%", "1,5M", "1,00,000", ",5", "1,0000", "5 M M", "0,001", "0,125%", "1.234,567",
      "1000,000", "1,000,0000", "0 500"],
 )  # fmt: skip
-def test_a_comma_before_decimals_is_no_separator_of_thousands(text: str) -> None:
+def test_a_decimal_comma_is_no_thousands_separator(text: str) -> None:
     """`0,5%` was read as 5 %, `1,5M` as 15 million, and `0,001` as 1."""
     with pytest.raises(BadParameter, match="is not a number"):
         plan_command.number(text)
 
 
 @pytest.mark.long
-def test_a_stranger_is_told_of_an_epsilon_that_protects_nobody(
+def test_epsilons_that_protect_nobody_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A tenth of a per cent of a million devices costs 41 nats a life, and nothing said so."""

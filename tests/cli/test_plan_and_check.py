@@ -87,7 +87,7 @@ def test_no_plan_of_a_grid_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.long
-def test_the_file_of_a_plan_passes_and_holds_what_was_there(
+def test_plan_files_pass_and_keep_old_metrics(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--devices", "20k", "--epsilon", "4", "--candidates", "20", "--no-preview"]

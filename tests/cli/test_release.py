@@ -91,7 +91,7 @@ def decoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def density(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def density(empty_pictures: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crowd in the south-west of 8 by 8 quadkeys, and a little elsewhere."""
     folder = tmp_path_factory.mktemp("density")
     declared = (
@@ -128,7 +128,7 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def test_from_a_decoding_to_a_signed_release_and_its_verification(
+def test_a_decoding_becomes_a_verified_signed_release(
     decoded: Path, rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keys, out, later = tmp_path / "keys", tmp_path / "out", tmp_path / "later"
@@ -198,9 +198,7 @@ def test_rare_strings_are_pooled_under_their_domain(
     assert {row["value"] for row in rows_of(given)} == {"the", "to", "host"}
 
 
-def test_a_density_is_released_with_its_rare_cells_rolled_up(
-    density: Path, rules: Path, tmp_path: Path
-) -> None:
+def test_rare_cells_of_a_density_are_rolled_up(density: Path, rules: Path, tmp_path: Path) -> None:
     rules.write_text(
         POLICY + '[roll_up.places]\ntree = "cells"\nlevels = 3\nmax_correlation = 0.0\n'
     )

@@ -103,7 +103,7 @@ def test_what_is_published_of_clusters(
     assert same == (way != "synth")  # drawn anew: no seed undoes it
 
 
-def test_anonymise_along_learnt_trees_and_those_of_a_file(
+def test_anonymise_along_learnt_and_given_trees(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = tmp_path / "made.csv"
@@ -131,7 +131,7 @@ def test_anonymise_along_learnt_trees_and_those_of_a_file(
     assert "published" in capsys.readouterr().err
 
 
-def test_anonymise_along_trees_of_ones_own_with_values_that_differ(
+def test_anonymise_along_own_trees_of_other_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, made, tree = tmp_path / "table.csv", tmp_path / "made.csv", tmp_path / "tree.csv"
@@ -187,7 +187,7 @@ def test_values_that_a_spreadsheet_would_compute_are_text(tmp_path: Path) -> Non
     assert rows_of(made)[1] == ("'=1+1", "x")
 
 
-def test_numbers_that_are_none_are_named_with_their_file(
+def test_bad_numbers_are_named_with_their_file(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["release", "co-cluster", table, "--columns", NAMES, "-o", str(tmp_path / "out")]
@@ -197,7 +197,7 @@ def test_numbers_that_are_none_are_named_with_their_file(
     assert main([*words, "--numbers", "Colour"]) == 2
 
 
-def test_an_anonymous_table_is_written_whole_or_not_at_all(
+def test_anonymous_tables_are_written_whole_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, made = tmp_path / "table.csv", tmp_path / "made.csv"
@@ -221,7 +221,7 @@ def test_an_anonymous_table_is_written_whole_or_not_at_all(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made.csv", "table.csv"]
 
 
-def test_a_value_of_one_person_is_in_no_published_file(table: str, tmp_path: Path) -> None:
+def test_no_published_file_has_one_persons_value(table: str, tmp_path: Path) -> None:
     """Whatever the way, and along trees that were learnt for nobody to see."""
     text = Path(table).read_text().splitlines()
     lone = tmp_path / "lone.csv"

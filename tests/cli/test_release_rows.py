@@ -66,7 +66,7 @@ def read_sets(folder: Path) -> list[dict[str, list[str]]]:
     return found
 
 
-def test_sets_of_a_decoded_pair_combine_to_its_estimates(
+def test_sets_of_pairs_combine_to_their_estimates(
     pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "rows"
@@ -87,7 +87,7 @@ def test_sets_of_a_decoded_pair_combine_to_its_estimates(
     assert "exists; rows are never written over" in capsys.readouterr().err
 
 
-def test_rows_of_a_decoding_are_a_release_like_others(
+def test_rows_of_decodings_are_releases_like_others(
     decoded: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Manifest, digests, signature; what was published as a table is not in rows, nor back."""
@@ -126,7 +126,7 @@ def test_rows_of_a_decoding_are_a_release_like_others(
     assert not (tmp_path / "no").exists()
 
 
-def test_a_decoding_that_its_policy_holds_back_gives_no_rows(
+def test_withheld_decodings_give_no_rows(
     pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
@@ -149,7 +149,7 @@ def test_a_decoding_that_its_policy_holds_back_gives_no_rows(
     assert not (tmp_path / "no").exists()
 
 
-def test_categories_and_places_by_slot_give_rows_and_strings_do_not(
+def test_categories_and_places_give_rows_strings_not(
     decoded: Path,
     density: Path,
     policy: Path,
@@ -171,7 +171,7 @@ def test_categories_and_places_by_slot_give_rows_and_strings_do_not(
 
 
 @pytest.mark.parametrize("method", ["dpcocgen", "baseline"])
-def test_rows_of_a_table_are_charged_to_its_ledger(
+def test_rows_are_charged_to_the_ledger(
     people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
     ledger, out = tmp_path / "ledger.json", tmp_path / "rows"
@@ -205,7 +205,7 @@ def test_rows_of_a_table_are_charged_to_its_ledger(
     assert "never begun again" in capsys.readouterr().err
 
 
-def test_wrong_words_and_values_are_refused_before_anything_is_spent(
+def test_wrong_words_are_refused_before_spending(
     people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = tmp_path / "ledger.json"

@@ -55,7 +55,7 @@ def test_metrics_with_places_are_counted(metrics: str, capsys: pytest.CaptureFix
     assert again["all"] == row["all"]  # the seed says everything but the time
 
 
-def test_the_table_has_a_row_for_each_metric_and_size(
+def test_tables_have_a_row_each_metric(
     metrics: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
@@ -104,7 +104,7 @@ def _window(more: str) -> str:
 
 @pytest.mark.parametrize("more", ['turn = "fresh"\nhold = 4\n', "hold = 4\n", 'turn = "fresh"\n'])
 @pytest.mark.parametrize("absent", [0.02, 0.75])
-def test_held_answers_have_the_shares_that_are_asked_for(more: str, absent: float) -> None:
+def test_held_answers_have_the_asked_shares(more: str, absent: float) -> None:
     """False alarms: one in 10,000 (five standard errors of 20 shares)."""
     location = parse_metrics(_window(more)).declared[0].location
     assert location is not None
@@ -117,7 +117,7 @@ def test_held_answers_have_the_shares_that_are_asked_for(more: str, absent: floa
 
 
 @pytest.mark.parametrize("hashes", [1, 2])
-def test_a_map_of_held_answers_at_fresh_turns_is_covered(
+def test_maps_of_held_answers_are_covered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], hashes: int
 ) -> None:
     path = tmp_path / "metrics.toml"

@@ -34,7 +34,7 @@ def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.long
-def test_a_row_for_each_setting_and_the_same_for_a_seed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_one_a_setting_and_repeatable(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--side", "2", "--cohorts", "10", "--world", "even", "--world", "one cell"]
     rows = figures(capsys, *options)
     assert [row["world"] for row in rows] == ["even", "one cell"]

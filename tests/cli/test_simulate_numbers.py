@@ -12,7 +12,7 @@ from simulations.numbers.rivals import square_wave_chances
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_the_table_has_every_design_and_one_answer_leads(
+def test_tables_have_every_design(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Seed and sizes are fixed, so that the order of one answer for life is, too."""

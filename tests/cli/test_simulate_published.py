@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_made_is_named(
     assert "file" in told
 
 
-def test_make_simulate_runs_every_experiment_with_options_that_exist() -> None:
+def test_make_simulate_runs_every_experiment() -> None:
     """`make simulate` itself takes minutes; its lines are checked against the commands."""
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     lines = re.findall(r"\$\(SIMULATE\) ([^;\n]+)", makefile)
@@ -99,7 +99,7 @@ def test_make_simulate_runs_every_experiment_with_options_that_exist() -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "normal", "exponential", "fleet"])
-def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_drawn(
+def test_an_impossible_folder_is_refused_before_drawing(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

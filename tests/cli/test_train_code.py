@@ -44,7 +44,7 @@ def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert message in capsys.readouterr().err
 
 
-def test_the_packaged_table_is_the_one_of_its_list(
+def test_the_packaged_table_is_of_its_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command that made it, run again."""

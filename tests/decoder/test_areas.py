@@ -79,7 +79,7 @@ def test_parts_of_cells_by_hand(places: Places) -> None:
     assert clockwise.tolist() == wide.tolist()
 
 
-def test_an_area_on_both_sides_of_180_degrees_is_one() -> None:
+def test_areas_across_180_degrees_are_one() -> None:
     grid = Grid("square", Box(0, 178, 2, -178), (0,), rows=1, columns=2)
     cells = grid.cells(0)
     shape = {"type": "MultiPolygon",
@@ -164,7 +164,7 @@ def test_an_area_of_own_bits_by_hand(night: tuple[Aggregate, Density]) -> None:
     assert found.detected.all()
 
 
-def test_a_map_too_large_for_areas_is_refused_before_the_work() -> None:
+def test_maps_too_large_for_areas_are_refused_early() -> None:
     metric = square_metric(100, MODES["bloom"].replace("num_cohorts = 64", "num_cohorts = 128"))
     assert metric.location is not None
     places = places_of([metric.location])

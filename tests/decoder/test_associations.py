@@ -46,7 +46,7 @@ def test_the_covariance_is_that_of_many_draws() -> None:
     assert (np.abs(np.mean(estimates, axis=0) - SHARES.ravel()) < 5 * errors).all()
 
 
-def test_values_that_no_list_holds_have_a_place_of_their_own() -> None:
+def test_unlisted_values_have_their_own_place() -> None:
     """A fifth of the mass is in 200 strings of which none is listed, and goes with column 0."""
     rng = np.random.default_rng(3)
     listed = hashed_side("a", 3, 32, 8, 4)
@@ -73,7 +73,7 @@ def test_two_values_with_the_same_bits_are_refused() -> None:
         decode_association(reports, twin, SECOND)
 
 
-def test_an_empty_cohort_is_left_out_and_a_foreign_one_refused() -> None:
+def test_empty_cohorts_are_skipped_and_foreign_refused() -> None:
     reports = drawn_reports(SHARES, 20_000, FIRST, SECOND, np.random.default_rng(6))
     mine = reports.cohorts == 0
     some = LinkedReports(reports.cohorts[mine], reports.first[mine], reports.second[mine])
@@ -105,7 +105,7 @@ def test_em_climbs_and_its_bound_holds() -> None:
     assert gap < 1
 
 
-def test_em_and_moments_agree_where_reports_have_little_noise() -> None:
+def test_em_and_moments_agree_at_little_noise() -> None:
     first = one_hot_side("a", 3, 0.0, 0.05, 0.95)
     second = one_hot_side("b", 2, 0.0, 0.05, 0.95)
     reports = drawn_reports(SHARES, 20_000, first, second, np.random.default_rng(8))

@@ -44,7 +44,7 @@ def test_scatter_is_the_matrix(positions, matrix):
     )
 
 
-def test_pair_sums_are_the_weighted_gram_matrix_and_its_blocks(positions, matrix):
+def test_pair_sums_are_the_weighted_gram_matrix(positions, matrix):
     weights = np.random.default_rng(2).random(M)
     expected = (matrix * weights) @ matrix.T
     np.testing.assert_allclose(bit_tensor.pair_sums(positions, weights, BITS), expected, atol=1e-12)
@@ -72,7 +72,7 @@ def test_sums_over_no_candidate_are_zero(hashes):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
-def test_positions_may_be_of_any_type_and_lie_apart(positions, dtype):
+def test_positions_may_be_of_any_type(positions, dtype):
     """The cohorts that have reports are picked from a tensor of all."""
     apart = np.repeat(positions, 2, axis=1).astype(dtype)[:, ::2]
     weights, square = np.random.default_rng(5).random(M), np.eye(COHORTS * BITS)
@@ -85,7 +85,7 @@ def test_positions_take_the_bytes_that_the_sentinel_needs():
     assert {k: bit_tensor.position_type(k).type for k in widths} == widths
 
 
-def test_candidates_with_the_same_bits_are_grouped_whatever_the_order_of_their_hashes():
+def test_grouping_ignores_the_order_of_hashes():
     tensor = np.array(
         [[[0, 1], [2, 3]], [[1, 0], [3, 2]], [[0, 4], [2, 3]], [[0, 1], [2, 4]], [[4, 0], [3, 2]]],
         dtype=np.int16,

@@ -59,7 +59,7 @@ def test_blocks_that_lose_precision_are_merged_once() -> None:
     assert blocks.summed(shares) == pytest.approx([0.5, 0.5])
 
 
-def test_readings_and_prior_are_those_of_cells_that_move_together() -> None:
+def test_readings_and_prior_are_of_joined_cells() -> None:
     metric, places = declared(WINDOW, side=6)
     values = people(places, 5_000, np.full(2, 0.2), np.random.default_rng(1))
     windows = windows_of(metric, places, values, np.random.default_rng(2))
@@ -77,7 +77,7 @@ def test_readings_and_prior_are_those_of_cells_that_move_together() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bound", ["cells", "numbers"])
+@pytest.mark.parametrize("bound", ["cells", pytest.param("numbers", marks=pytest.mark.long)])
 def test_many_cells_are_mapped_as_well_as_few(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half move to a district: as near as with deviations of cells, not as far as all weeks are."""
     rng, setting = np.random.default_rng(3), Setting("window", 14, 60_000, "district", 0.5)
@@ -102,7 +102,7 @@ def test_many_cells_are_mapped_as_well_as_few(bound: str, monkeypatch: pytest.Mo
     assert coarse < whole - 0.05
 
 
-def test_a_window_by_itself_is_fitted_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_windows_are_fitted_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the bar of a long series moves: a fit of many cells takes seconds."""
     rng, (metric, places) = np.random.default_rng(5), declared(WINDOW, side=6)
     values = people(places, 5_000, np.full(3, 0.2), rng)

@@ -15,7 +15,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 
 
-def test_text_files_with_crlf_blanks_duplicates_and_bytes_that_are_no_text(tmp_path):
+def test_odd_text_files_are_read(tmp_path):
     path = tmp_path / "list.txt"
     path.write_bytes(
         "\ufeffone\r\ntwo\r\n\r\none\r\ncafe\u0301\r\ncaf\u00e9".encode() + b"\n\xff\xfe\n"
@@ -103,7 +103,7 @@ def test_a_pipe_is_read_once_and_whole():
         os.close(reader)
 
 
-def test_bytes_of_a_parquet_column_are_text_not_their_python_form(tmp_path):
+def test_bytes_of_parquet_columns_are_text(tmp_path):
     cells = pa.array([b"plain", "caf\u00e9".encode(), b"\xff", None], pa.binary())
     parquet.write_table(pa.table({"word": cells}), tmp_path / "words.parquet")
     candidates = Candidates.from_file(tmp_path / "words.parquet")

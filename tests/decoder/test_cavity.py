@@ -36,7 +36,7 @@ def problem():
 
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
-def test_scores_are_those_of_a_fit_without_the_candidate(problem, make):
+def test_scores_are_of_fits_without_the_candidate(problem, make):
     rng = np.random.default_rng(3)
     mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
     Z = gls.dense_columns(problem.positions, BITS) - RANDOM.mean
@@ -78,7 +78,7 @@ def test_wrong_strings_have_standard_scores_whatever_is_missing():
 
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
-def test_left_out_scores_are_those_against_the_residual_without_the_candidate(problem, make):
+def test_left_out_scores_use_residuals_without_the_candidate(problem, make):
     """The exact null deviation of z_i' V_-i^-1 (y - Z_-i m_-i), by dense algebra."""
     rng = np.random.default_rng(3)
     mean, variance = 0.1 * rng.random(M), 0.02 + 0.1 * rng.random(M)
@@ -97,7 +97,7 @@ def test_left_out_scores_are_those_against_the_residual_without_the_candidate(pr
         assert scores[i] == pytest.approx(expected, rel=1e-6)
 
 
-def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidate():
+def test_few_rows_have_scores_of_unseen_fits():
     """Against a fit from the start on the shorter list, with its own prior: z within .1."""
     rng, cohorts, bits, count = np.random.default_rng(5), 10, 6, 25
     random, noise = RandomString(bits, 2), np.broadcast_to(2e-4 * np.eye(bits), (10, bits, bits))
@@ -119,7 +119,7 @@ def test_where_rows_are_few_scores_are_those_of_fits_that_never_saw_the_candidat
             assert fit.tail.deviate(fit.z[i]) == pytest.approx(expected, abs=0.1)
 
 
-def test_each_fit_without_a_candidate_has_its_own_null_distribution():
+def test_left_out_fits_have_own_null_distributions():
     """One cohort, an unlisted value of 50 %: p is the part of all strings that score as high."""
     rng, bits, count = np.random.default_rng(8), 64, 40
     random, noise = RandomString(bits, 2), np.broadcast_to(1e-4 * np.eye(bits), (1, bits, bits))
@@ -142,7 +142,7 @@ def test_each_fit_without_a_candidate_has_its_own_null_distribution():
             assert norm.sf(fit.tail.deviate(fit.z[i])) == pytest.approx(reached, rel=0.02)
 
 
-def test_sites_that_leave_no_proper_posterior_are_cut_off(problem, monkeypatch):
+def test_sites_without_proper_posteriors_are_cut_off(problem, monkeypatch):
     """The round is then the same as with positive sites from the beginning."""
     now = rounds._first(problem)
     solve, tried = rounds._solve, []
@@ -162,7 +162,7 @@ def test_sites_that_leave_no_proper_posterior_are_cut_off(problem, monkeypatch):
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)
 
 
-def test_where_rows_are_few_a_share_is_not_that_of_the_fit_without_it():
+def test_few_rows_use_shares_of_the_fit():
     """The heavy share of 60 like candidates: its likes take over a part where it is left out."""
     asked, shares = alike(3)
     with threadpool_limits(1):
@@ -213,7 +213,7 @@ def unconverged(*, full: bool):
 
 
 @pytest.mark.long
-def test_where_the_fit_of_all_does_not_converge_the_probable_ones_are_fitted(crowded, monkeypatch):
+def test_unconverged_fits_fall_back_to_probable_ones(crowded, monkeypatch):
     alone = fit_cavity(replace(crowded, may_be_full=False))
     assert crowded.full
     assert alone.converged
@@ -238,7 +238,7 @@ def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
 
 
 @pytest.mark.long
-def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_saw_it(crowded):
+def test_nameable_candidates_are_tested_by_unseen_fits(crowded):
     """Each p below .001 is that of a fit on the list without the candidate."""
     fit = fit_cavity(crowded)
     named = np.flatnonzero(norm.sf(fit.tail.deviate(fit.z)) < 1e-3)
@@ -256,7 +256,7 @@ def test_whoever_may_be_named_in_a_crowded_list_is_tested_by_a_fit_that_never_sa
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_errors_are_widened_where_more_values_had_a_claim_to_be_fitted():
+def test_errors_widen_with_rival_values():
     """350 equal values on 400 rows, of which 200 take part: coverage .71 without, .9 to 1 with."""
     rng, cohorts, bits, count = np.random.default_rng(4), 50, 8, 425
     random, reports = RandomString(bits, 2), np.full(50, 200_000.0)
@@ -297,7 +297,7 @@ def one_cohort():
 @pytest.mark.parametrize(
     "work", [pytest.param(cavity.MOST_REFIT_WORK, marks=pytest.mark.long), 0.0]
 )
-def test_in_few_cohorts_no_candidate_shapes_the_law_of_its_own_score(one_cohort, monkeypatch, work):
+def test_candidates_do_not_shape_their_own_law(one_cohort, monkeypatch, work):
     """More than 128 rows, most of them left over: one fit for each, or one for all doubtful."""
     monkeypatch.setattr(cavity, "MOST_REFIT_WORK", work)
     groups, unseen = [], cavity._unseen
@@ -322,7 +322,7 @@ def test_in_few_cohorts_no_candidate_shapes_the_law_of_its_own_score(one_cohort,
             assert fit.tail.deviate(fit.z[[i]])[0] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_fit_of_all_takes_part_only_where_its_rounds_are_quick():
+def test_full_fits_are_made_where_rounds_are_quick():
     """617 cohorts of 6 bits and 2,048 candidates: 9 s a round on their 3,702 rows."""
     positions = np.zeros((2_048, 617, 2), dtype=np.int16)
     asked = FitProblem(np.zeros((617, 6)), positions, RandomString(6, 2), lambda _: np.zeros(0))
@@ -335,7 +335,7 @@ def test_a_fit_of_all_takes_part_only_where_its_rounds_are_quick():
 
 
 @pytest.mark.parametrize("cohorts", [1, cavity.FEW_COHORTS, cavity.FEW_COHORTS + 1])
-def test_in_few_cohorts_all_are_taken_for_wrong_strings(cohorts):
+def test_few_cohorts_take_all_for_wrong_strings(cohorts):
     """`fdr` is `bh` there, also beside a value that is tested by itself."""
     ones = np.ones(40)
     fitted = np.zeros((cohorts, 4))

@@ -89,7 +89,7 @@ def night() -> Density:
     "encoding", ["bloom", pytest.param("symbol", marks=pytest.mark.long), "one_hot"]
 )
 @pytest.mark.parametrize("method", ["field", "simplex"])
-def test_a_map_is_near_the_truth_in_every_encoding(encoding: str, method: str) -> None:
+def test_maps_are_near_the_truth_in_every_encoding(encoding: str, method: str) -> None:
     metric = parts(BOTH + ENCODINGS[encoding])[0]
     aggregate = drawn(metric, 40_000, np.random.default_rng(4))
     found = estimate_density([aggregate], DensityOptions(method))  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_levels_of_one_slot_make_one_map() -> None:
     assert "of 'places' has no reports of level 0, which its definition declares" in told
 
 
-def test_a_map_of_some_cells_is_part_of_the_whole(night: Density, tmp_path: Path) -> None:
+def test_maps_of_some_cells_agree_with_the_whole(night: Density, tmp_path: Path) -> None:
     some = night.showing([night.cells[5], night.cells[3]])
     assert some.cells == (night.cells[3], night.cells[5], "other")
     assert some.estimate.tolist() == night.estimate[[3, 5, -1]].tolist()
@@ -190,7 +190,7 @@ def test_windows_repeat_less_often() -> None:
         ("day", date(2026, 11, 1), date(2026, 11, 30), 30),
     ],
 )
-def test_a_window_holds_a_report_for_each_last_day_of_a_period(
+def test_windows_hold_a_report_a_period_end(
     period: str, first: date, last: date, most: int
 ) -> None:
     """A map by month of a report a month has one of each device: its errors are those of one."""
@@ -221,7 +221,7 @@ def two_windows(movers: float, shift: bool, seed: int) -> tuple[Density, Density
 @pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("movers", [0.0, 0.5])
-def test_a_difference_varies_as_much_as_movers_make_it(movers: float) -> None:
+def test_differences_vary_as_movers_make_them(movers: float) -> None:
     """False alarms below 1 in 1,000 (12 crowds of 64 cells); independent windows must fail."""
     squares, naive = [], []
     for seed in range(12):
@@ -248,7 +248,7 @@ def test_a_real_change_is_found_and_named() -> None:
 
 
 @pytest.mark.long
-def test_a_series_maps_as_its_windows_do_and_takes_them_in_any_order() -> None:
+def test_series_map_as_their_windows_in_any_order() -> None:
     """The estimates are nearly the same; maps differ by less than from the truth."""
     rng, metric = np.random.default_rng(6), parts(BOTH + BLOOM)[0]
     days = [DAY + timedelta(days=number) for number in (2, 0, 1)]
@@ -303,9 +303,7 @@ def test_a_known_belief_gives_the_map_alone() -> None:
     assert again.shares == pytest.approx(found.shares, abs=2e-3)
 
 
-def test_files_hold_every_cell_and_never_call_a_hidden_one_zero(
-    night: Density, tmp_path: Path
-) -> None:
+def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> None:
     paths = write_density_files([night], tmp_path)
     with paths[0].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -369,7 +367,7 @@ def test_more_cells_than_symbols_is_told() -> None:
         ("month", (1, 30), "months that end 2026-11-01 to 2026-11-30"),
     ],
 )
-def test_a_report_of_a_month_is_not_one_of_its_last_day(
+def test_monthly_reports_are_not_of_the_last_day(
     night: Density, period: str, days: tuple[int, int], text: str
 ) -> None:
     metric = night.metric.replace(period=period)

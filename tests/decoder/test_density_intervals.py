@@ -97,7 +97,7 @@ def test_intervals_of_a_thousand_cells_hold_the_truth() -> None:
 @pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("keys", CROWDED.values(), ids=list(CROWDED))
-def test_crowded_maps_of_a_thousand_cells_hold_the_truth(keys: str) -> None:
+def test_crowded_maps_of_thousand_cells_hold_truth(keys: str) -> None:
     """128 free numbers for 1,025 cells: found cells, and the five heaviest, hold theirs."""
     chosen: list[bool] = []
     heaviest: list[bool] = []
@@ -111,7 +111,7 @@ def test_crowded_maps_of_a_thousand_cells_hold_the_truth(keys: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_heavy_cells_of_the_first_template_are_in_their_intervals() -> None:
+def test_heavy_cells_are_in_their_intervals() -> None:
     """64 free numbers for 171 cells. False alarms below 1 in 100; intervals of half width fail."""
     (metric,) = parse_metrics(USUAL_PLACE).parts("usual_place")
     assert metric.location is not None
@@ -135,7 +135,7 @@ def test_heavy_cells_of_the_first_template_are_in_their_intervals() -> None:
 
 
 @pytest.mark.long
-def test_a_row_of_a_crowded_map_tells_one_story() -> None:
+def test_rows_of_crowded_maps_are_consistent() -> None:
     one, _ = next(drawn(CROWDED["symbol"], 10 * REPORTS))
     seen = one.detected
     assert seen.any()
@@ -151,7 +151,7 @@ def test_a_row_of_a_crowded_map_tells_one_story() -> None:
     assert again.high.tobytes() == one.high.tobytes()
 
 
-def test_a_cell_told_from_zero_excludes_it_where_one_fit_is_enough() -> None:
+def test_a_cell_told_from_zero_excludes_it() -> None:
     one, _ = next(drawn(MODES["bloom"]))
     assert one.detected.any()
     assert (one.low[one.detected] > 0).all()
@@ -159,7 +159,7 @@ def test_a_cell_told_from_zero_excludes_it_where_one_fit_is_enough() -> None:
 
 
 @pytest.mark.parametrize("no_data", ["", 'no_data = "no_data"\n'])
-def test_what_is_no_cell_is_not_tested_with_the_cells(no_data: str) -> None:
+def test_reserved_values_are_not_tested_with_cells(no_data: str) -> None:
     """Where all are elsewhere, `bh` with `other` in the list would name a cell twice as often."""
     metric = parse_metrics(USUAL_PLACE + no_data).metrics["usual_place/day/13"]
     places = places_of([metric.location], reserved_values(metric.no_data))

@@ -92,7 +92,7 @@ def test_text_and_outlines_can_be_read(theme: str) -> None:
     assert contrast(rgb(known["truth"]), rgb(known["paper"])) > 3
 
 
-def test_no_cell_without_evidence_is_darker_than_one_with_it(night: Density) -> None:
+def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     shares = night.shares.copy()
     told = int(np.flatnonzero(night.detected[:-1])[0])
     shares[told] = 0.0  # the map knows nothing of a cell whose interval excludes zero
@@ -104,7 +104,7 @@ def test_no_cell_without_evidence_is_darker_than_one_with_it(night: Density) -> 
 
 
 @pytest.mark.parametrize("share", [0.0, -1.3e-15])
-def test_a_map_without_a_share_in_its_cells_is_drawn_empty(night: Density, share: float) -> None:
+def test_maps_without_shares_are_drawn_empty(night: Density, share: float) -> None:
     shares = np.full_like(night.shares, share)
     shares[-1] = 1.0
     one = replace(night, shares=shares, detected=np.zeros_like(night.detected))
@@ -113,7 +113,7 @@ def test_a_map_without_a_share_in_its_cells_is_drawn_empty(night: Density, share
     assert data["top"] > 0
 
 
-def test_a_picture_with_nothing_told_has_no_scale_and_says_so(
+def test_pictures_with_nothing_told_have_no_scale(
     night: Density, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
@@ -139,7 +139,7 @@ def test_the_background_is_small_and_its_own(night: Density) -> None:
     assert len(page) < 160_000  # a picture without a script among it
 
 
-def test_the_land_around_a_box_is_cut_out_and_goes_past_180() -> None:
+def test_land_is_cut_out_past_180_degrees() -> None:
     york = surroundings(View(-74.3, 40.5, -73.6, 41.0))
     assert [city[0] for city in york["cities"]] == ["New York"]
     corners = np.concatenate([np.array(ring) for ring in york["land"]])
@@ -177,7 +177,7 @@ def test_hostile_names_of_a_base_are_text(night: Density, tmp_path: Path) -> Non
      '{"type": "Point", "coordinates": [NaN, 1]}', '{"type": "Sphere"}',
      '{"type": "FeatureCollection", "features": []}', '{"type": "LineString", "coordinates": [1]}'],
 )  # fmt: skip
-def test_a_base_that_is_no_geojson_is_refused_by_name(text: str, tmp_path: Path) -> None:
+def test_a_base_of_no_geojson_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     path.write_text(text)
     with pytest.raises(DecodeError, match=r"base\.json"):
@@ -233,7 +233,7 @@ def test_each_slot_has_its_own_figures(night: Density) -> None:
     assert percent(day.detectable_share) in visible_notes([night, day], window_text(night))[1]
 
 
-def test_a_series_says_what_changed_and_how_it_was_made(night: Density) -> None:
+def test_series_say_what_changed_and_how(night: Density) -> None:
     size = len(night.cells)
     change, told = np.zeros(size), np.zeros(size, dtype=bool)
     change[2], told[2], change[-1] = -0.05, True, np.nan

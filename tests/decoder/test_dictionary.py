@@ -76,7 +76,7 @@ ASKED = (
 )  # fmt: skip
 
 
-def test_numbers_pairs_and_texts_without_a_list_are_said_in_words() -> None:
+def test_metrics_without_lists_are_said_in_words() -> None:
     file = parse_metrics(ASKED)
     said = {entry.name: entry for entry in entries_of(file.declared, date(2026, 11, 22))}
     assert "the sum of a day, in crashes" in said["crashes"].what

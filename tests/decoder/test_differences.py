@@ -50,7 +50,7 @@ def test_a_bound_is_part_of_the_hypothesis() -> None:
 
 
 @pytest.mark.parametrize("dependence", [-0.7, 0.0, 0.9])
-def test_the_interval_of_a_relative_change_holds_whatever_depends(dependence: float) -> None:
+def test_intervals_of_relative_changes_hold(dependence: float) -> None:
     """Of 20,000 draws at least 95 % hold the truth (false alarm below 1e-6: 4.8 standard errors);
     with the error of the base left out fewer do, so that the test can fail."""
     rng, draws = np.random.default_rng(3), 20_000
@@ -69,7 +69,7 @@ def test_the_interval_of_a_relative_change_holds_whatever_depends(dependence: fl
     assert dependence > 0 or naive.mean() < bound
 
 
-def test_there_is_no_per_cent_of_a_share_that_may_be_zero() -> None:
+def test_shares_near_zero_have_no_per_cent() -> None:
     change, base = np.array([-0.03, -0.03, 0.01]), np.array([0.005, 0.05, 0.05])
     found = relative_changes((change, np.full(3, 0.002)), (base, np.full(3, 0.003)))
     assert np.isnan(found.change).tolist() == [True, False, False]

@@ -20,7 +20,7 @@ def test_interval_ends_are_where_the_test_just_accepts():
         assert abs(0.24 - end) / error == pytest.approx(norm.isf(0.025))
 
 
-def test_repeated_reports_widen_by_the_permanent_part_and_sampling():
+def test_repeated_reports_widen_intervals():
     shares, reports = np.array([[0.4]]), np.array([1000.0])
     once = fit_direct(shares, reports, NOISE, 1.0, 0.95).std_errors[0]
     often = fit_direct(shares, reports, NOISE, 30.0, 0.95).std_errors[0]

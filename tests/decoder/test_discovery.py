@@ -76,7 +76,7 @@ def test_a_population_is_where_devices_put_it(population: StringPopulation) -> N
 
 @pytest.mark.long
 @pytest.mark.parametrize("more", [8, 12])  # one block of extensions, and several
-def test_scores_of_extensions_are_the_sums_of_their_buckets(more: int) -> None:
+def test_scores_of_extensions_are_bucket_sums(more: int) -> None:
     rng = np.random.default_rng(1)
     scores, cohorts = rng.normal(size=(6, 64)), np.arange(10, 16)
     prefixes = np.array([0b101, 0b111], dtype=np.uint64)
@@ -114,7 +114,7 @@ def test_the_same_counts_give_the_same_answer(aggregate: Aggregate, discovery: D
     assert discover(aggregate) == discovery
 
 
-def test_a_group_that_chose_a_string_does_not_count_it(aggregate: Aggregate) -> None:
+def test_groups_that_choose_strings_do_not_count_them(aggregate: Aggregate) -> None:
     """Whatever its groups up to the last choice say, the estimate of a string does not move."""
     groups, noise = METRIC.details, BitNoise.of(METRIC.params.mechanism)
     shares = group_shares(aggregate, groups, noise)
@@ -130,7 +130,7 @@ def test_a_group_that_chose_a_string_does_not_count_it(aggregate: Aggregate) -> 
     assert (count(groups, [*changed, lost], last, noise, 1.0).shares != before.shares).any()
 
 
-def test_a_heavy_string_does_not_hide_or_lift_a_light_one() -> None:
+def test_heavy_strings_neither_hide_nor_lift_light_ones() -> None:
     """30 % beside 1 %, which share prefixes; strings of which one begins the other."""
     held = ["shop.com", "shop.co", "shop.cam", "shop"]
     names = [*held, *NAMES[:600]]
@@ -143,7 +143,7 @@ def test_a_heavy_string_does_not_hide_or_lift_a_light_one() -> None:
     assert set(held) <= set(found) <= {*held, *NAMES[:600]}
 
 
-def test_an_empty_cohort_is_left_out_and_an_empty_group_refused(aggregate: Aggregate) -> None:
+def test_empty_cohorts_are_skipped_and_groups_refused(aggregate: Aggregate) -> None:
     named = {row.string for row in discover(aggregate.without([3, 14, 49])).found}
     assert {NAMES[0], NAMES[1]} <= named
     with pytest.raises(DecodeError, match="none of the cohorts of group 2 of 5 has reports"):
@@ -250,9 +250,7 @@ def review(folder: Path, decisions: dict[str, str]) -> None:
         writer.writerows(row | {"publish": decisions.get(row["string"], "")} for row in rows)
 
 
-def test_a_person_approves_before_a_string_is_a_candidate(
-    discovery: Discovery, tmp_path: Path
-) -> None:
+def test_a_person_approves_each_new_candidate(discovery: Discovery, tmp_path: Path) -> None:
     write_discovery(hostile(discovery), tmp_path)
     with pytest.raises(CandidatesError, match=r"no row .* says yes"):
         approved_strings(tmp_path)
@@ -311,7 +309,7 @@ def test_the_command_refuses_what_does_not_go_together(
     assert "rappor discover" in capsys.readouterr().err
 
 
-def test_shown_strings_end_in_dots_where_there_is_more() -> None:
+def test_cut_strings_end_in_dots() -> None:
     row = FoundString("abc", False, 0.1, 0.01, 0.08, 0.12, 1e-9, 1e-7)
     assert shown_string(row) == "abc..."
     assert shown_string(replace(row, whole=True)) == "abc"
@@ -326,7 +324,7 @@ def few() -> Discovery:
     return discover(population.draw(shares, 20_000, np.random.default_rng(1))[0])
 
 
-def test_what_can_be_named_has_the_crowd_in_it(few: Discovery) -> None:
+def test_nameable_shares_count_the_crowd(few: Discovery) -> None:
     """1,000 of 20,000 reports are 5 %, whatever the noise alone would allow."""
     assert few.half_by_noise < 0.03 < few.half_found == 0.05 < few.most_found < 0.08
     assert not few.found
@@ -355,7 +353,7 @@ def test_one_statement_in_page_file_and_terminal(
     assert capsys.readouterr().out.splitlines() == [*sentences]
 
 
-def test_half_and_nearly_all_are_named_at_the_shares_that_say_so() -> None:
+def test_strings_are_named_at_the_stated_shares() -> None:
     """40 strings each. At .5 fewer than 10 have a chance of .001; at .95 fewer than 32, .0003."""
     metric, rng = small_metric(), np.random.default_rng(7)
     population = StringPopulation.of(metric, NAMES)
@@ -393,7 +391,7 @@ def test_a_beginning_says_so_before_it_is_approved(tmp_path: Path) -> None:
         approved_strings(tmp_path)
 
 
-def test_bytes_of_a_character_that_was_cut_are_shown() -> None:
+def test_bytes_of_cut_characters_are_shown() -> None:
     row = FoundString("ab", False, 0.1, 0.01, 0.08, 0.12, 1e-9, 1e-7, code="01", rest="d8")
     other = replace(row, code="02", rest="d9")
     assert (shown_string(row), shown_string(other)) == ("ab\\xd8...", "ab\\xd9...")

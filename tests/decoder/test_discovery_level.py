@@ -30,7 +30,7 @@ def test_alpha_is_never_spent_twice() -> None:
                 assert bounds.sum() == pytest.approx(ALPHA)
 
 
-def test_what_a_string_must_pass_does_not_depend_on_later_levels() -> None:
+def test_thresholds_do_not_depend_on_later_levels() -> None:
     p_values = np.array([1e-4, 0.3, 0.02, 0.5])
     early = decide_by_level(p_values[:2], np.array([0, 1]), 4, ALPHA)
     late = decide_by_level(p_values, np.array([0, 1, 2, 3]), 4, ALPHA)
@@ -38,7 +38,7 @@ def test_what_a_string_must_pass_does_not_depend_on_later_levels() -> None:
     assert (early.adjusted == late.adjusted[:2]).all()
 
 
-def test_a_search_that_follows_its_p_values_names_no_more_than_alpha() -> None:
+def test_searches_by_p_values_name_at_most_alpha() -> None:
     """The search goes on where the first string is not told from chance. 8,000 runs, 4 errors.
 
     Holm's rule over all strings is wrong twice as often as it says.
@@ -57,7 +57,7 @@ def test_a_search_that_follows_its_p_values_names_no_more_than_alpha() -> None:
     assert wrong["over all"] / runs > ALPHA + 12 * error
 
 
-def test_adjusted_values_are_the_least_alpha_of_a_detection() -> None:
+def test_adjusted_values_are_least_alphas_of_detection() -> None:
     rng = np.random.default_rng(3)
     p_values, levels = rng.random(60) ** 4, rng.integers(0, 3, 60)
     told = decide_by_level(p_values, levels, 3, ALPHA)
@@ -82,7 +82,7 @@ def _drawn(noise: BitNoise, heavy: int, rng: np.random.Generator) -> GroupShares
     return GroupShares(cohorts, reports.astype(float), shares, 48)
 
 
-def test_what_shares_a_bucket_with_a_heavy_string_varies_more() -> None:
+def test_neighbours_of_heavy_strings_vary_more() -> None:
     """Scores of strings that nobody holds, 2 of whose buckets are full: standard deviation 1.
 
     Of 800 scores: 4 standard errors. Without the second fit it is 1.4.

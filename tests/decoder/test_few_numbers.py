@@ -63,7 +63,7 @@ def test_a_mean_of_few_devices(devices: int, share: float) -> None:
 @pytest.mark.parametrize(
     ("devices", "mode"), [(1, "once"), *product((5, 20, 60), ("memo", "once"))]
 )
-def test_a_share_of_those_with_data_and_a_median(devices: int, mode: str, share: float) -> None:
+def test_shares_with_data_and_medians_are_estimated(devices: int, mode: str, share: float) -> None:
     """40 % have no data; all others are below the edge, or all above."""
     shares, life = np.array([0.6, 0.6 * share]), 8.0 if mode == "memo" else 4.0
     flags, medians = [], []
@@ -76,7 +76,7 @@ def test_a_share_of_those_with_data_and_a_median(devices: int, mode: str, share:
     assert np.mean(medians) > LEAST
 
 
-def test_the_share_above_the_highest_edge_is_that_of_the_curve() -> None:
+def test_shares_above_the_edges_are_the_curves() -> None:
     """Of 300 devices at 8 edges a normal interval holds in .89; Wilson's in .92 or more."""
     population = Population("wide", "linear", 0, 100, 8, False, lambda rng, size: rng.random(size))
     metric, rng = metric_of(population, 2.0), np.random.default_rng(2)
@@ -91,7 +91,7 @@ def test_the_share_above_the_highest_edge_is_that_of_the_curve() -> None:
     assert np.mean(flags) > 0.92
 
 
-def test_rates_of_variances_are_those_that_some_share_has() -> None:
+def test_rates_of_variances_are_attained_by_shares() -> None:
     """However few reports; of many they are the plain rates."""
     for mode in ("memo", "once"):
         metric, rng = metric_of(FEW, 4.0, mode=mode, none="apart"), np.random.default_rng(3)
@@ -112,7 +112,7 @@ def test_rates_of_variances_are_those_that_some_share_has() -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("devices", [pytest.param(5, marks=LONG), 10, pytest.param(20, marks=LONG)])
-def test_replicates_that_are_equal_by_chance_leave_a_width(devices: int, share: float) -> None:
+def test_equal_replicates_leave_a_width(devices: int, share: float) -> None:
     """Of a pool of 7 periods: of 10 devices the cohorts agreed in 23 of 100 draws, with width 0."""
     flags = []
     for curve in curves(np.full(2, share), devices, 4.0, 7.0, ask="mean"):
@@ -149,9 +149,7 @@ def test_no_change_of_few_devices_is_certain(devices: int, share: float) -> None
 @pytest.mark.parametrize("data", [pytest.param(1.0, marks=LONG), 0.7])
 @pytest.mark.parametrize("mode", ["memo", "once"])
 @pytest.mark.parametrize(("first", "last"), [(0.0, 1.0), (0.0, 0.2), (0.4, 0.6)])
-def test_the_error_of_a_mean_is_within_what_check_predicts(
-    first: float, last: float, mode: str, data: float
-) -> None:
+def test_errors_of_means_are_as_checked(first: float, last: float, mode: str, data: float) -> None:
     """Drawn errors of 250 means, apart from no data: at most 1.15 times (3.3 of their errors).
 
     Without the questions "any data?" and "at the top?" the prediction was .6 to .9 of the error.
@@ -173,7 +171,7 @@ def test_the_error_of_a_mean_is_within_what_check_predicts(
 @pytest.mark.parametrize(
     "devices", [pytest.param(500, marks=LONG), 2_000, pytest.param(20_000, marks=LONG)]
 )
-def test_a_mean_of_coarse_edges_has_no_bias_but_what_they_leave_open(devices: int) -> None:
+def test_means_of_coarse_edges_have_no_other_bias(devices: int) -> None:
     """Of counts of .45 on average, 4 standard errors; cut to the range it was .95 of 2,000."""
     metric = metric_of(COUNTS, 2.0, edges=[1, 3, 10, 30], of_period="count", whole=True)
     numbers = np.random.default_rng(1).poisson(0.45, 400_000)

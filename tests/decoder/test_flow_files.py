@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from decoder import FlowView, decode_flows
+from decoder import FlowView
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.formats.known_flows import read_known_flows
 from decoder.output.flows_geojson import flow_lines
@@ -26,6 +27,7 @@ from decoder.workflows.kinds import FetchedCounts, KindAnswer, run_own
 from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
 from simulations.flows.city import city_matrix, city_metric, draw_flows
+from tests.decoder.flow_support import decode_flows_once
 
 SMALL = {"rows": 3, "columns": 3}  # zones; 36 cells
 METRIC = city_metric(4.0, 100_000, **SMALL)
@@ -33,6 +35,13 @@ TINY = city_metric(4.0, 100_000, rows=2, columns=2)  # 16 cells: a fit in a tent
 FLOWS_COLUMNS = ["origin", "destination", "origin_name", "destination_name", "km", "estimate",
                  "std_error", "low", "high", "detected", "flow_share", "gravity",
                  "note"]  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _decoded_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("decoder.workflows.flows.decode_flows", decode_flows_once)
+        yield
 
 
 def counts_of(days: tuple[date, date], seed: int = 1, metric: Metric = METRIC) -> Any:
@@ -113,7 +122,7 @@ def test_zones_cells_and_bands_hold_the_truth(folder: Path) -> None:
     assert sum(float(row["estimate"]) for row in bands) == pytest.approx(1, abs=0.05)
 
 
-def test_lines_are_what_is_told_and_the_largest_others(folder: Path) -> None:
+def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
     features = json.loads((folder / "flows.geojson").read_text())["features"]
     told = [row for row in table(folder / "flows.csv") if row["detected"] == "true"]
     assert len([one for one in features if one["properties"]["detected"]]) == len(told) > 0
@@ -181,8 +190,8 @@ def far(km: float, top: int) -> Any:
     return FlowDisplay(km, top)
 
 
-def test_the_same_counts_give_the_same_bytes(counts: Path, folder: Path, tmp_path: Path) -> None:
-    """Also by `rappor decode`, which knows the kind."""
+def test_the_same_decoding_gives_the_same_bytes(counts: Path, folder: Path, tmp_path: Path) -> None:
+    """By `rappor decode`, too, which knows the kind."""
     assert main(["decode", "--aggregate", str(counts), "-o", str(tmp_path)]) == 0
     assert len(list(tmp_path.iterdir())) == len(list(folder.iterdir()))
     for path in sorted(folder.iterdir()):
@@ -190,7 +199,7 @@ def test_the_same_counts_give_the_same_bytes(counts: Path, folder: Path, tmp_pat
 
 
 def test_a_notebook_has_the_columns_of_the_file(tiny: AggregateFiles, tmp_path: Path) -> None:
-    view = FlowView(decode_flows(tiny.read()))
+    view = FlowView(decode_flows_once(tiny.read()))
     shown = view._repr_html_()
     assert "detected" in shown
     assert shown.index("True") < shown.index("False")
@@ -236,6 +245,7 @@ def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: s
         read_known_flows(bad, METRIC.details)
 
 
+@pytest.mark.long
 def test_a_census_brings_the_guess_nearer(tiny: AggregateFiles, tmp_path: Path) -> None:
     flow = TINY.details
     truth = city_matrix(flow, np.random.default_rng(1))
@@ -275,6 +285,7 @@ def series() -> KindAnswer:
     return answer
 
 
+@pytest.mark.long
 def test_windows_are_a_series_of_distance_bands(series: KindAnswer) -> None:
     found = KIND.series(series.content)
     assert [one["reports"] for one in found.windows] == [100_000] * 2
@@ -297,7 +308,14 @@ def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
     assert "changed their cell" in KIND.in_list(KIND.summary(answer.content))
 
 
-@pytest.mark.parametrize("asked", [("home",), ("pair",), ("zones", "distance")])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("home",),
+        pytest.param(("pair",), marks=pytest.mark.long),
+        pytest.param(("zones", "distance"), marks=pytest.mark.long),
+    ],
+)
 def test_questions_without_reports_leave_a_page(tmp_path: Path, asked: tuple[str, ...]) -> None:
     """What no answer tells is from 0 to 1; one report asks one question."""
     metric = city_metric(2.0, 1_000, rows=2, columns=2)

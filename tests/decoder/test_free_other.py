@@ -31,7 +31,7 @@ BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimised(2 * LN3, LN3))
     [pytest.param(SYMBOLS, marks=pytest.mark.long), BITS],
     ids=["symbols", "bits"],
 )
-def test_even_cells_beside_a_large_other_stay_even_and_say_so(params: RapporParams) -> None:
+def test_even_cells_beside_large_other_stay_even(params: RapporParams) -> None:
     """961 cells, 20,000 devices, 30 % `other`: with `other` in the field .31 to .51, no warning."""
     truth = np.append(np.full(961, 0.7 / 961), 0.3)
     drawn, _ = draw_aggregate(CELLS, truth, 20_000, params, np.random.default_rng(0))
@@ -43,7 +43,7 @@ def test_even_cells_beside_a_large_other_stay_even_and_say_so(params: RapporPara
 
 
 @pytest.mark.parametrize("graph", ["neighbours", "alike"])
-def test_the_prior_of_the_cells_is_the_same_whatever_other_is(graph: str) -> None:
+def test_other_does_not_change_the_cells_prior(graph: str) -> None:
     laplacian = cell_laplacian(GRID, CELLS)
     prior = Prior.of(graph, laplacian, 962, reserved=1)  # type: ignore[arg-type]
     field = np.random.default_rng(1).normal(size=962)
@@ -58,7 +58,7 @@ def test_the_prior_of_the_cells_is_the_same_whatever_other_is(graph: str) -> Non
     assert prior.uncentred(pull) @ step == pytest.approx(gained, rel=1e-4)
 
 
-def test_a_window_far_from_the_average_other_starts_from_its_own() -> None:
+def test_windows_far_from_average_other_start_alone() -> None:
     """The map that it starts from says 60 % `other`, the window 2 %."""
     rng = np.random.default_rng(3)
     design = sparse.csr_array((rng.random((200, 41)) < 0.3).astype(float))

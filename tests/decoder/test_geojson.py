@@ -34,7 +34,7 @@ def rings(shape: dict) -> list[list[list[float]]]:  # type: ignore[type-arg]
     ("kind", "level", "shape"),
     [("square", 0, (3, 4)), ("quadkey", 8, ()), ("geohash", 3, ()), ("h3", 3, ())],
 )
-def test_cells_are_on_the_map_whole_and_counter_clockwise(kind, level, shape) -> None:  # type: ignore[no-untyped-def]
+def test_cells_are_whole_and_counter_clockwise(kind, level, shape) -> None:  # type: ignore[no-untyped-def]
     grid, crossing = Grid(kind, FIJI, (level,), *shape), 0
     for cell in grid.cells(level):
         outline = cell_outline(grid, cell)
@@ -47,7 +47,7 @@ def test_cells_are_on_the_map_whole_and_counter_clockwise(kind, level, shape) ->
     assert bool(crossing) == (kind in ("square", "h3"))  # the others have an edge there
 
 
-def test_a_cell_far_from_the_antimeridian_is_a_polygon() -> None:
+def test_cells_off_the_antimeridian_are_polygons() -> None:
     shape = geometry([(1, 2), (1, 4), (3, 4), (3, 2)])
     assert shape == {"type": "Polygon", "coordinates": [[[2, 1], [4, 1], [4, 3], [2, 3], [2, 1]]]}
 
@@ -74,7 +74,7 @@ def test_files_of_a_box_over_the_antimeridian() -> None:
     assert min(longitudes) < 0 < max(longitudes)
 
 
-def test_a_map_of_it_holds_together_points_and_all(tmp_path: Path) -> None:
+def test_its_map_is_consistent_points_included(tmp_path: Path) -> None:
     one = over_the_antimeridian("quadkey", "levels = [6]\n")
     page = render_page([one], [(-15.0, -179.0), (-15.0, 178.0)])
     start = page.index('id="data">') + 10

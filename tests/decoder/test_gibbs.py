@@ -5,7 +5,7 @@ import numpy as np
 from decoder.estimation.gibbs import _exponentials, sample
 
 
-def test_without_overlap_the_flat_interval_is_that_of_least_squares() -> None:
+def test_flat_intervals_are_those_of_least_squares() -> None:
     """Columns that do not overlap: each share has its own estimate and standard error."""
     information = np.array([4e4, 1e4, 2.5e5])
     shares = np.array([0.2, 0.05, 0.0])
@@ -18,7 +18,7 @@ def test_without_overlap_the_flat_interval_is_that_of_least_squares() -> None:
     assert np.allclose((high - low) / (2 * expected), 1.96, atol=0.45)
 
 
-def test_two_columns_that_cannot_be_told_apart_share_the_doubt() -> None:
+def test_indistinguishable_columns_share_the_doubt() -> None:
     """One summit for each: samples visit both, and their intervals are as wide as both."""
     gram = 1e6 * (np.eye(6) + 0.0)
     gram[0, 1] = gram[1, 0] = 0.99999e6

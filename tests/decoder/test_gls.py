@@ -53,7 +53,7 @@ def test_solvers_agree_with_dense_algebra(problem, make, tau, widening):
 
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
-def test_a_site_that_leaves_no_proper_posterior_is_refused(problem, make):
+def test_sites_without_a_proper_posterior_are_refused(problem, make):
     noise, target, positions, variances = problem
     variances[2] = -1e-6  # a precision of minus a million
     with pytest.raises(ImproperError, match="not positive definite"):
@@ -74,7 +74,7 @@ def test_null_variance_is_that_of_random_positions(problem):
     assert gls.null_variance(target, RANDOM) == pytest.approx(variance)
 
 
-def test_balance_finds_tau_and_leaves_the_rest_to_the_ratio(problem):
+def test_balance_finds_tau_alone(problem):
     noise, target, positions, variances = problem
     solve = gls.row_solver(noise, 40 * target, positions, variances, RANDOM)
     balanced = gls.balance(solve, RANDOM, 0.0, 40)
@@ -100,7 +100,7 @@ def test_refit_is_generalised_least_squares(problem):
     np.testing.assert_allclose(fitted.covariance, np.linalg.inv(Z.T @ inverse @ Z), atol=1e-9)
 
 
-def test_a_covariance_that_is_none_raises_instead_of_returning_zeros(problem):
+def test_an_improper_covariance_raises(problem):
     noise, target, positions, variances = problem
     with pytest.raises(ConvergenceError, match="not positive definite"):
         gls.row_solver(-noise, target, positions, variances, RANDOM)(0.0)

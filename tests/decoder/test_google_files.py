@@ -51,7 +51,7 @@ def files(md5_params, tmp_path):
     return paths
 
 
-def test_the_map_and_the_hash_lead_to_the_same_decoding(files):
+def test_map_and_hash_give_the_same_decoding(files):
     params = read_params(files["params"])
     aggregate = read_counts(files["counts"], params)
     by_map = decode(aggregate, read_map(files["map"], params))
@@ -93,7 +93,7 @@ def test_metrics_json_has_their_six_numbers(files, tmp_path):
 
 
 @pytest.mark.parametrize("hash_family", ["md5", "mmh3"])
-def test_basic_rappor_with_one_cohort_which_crashes_the_original(tmp_path, hash_family):
+def test_basic_rappor_of_one_cohort_is_decoded(tmp_path, hash_family):
     (tmp_path / "params.csv").write_text("k,h,m,p,q,f\n4,1,1,0.25,0.75,0\n")
     (tmp_path / "counts.csv").write_text("10000,6500,3500,2490,2510\n")
     (tmp_path / "map.csv").write_text("a,1\nb,2\nc,3\nd,4\n")
@@ -134,7 +134,7 @@ def test_files_that_do_not_fit_are_refused(files, md5_params, name, text, messag
         readers[name](files[name])
 
 
-def test_a_cell_beyond_64_bits_is_refused_by_the_files_name(files, md5_params):
+def test_a_cell_beyond_64_bits_is_refused(files, md5_params):
     files["map"].write_text("word," + ",".join(["9" * 30] * 128) + "\n")
     with pytest.raises(CountsError, match=r"map\.csv: .*; cells are whole numbers"):
         read_map(files["map"], md5_params)
@@ -164,7 +164,7 @@ def test_when_a_map_is_that_of_basic_rappor(tmp_path, k, m, rows, own):
     assert read_map(tmp_path / "map.csv", params).own_bits is own
 
 
-def test_values_of_basic_rappor_that_are_not_in_the_map_make_no_cohort_odd(tmp_path):
+def test_unmapped_basic_values_make_no_odd_cohort(tmp_path):
     params = RapporParams.rappor(
         num_bits=8, num_hashes=1, num_cohorts=4, prob_f=0, prob_p=0.25, prob_q=0.75
     )

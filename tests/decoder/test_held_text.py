@@ -9,7 +9,7 @@ from decoder.output.density_text import held_text, promise_text
 from simulations.location.held_maps import Setting
 
 
-def test_a_map_of_held_answers_says_when_devices_were_seen() -> None:
+def test_maps_of_held_answers_name_their_days() -> None:
     held: Any = SimpleNamespace(metric=Setting("weeks", "window", 4, 1_000, 2.0).metric())
     plain: Any = SimpleNamespace(metric=Setting("weeks", "window, no hold", 4, 1_000, 2.0).metric())
     assert "last seen, within 4 weeks of their answer" in held_text(held)

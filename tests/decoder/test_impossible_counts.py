@@ -60,9 +60,7 @@ def test_honest_reports_seldom_alarm(kind: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "size", "bits"), [("boolean", 1, 0), ("bloom", 2, 1), ("bloom", 4, 1)]
 )
-def test_reports_of_few_bits_are_judged_by_the_noise_of_few(
-    scheme: str, size: int, bits: int
-) -> None:
+def test_few_bits_are_judged_by_their_noise(scheme: str, size: int, bits: int) -> None:
     """Nobody says yes; or one value, whose hashes fall on one bit. Before, 2 to 21 % alarmed."""
     params = RapporParams(size, size, 1, TwoRoundMechanism.rappor(0.0, 0.5, 0.99), scheme)
     rng, alarms = np.random.default_rng(5), 0
@@ -116,7 +114,7 @@ def test_a_lie_within_the_protocol_is_not_told() -> None:
     assert told(poisoning.joined(honest, *added)) is None
 
 
-def test_the_decoding_says_it_first_and_names_the_way_out() -> None:
+def test_the_decoding_says_it_with_a_remedy() -> None:
     rng, params = np.random.default_rng(4), KINDS["filter"]
     listed = Candidates.from_strings(f"v{i}" for i in range(8))
     positions = listed.positions(params)

@@ -51,13 +51,13 @@ def test_storey_multiplies_by_the_share_of_nulls():
     assert decide(p, p, "fdr", 0.05).detected[p > 0.9].sum() == 0
 
 
-def test_short_lists_are_too_short_to_learn_the_share_of_nulls():
+def test_short_lists_teach_no_null_share():
     assert null_share(np.array([0.99, 0.99])) == 1.0
     assert null_share(np.full(30, 0.99)) > 1.0
 
 
 @pytest.mark.statistical
-def test_storeys_rule_keeps_its_level_where_nothing_is_true():
+def test_storeys_rule_keeps_its_null_level():
     """P(any of 60 uniform p-values) over 8,000 draws is at most .05: false alarms .6 %.
 
     With the estimate cut off at 1 it is .0565, which the same bound rejects.
@@ -71,7 +71,7 @@ def test_storeys_rule_keeps_its_level_where_nothing_is_true():
 
 
 @pytest.mark.parametrize("rule", ["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"])
-def test_what_is_no_part_of_the_list_changes_no_decision_of_it(rule):
+def test_foreign_values_change_no_decision(rule):
     alone = np.array([True, False, False, False, False, False, False, True])
     p, local = np.concatenate([[0.0], P, [0.04]]), np.concatenate([[0.0], LOCAL, [0.4]])
     own, apart = decide(P, LOCAL, rule, 0.05), decide_apart(alone, p, local, rule, 0.05)
@@ -84,13 +84,13 @@ def test_what_is_no_part_of_the_list_changes_no_decision_of_it(rule):
     assert apart.largest(np.array([1, 2])).tolist() == own.largest(np.array([0, 1])).tolist()
 
 
-def test_a_value_that_is_surely_held_does_not_let_others_pass():
+def test_sure_values_do_not_let_others_pass():
     p, alone = np.array([0.0, 0.03, 0.5]), np.array([True, False, False])
     assert decide(p, p, "bh", 0.05).detected.tolist() == [True, True, False]
     assert decide_apart(alone, p, p, "bh", 0.05).detected.tolist() == [True, False, False]
 
 
-def test_weights_of_what_is_left_have_a_mean_of_one():
+def test_remaining_weights_have_mean_one():
     alone, weights = np.array([True, False, False]), np.array([2.0, 0.8, 0.2])
     p = np.array([0.5, 0.02, 0.02])
     decision = decide_apart(alone, p, p, "bonferroni", 0.05, weights=weights)
@@ -99,14 +99,14 @@ def test_weights_of_what_is_left_have_a_mean_of_one():
     assert decision.detected.tolist() == [False, True, False]
 
 
-def test_local_fdr_lists_the_largest_set_with_a_small_mean():
+def test_local_fdr_takes_the_largest_allowed_set():
     decision = decide(P, LOCAL, "fdr-eb", 0.05)
     assert decision.detected.tolist() == [True, False, True, False, False, True]
     assert decision.adjusted[5] == pytest.approx((0.01 + 0.05 + 0.06) / 3)
 
 
 @pytest.mark.parametrize(("refused", "largest"), [(0.2, 0.09), (0.085, 0.085)])
-def test_the_cutoff_on_the_local_fdr_is_the_largest_that_is_accepted(refused, largest):
+def test_the_local_fdr_cutoff_is_the_largest_accepted(refused, largest):
     """.01, .05 and .06 sum to .12 of .15: the last may rise to .09, or to the best refused."""
     local = LOCAL.copy()
     local[3] = refused
@@ -118,7 +118,7 @@ def test_the_cutoff_on_the_local_fdr_is_the_largest_that_is_accepted(refused, la
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
-def test_adjusted_values_keep_the_order_and_stay_in_range(correction):
+def test_adjusted_values_keep_order_and_range(correction):
     p = np.random.default_rng(1).random(30)
     adjusted = decide(p, p, correction, 0.05).adjusted
     assert (np.diff(adjusted[np.argsort(p)]) >= 0).all()
@@ -126,7 +126,7 @@ def test_adjusted_values_keep_the_order_and_stay_in_range(correction):
     assert (adjusted <= 1).all()
 
 
-def test_nothing_found_has_no_cutoff_and_a_cap_on_p_is_kept():
+def test_nothing_found_has_no_cutoff():
     assert decide(np.array([0.5]), np.array([0.9]), "bh", 0.05).cutoff == 0.0
     p = np.array([0.2, 0.04])
     assert decide(p, p, "none", 0.5, largest_p=0.05).detected.tolist() == [False, True]
@@ -139,7 +139,7 @@ def test_unknown_rules_and_levels_are_named():
         decide(P, P, "bh", 1.5)
 
 
-def test_fdr_counts_wrong_candidates_by_scores_that_a_quiet_residual_has_not_shrunk() -> None:
+def test_fdr_counts_wrong_candidates_by_unshrunk_scores() -> None:
     """1,400 sure values beside 300 wrong strings whose scores vary by .82: as in dense rows.
 
     The mean false share over 400 lists is at most .05 + 3 standard errors; by the shrunk scores,
@@ -157,7 +157,7 @@ def test_fdr_counts_wrong_candidates_by_scores_that_a_quiet_residual_has_not_shr
     assert np.mean(restored) < 0.05 + 3 * np.std(restored) / 20
 
 
-def test_null_p_values_undo_what_the_ratio_took_from_the_scores() -> None:
+def test_null_p_values_undo_the_ratio() -> None:
     z = np.array([-1.0, 0.5, 2.0])
     nothing = np.zeros(3)
     estimate = Estimate(

@@ -32,7 +32,7 @@ def test_plain_interval_is_symmetric_about_its_estimate():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_an_interval_reaches_0_exactly_where_the_test_does_not_tell(sign):
+def test_intervals_reach_0_where_tests_fail(sign):
     """Whatever the standard error says: here the estimates are 10 and 2.5 of them from 0."""
     deviates = sign * np.array([0.01, 1.0, 1.9, NORMAL - 1e-6, NORMAL + 1e-6, 2.1, 5.0])
     for error in (0.001, 0.004):
@@ -45,7 +45,7 @@ def test_an_interval_reaches_0_exactly_where_the_test_does_not_tell(sign):
         assert near_0[4] < 1e-5
 
 
-def test_an_interval_far_from_0_is_the_plain_one():
+def test_intervals_far_from_0_are_plain():
     """A heavy value's test is weaker than its estimate: without it all of its share is unlisted."""
     plain, (low, high) = ends_of([0.23], [0.0043], [21.0])
     assert 0 <= plain[0][0] - low[0] < 0.02 * 0.0043 * NORMAL
@@ -53,7 +53,7 @@ def test_an_interval_far_from_0_is_the_plain_one():
 
 
 @pytest.mark.parametrize("level", [0.3, 0.5, 0.95, 0.999])
-def test_an_estimate_that_its_test_contradicts_is_not_told_from_0(level):
+def test_contradicted_estimates_are_not_told_from_0(level):
     """Also at levels whose normal quantile is below 1, and however sure the estimate seems."""
     estimates, errors = np.array([1.0, -1.0, 0.02, 1.0]), np.array([1e-3, 1e-3, 0.004, 1e-3])
     deviates = np.array([-1.0, 1.0, -0.2, 0.3])
@@ -62,7 +62,7 @@ def test_an_estimate_that_its_test_contradicts_is_not_told_from_0(level):
     assert (high >= 0).all()
 
 
-def test_scores_that_stray_further_than_a_normal_widen_each_side_by_their_own_law():
+def test_straying_scores_widen_each_side():
     law = NullTail(np.array([-3.0, 0.0, 2.5]), np.array([-NORMAL, 0.0, NORMAL]))
     plain, (low, high) = ends_of([0.1], [0.01], [10.0], law)
     np.testing.assert_allclose(0.1 - low, 0.025, rtol=1e-6)

@@ -24,7 +24,7 @@ KEYS = 'period = "week"\nnum_cohorts = 16\n' + MODES["window"].format(budget=4.0
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_maps_of_many_cells_are_pooled_and_no_rougher_than_the_data() -> None:
+def test_maps_of_many_cells_are_pooled() -> None:
     """4,624 cells, 512 rows: .23 off; .40 by itself with strength 0.05, as before.
 
     No week differs from the others but by chance, so that deviations would predict no better.

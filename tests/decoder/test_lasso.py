@@ -46,7 +46,7 @@ def low_p_values():
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_long_lists_of_wrong_strings_have_honest_p_values(monkeypatch):
+def test_long_wrong_lists_have_honest_p_values(monkeypatch):
     """6.1 of 20,480 expected; a correct null has more than 15 in one of 2,000 draws of the seeds.
 
     By the first-order scores that were taken before: about 2.5 times as many.
@@ -67,7 +67,7 @@ def test_one_cohort_of_few_bits_is_answered(listed):
         assert (estimate.std_errors > 0).all()
 
 
-def test_what_is_left_out_takes_no_part_wherever_the_fit_starts():
+def test_left_out_candidates_never_take_part():
     observed = drawn(3, 16, 8, 60, 60)
     random = observed.noise.random
     problem = FitProblem(observed.centred, observed.positions, random, observed.noise_of)

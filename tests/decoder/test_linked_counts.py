@@ -55,7 +55,7 @@ def aggregate_of(pairs: list[Pair], one: object = HOME, days: int = 1) -> Associ
     )
 
 
-def test_the_bits_of_a_side_are_those_that_a_device_sets() -> None:
+def test_bits_of_a_side_are_the_devices() -> None:
     """In the shared cohort, also of the metric that hashes in the cohort of the other."""
     metric = FILE.metrics["engine"]
     side = linked_side(metric, Candidates.from_strings(["b", "c"]), 4)
@@ -73,7 +73,7 @@ def test_the_bits_of_a_side_are_those_that_a_device_sets() -> None:
     assert linked_side(FILE.metrics["crashed"], None, 1).designs.tolist() == [[[0.0, 1.0]]]
 
 
-def test_the_table_is_near_the_truth_and_unlisted_values_have_a_place() -> None:
+def test_tables_are_near_the_truth_unlisted_included() -> None:
     """Five standard errors; a tenth of the devices holds strings that no list has."""
     rng, held, pairs = random.Random(3), [], []
     for number in range(4_000):
@@ -163,7 +163,7 @@ def test_the_covariance_holds_for_devices_that_report_again(times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.long)])
-def test_the_level_of_the_test_holds_for_devices_that_report_again(times: int) -> None:
+def test_the_level_holds_for_repeating_devices(times: int) -> None:
     """300 independent tables: outside of 3 to 30 at .05 by chance in fewer than 1 of 1,000 runs."""
     rng = np.random.default_rng(8)
     product = np.outer(SHARES.sum(axis=1), SHARES.sum(axis=0))

@@ -29,7 +29,7 @@ def test_a_level_accepts_what_the_decoder_accepts(rule: Correction) -> None:
     assert ((whole <= level[0]) == accepted).all()
 
 
-def test_the_smallest_of_nobodys_p_values_have_their_law() -> None:
+def test_smallest_null_p_values_have_their_law() -> None:
     """The least of 1,000 uniform numbers has mean 1/1,001; 64 lists: within 5 errors of 12.5 %."""
     lists = draw_lists(np.zeros(1), np.ones(1), 1_001)
     assert lists.nobody[0].mean() == pytest.approx(1e-3, rel=0.63)

@@ -58,7 +58,7 @@ def places() -> Places:
 
 
 @pytest.mark.parametrize("periods", [1, 2, 26])
-def test_the_keys_of_a_mode_declare_what_was_predicted(periods: int) -> None:
+def test_keys_of_modes_declare_what_was_predicted(periods: int) -> None:
     for mode in modes(4.0, periods, 64):
         (metric,) = parse_metrics(HEAD + mode.keys).parts("places")
         assert metric.params == mode.params
@@ -69,7 +69,7 @@ def test_the_keys_of_a_mode_declare_what_was_predicted(periods: int) -> None:
             assert metric.max_memoized_values == mode.places + 1
 
 
-def test_a_mode_that_cannot_spend_the_budget_is_left_out() -> None:
+def test_modes_that_cannot_spend_are_left_out() -> None:
     assert modes(1e-6, 26, 64) == []
     assert {mode.name for mode in modes(18.0, 26, 64)} >= {"memo, 3 symbols"}
     assert "window" not in {mode.name for mode in modes(4.0, 2_000, 64)}
@@ -80,7 +80,7 @@ def test_a_mode_that_cannot_spend_the_budget_is_left_out() -> None:
         predicted_error(modes(4.0, 26, 64)[0].params, 1e5, 1)
 
 
-def test_the_variance_of_a_share_by_its_own_bits_is_that_of_many_reports() -> None:
+def test_own_bit_variances_match_many_reports() -> None:
     """By the information of the cell's bits, all other cells known: enumerated, k = 4."""
     for params in (
         RapporParams(4, 1, 1, TwoRoundMechanism.optimised(2.0, 1.8)),
@@ -99,7 +99,7 @@ def test_the_variance_of_a_share_by_its_own_bits_is_that_of_many_reports() -> No
 
 
 @pytest.mark.parametrize(("cohorts", "bits"), [(16, 2), (64, 2), (200, 2), (16, 8)])
-def test_the_noise_of_a_cell_is_that_of_the_whole_linear_system(cohorts: int, bits: int) -> None:
+def test_cell_noise_is_of_the_linear_system(cohorts: int, bits: int) -> None:
     """The error of the exact posterior mean, of random bits and 400 cells, within 4 %."""
     cells, own = 400, 2e-6
     rng = np.random.default_rng(1)
@@ -146,7 +146,7 @@ def distance(mode: Mode, where: Places, truth: np.ndarray, devices: int, seed: i
     ("devices", "periods", "budget", "least"),
     [pytest.param(20_000, 12, 2.0, 1, marks=pytest.mark.long), (100_000, 12, 2.0, 3)],
 )
-def test_the_named_mode_is_measured_to_be_best_or_nearly_so(
+def test_the_named_mode_is_nearly_best(
     devices: int, periods: int, budget: float, least: int
 ) -> None:
     """Means of two drawn cities of 100 cells; `benchmarks/location_modes.py` has the table."""
@@ -172,7 +172,7 @@ epsilon = 1.0
 """
 
 
-def test_check_names_the_best_mode_and_how_to_declare_it() -> None:
+def test_check_names_and_declares_the_best_mode() -> None:
     """Of those that hide when, too: memoised answers stand beside them, and are never named."""
     said = told(SYMBOLS, population=100_000)
     assert "a map of one month from 100,000 devices, 100 cells" in said
@@ -202,7 +202,7 @@ def test_periods_places_and_caps_are_heeded() -> None:
     assert "for maps of 5 months" in told(SYMBOLS, periods=5)
 
 
-def test_a_crowd_for_more_cohorts_than_a_metric_may_have_is_told_a_mode() -> None:
+def test_too_large_a_crowd_is_told_a_mode() -> None:
     said = told(SYMBOLS, population=10**9)
     assert "too, is window" in said
     assert "with 65536 cohorts" in said.replace(",", "")

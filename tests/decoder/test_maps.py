@@ -59,7 +59,7 @@ def level(shares: list[float], error: float) -> LevelEstimate:
     return LevelEstimate(np.array(shares), np.full(len(shares), error))
 
 
-def test_levels_add_up_and_small_parents_are_hardly_divided() -> None:
+def test_levels_add_up_over_small_parents() -> None:
     parents = (np.array([0, 0, 1, 1, 2]),)
     coarse, fine = reconcile(
         [level([0.7, 0.02, 0.3], 0.05), level([0.7, -0.1, 0.06, -0.04, 0.3], 0.05)], parents
@@ -140,7 +140,7 @@ def chain(size: int) -> sparse.csr_array:
     return (sparse.diags_array(np.asarray(steps.sum(axis=1))) - steps).tocsr()
 
 
-def test_the_evidence_smooths_what_is_smooth_and_spares_what_is_not() -> None:
+def test_evidence_smooths_only_what_is_smooth() -> None:
     rng = np.random.default_rng(7)
     at = np.arange(120)
     smooth = softmax(2 * np.sin(at / 15))
@@ -182,7 +182,7 @@ def test_weak_data_do_not_turn_into_spikes() -> None:
         )
 
 
-def test_a_map_that_noise_may_have_made_says_so() -> None:
+def test_maps_that_noise_may_make_say_so() -> None:
     """Nothing but noise on an even map gains less than a spike; two hills that show gain more."""
     truth, rng = np.full(120, 1 / 120), np.random.default_rng(9)
     error = 0.004
@@ -200,7 +200,7 @@ def test_a_map_that_noise_may_have_made_says_so() -> None:
     assert not fit_field([reading(noisy, 1e3)], chain(120), Belief("alike", 1.0)).doubts
 
 
-def test_a_crowd_that_data_hardly_show_is_not_made_even() -> None:
+def test_weakly_seen_crowds_are_not_made_even() -> None:
     """The map is the mean by evidence, not the even one; where nothing shows it is next to even."""
     even, noise = np.full(120, 1 / 120), np.random.default_rng(9).normal(0, 0.004, size=120)
     one_report = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
@@ -211,7 +211,7 @@ def test_a_crowd_that_data_hardly_show_is_not_made_even() -> None:
         assert np.abs(found.shares - truth).sum() / 2 < most
 
 
-def test_a_smoother_finds_the_crowd_where_the_way_from_a_flat_map_is_lost() -> None:
+def test_smoothers_find_crowds_that_flat_starts_lose() -> None:
     """Two hills on 48 x 48 cells, of 40,000 reports of one of three symbols: one draw, fixed."""
     grid = Grid("square", Box(0, 0, 1, 1), (0,), 48, 48)
     cells = [*grid.cells(0), OTHER]
@@ -246,7 +246,7 @@ def test_a_descent_finds_what_scipy_finds() -> None:
     assert descend(bowl, aim, lambda slope: slope, 1e-12, 200)[2] == 0
 
 
-def test_a_descent_ends_where_nothing_is_lower_or_finite() -> None:
+def test_descent_ends_where_nothing_is_lower() -> None:
     """A kink that no step lowers, and a function without finite values."""
     start = np.zeros(5)
     found, value, steps = descend(

@@ -26,7 +26,7 @@ def test_posterior_by_quadrature():
     assert posterior.variance[0] == pytest.approx(second / total - (first / total) ** 2, rel=1e-6)
 
 
-def test_an_estimate_below_0_is_no_evidence_of_a_large_share():
+def test_negative_estimates_show_no_large_share():
     """A bump of 5,000 standard errors, spread by 850: its tail below 0 is no share.
 
     Before, the local fdr fell to .007 at -8 standard errors, and `fdr-eb` found a value at -210.
@@ -39,7 +39,7 @@ def test_an_estimate_below_0_is_no_evidence_of_a_large_share():
     assert (np.abs(posterior.mean[estimates < -2]) < 0.1).all()
 
 
-def test_shares_that_are_held_lie_above_0_and_below_as_by_quadrature():
+def test_held_shares_match_quadrature():
     prior = SharePrior(np.array([0.6, 0.3, 0.1]), np.array([1.0, 2.5]))
     estimates, limits = np.array([-1.0, 0.4, 1.7]), np.array([0.5, 0.8, 2.0])
     held = prior.held(estimates, np.full(3, 0.6), estimates / 0.6)
@@ -89,7 +89,7 @@ def test_counts_stand_for_repeated_rows():
     np.testing.assert_allclose(counted.weights, repeated.weights, rtol=1e-12)
 
 
-def test_a_heavy_null_tail_weakens_the_evidence_and_leaves_the_share_alone():
+def test_heavy_null_tails_weaken_the_evidence_alone():
     prior = SharePrior(np.array([0.9, 0.1]), np.array([4.0]))
     estimate, error = np.array([4.0]), np.array([1.0])
     plain = prior.posterior(estimate, error)
@@ -100,7 +100,7 @@ def test_a_heavy_null_tail_weakens_the_evidence_and_leaves_the_share_alone():
 
 
 @pytest.mark.parametrize("null_z", [1.4, -8.0])
-def test_a_deviate_of_the_test_is_no_evidence_that_the_estimate_lacks(null_z):
+def test_a_test_adds_no_evidence_to_an_estimate(null_z):
     """An estimate of .3 errors cannot tell 0 from a share, whatever the test's deviate."""
     prior = SharePrior(np.array([0.9, 0.1]), np.array([0.4]))
     estimate, error = np.array([0.3]), np.array([1.0])

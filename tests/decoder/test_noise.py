@@ -25,7 +25,7 @@ def test_moments_of_a_random_string_by_enumeration(num_bits, num_hashes):
 
 @pytest.mark.parametrize("bit", [0, 1])
 @pytest.mark.parametrize("reports", [1, 2, 5])
-def test_variance_of_r_reports_of_one_permanent_bit_by_enumeration(bit, reports):
+def test_variance_of_repeated_reports_by_enumeration(bit, reports):
     kept = NOISE.keep_one if bit else NOISE.keep_zero
     total = square = 0.0
     for permanent, shown in product((0, 1), product((0, 1), repeat=reports)):
@@ -53,7 +53,7 @@ def test_mirrored_rounds_are_those_of_the_complement():
     assert mirrored.between(0) == pytest.approx(NOISE.between(1))
 
 
-def test_the_diagonal_of_the_covariance_is_the_binomial_variance_and_it_is_positive():
+def test_covariances_have_binomial_variances():
     positions = np.array([[[0, 1]], [[1, 2]], [[3, 4]]], dtype=np.int16)
     random = RandomString(4, 2)
     cohort = CohortNoise(NOISE, random, np.array([50.0]), 1.0)
@@ -68,7 +68,7 @@ def test_the_diagonal_of_the_covariance_is_the_binomial_variance_and_it_is_posit
 
 
 @pytest.mark.parametrize("prob_f", [0.0, 0.25, 0.5])
-def test_the_bits_of_a_mechanism_are_its_own_to_the_last_bit(prob_f: float) -> None:
+def test_bits_of_a_mechanism_are_exact(prob_f: float) -> None:
     """The core computes with integers, `BitNoise` with doubles: both are exact."""
     mechanism = TwoRoundMechanism.rappor(prob_f, 0.35, 0.7)
     noise = BitNoise.of(mechanism)
@@ -97,7 +97,7 @@ def test_covariance_of_symbols_by_enumeration(reports):
     assert np.abs(bits - expected).max() > 0.2 * expected.max()
 
 
-def test_symbols_that_nobody_lists_are_multinomial_too_and_the_ones_do_not_matter():
+def test_unlisted_symbols_are_multinomial():
     cohort = CohortNoise(SYMBOLS, RandomString(3, 1), np.array([50.0]), 4.0, symbols=True)
     shares = np.array([0.4, 0.1, 0.0])
     exact, solvable = (f(EACH, shares)[0] for f in (cohort.covariance, cohort.invertible))
@@ -110,7 +110,7 @@ def test_symbols_that_nobody_lists_are_multinomial_too_and_the_ones_do_not_matte
 
 
 @pytest.mark.statistical
-def test_covariance_of_a_cohort_whose_devices_repeat_by_simulation():
+def test_covariance_of_repeating_devices_by_simulation():
     """Empirical over 4,000 cohorts; 5 standard errors an entry, 10 entries: alarms < 1e-5."""
     rng, draws, devices, reports = np.random.default_rng(11), 4000, 20, 6
     positions = np.array([[[0, 1]], [[1, 2]]], dtype=np.int16)

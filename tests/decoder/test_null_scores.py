@@ -74,7 +74,7 @@ def test_a_residual_of_zeros_says_nothing():
 
 
 @pytest.mark.parametrize("bits", [[0.7, -0.2, 1.5], [-0.7, -0.2, -1.5]])
-def test_more_hashes_than_bits_and_far_tilts_by_enumeration(bits):
+def test_many_hashes_and_far_tilts_match_enumeration(bits):
     """Terms of very different sizes: no sum is lost in rounding to 0, none overflows."""
     random, bits = RandomString(3, 7), np.array(bits)
     draws = product(range(3), repeat=7)
@@ -88,14 +88,14 @@ def test_more_hashes_than_bits_and_far_tilts_by_enumeration(bits):
 
 
 @pytest.mark.parametrize(("k", "h"), [(2, 1), (2, 8), (3, 8), (8, 16), (64, 1), (64, 16)])
-def test_tails_of_coarse_and_of_crowded_filters_are_made_without_a_warning(k, h):
+def test_tails_of_odd_filters_raise_no_warning(k, h):
     for residual in (np.eye(1, k), -np.ones((2, k)) + np.eye(2, k), np.ones((1, k))):
         deviates = null_tail(residual, RandomString(k, h)).deviate(np.linspace(-9, 9, 19))
         assert np.isfinite(deviates).all()
 
 
 @pytest.mark.parametrize(("bits", "num_hashes"), [(128, 2), (16, 2), (8, 3)])
-def test_in_one_cohort_each_score_has_the_chance_that_enumeration_gives(bits, num_hashes):
+def test_scores_of_one_cohort_match_enumeration(bits, num_hashes):
     """One unlisted value of 50 %: the saddlepoint was 3 times off at p = .01 (128 bits)."""
     rng, random = np.random.default_rng(4), RandomString(bits, num_hashes)
     residual = 0.02 * rng.normal(size=(1, bits))
@@ -112,7 +112,7 @@ def test_in_one_cohort_each_score_has_the_chance_that_enumeration_gives(bits, nu
 
 
 @pytest.mark.parametrize("cohorts", [2, 3])
-def test_in_few_cohorts_chances_are_those_of_all_strings(cohorts):
+def test_few_cohorts_have_chances_of_all_strings(cohorts):
     """All 16^2 or 16^3 strings: never too small by more than the grid of 16,384 steps rounds."""
     rng, random = np.random.default_rng(5), RandomString(4, 2)
     residual = rng.exponential(size=(cohorts, 4)) ** 2

@@ -90,7 +90,7 @@ def test_the_covariance_is_that_of_many_draws() -> None:
     assert stated[0, stride] > 0.1 * stated[0, 0]
 
 
-def test_quantiles_of_many_reports_are_the_bins_they_lie_in() -> None:
+def test_quantiles_of_many_reports_are_their_bins() -> None:
     metric = metric_with()
     shares = falling(metric)  # P(below the edge) = 0.05 at 1, then steps of 0.0238
     curve = survival(cut_counts(expected(metric, shares)), 1.0)
@@ -101,7 +101,7 @@ def test_quantiles_of_many_reports_are_the_bins_they_lie_in() -> None:
         assert upper == lower + 1
 
 
-def test_a_window_of_one_week_has_one_report_of_a_weekly_metric() -> None:
+def test_one_week_has_one_weekly_report() -> None:
     metric = metric_with(period="week")
     counts = expected(metric, falling(metric))
     week = replace(counts, last_day=MONDAY + timedelta(days=6))
@@ -128,7 +128,7 @@ def test_of_those_with_data_everything_is_a_quotient() -> None:
     assert whole.mean.at_or_above_top.estimate == pytest.approx(0.01, abs=1e-3)
 
 
-def test_the_mean_of_edges_reaches_from_bound_to_bound() -> None:
+def test_means_of_edges_reach_both_bounds() -> None:
     metric = metric_with(whole=False, edges=[1, 2, 4])
     one = decode_numbers(expected(metric, np.array([0.8, 0.5, 0.1]))).mean
     assert one is not None
@@ -170,7 +170,7 @@ def test_what_is_no_metric_of_numbers_is_refused() -> None:
         compare_numbers(counts, other)
 
 
-def test_a_cohort_that_is_left_out_does_not_count() -> None:
+def test_cohorts_left_out_do_not_count() -> None:
     metric = metric_with()
     counts = expected(metric, falling(metric))
     poor = [list(row) for row in counts.bit_counts]
@@ -225,7 +225,7 @@ def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
         ((5.0, -math.inf, math.inf), ("5", "-inf", "inf")),
     ],
 )
-def test_a_mean_is_written_to_the_digits_that_its_interval_tells(
+def test_means_have_the_digits_of_their_interval(
     three: tuple[float, float, float], said: tuple[str, str, str]
 ) -> None:
     assert tuple(known(one, *three[1:]) for one in three) == said

@@ -22,7 +22,7 @@ SHARES = np.array([[0.6, 0.1], [0.1, 0.2]])
 
 
 @pytest.mark.parametrize("noise", [(0.5, 0.5), (0.5, 0.25), (0.0, 0.25), (0.0, 0.47)])
-def test_the_nearest_table_is_the_nearest_at_any_noise(noise: tuple[float, float]) -> None:
+def test_nearest_tables_are_nearest_at_any_noise(noise: tuple[float, float]) -> None:
     """No change of sum 0 that keeps shares above 0 lowers the distance: its gradient is even.
 
     At f = .5, p = .5, q = .75 a step as short as the curvature of the sum asks for stopped 300
@@ -71,7 +71,7 @@ def test_one_report_of_a_device_that_is_alone() -> None:
     assert not table.independence.rejected
 
 
-def test_no_report_one_value_and_foreign_cohorts_are_refused_with_the_way_out() -> None:
+def test_empty_and_foreign_reports_are_refused() -> None:
     sides = one_hot_side("a", 2, 0.0, 0.25, 0.75), one_hot_side("b", 2, 0.0, 0.25, 0.75)
     none = np.zeros((0, 2), dtype=np.uint8)
     with pytest.raises(DecodeError, match="no linked reports: give a longer window"):
@@ -91,7 +91,11 @@ def test_no_report_one_value_and_foreign_cohorts_are_refused_with_the_way_out() 
 
 @pytest.mark.parametrize(
     "shares",
-    [[[0.999, 0.0], [0.0, 0.001]], [[1.0, 0.0], [0.0, 0.0]], [[0.3, 0.7], [0.0, 0.0]]],
+    [
+        [[0.999, 0.0], [0.0, 0.001]],
+        pytest.param([[1.0, 0.0], [0.0, 0.0]], marks=pytest.mark.long),
+        [[0.3, 0.7], [0.0, 0.0]],
+    ],
     ids=["skewed", "all of one pair", "a margin of nothing"],
 )
 def test_intervals_hold_at_the_edge(shares: list[list[float]]) -> None:
@@ -111,7 +115,7 @@ def test_intervals_hold_at_the_edge(shares: list[list[float]]) -> None:
     assert project_simplex(table.estimate.ravel()).sum() == pytest.approx(1)
 
 
-def test_the_covariance_of_a_turned_table_is_the_turned_covariance() -> None:
+def test_turned_tables_have_turned_covariances() -> None:
     """Also what heavy values add that one side, of either, does not list."""
     second = one_hot_side("b", 3, 0.0, 0.25, 0.75, cohorts=16)
     every = hashed_side("a", 6, 64, 16, 1)
@@ -126,8 +130,10 @@ def test_the_covariance_of_a_turned_table_is_the_turned_covariance() -> None:
     assert turned.covariance() == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-@pytest.mark.parametrize("turned", [False, True], ids=["first", "second"])
-def test_intervals_allow_for_one_heavy_value_that_is_not_listed(turned: bool) -> None:
+@pytest.mark.parametrize(
+    "turned", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "second"]
+)
+def test_intervals_allow_for_heavy_unlisted_values(turned: bool) -> None:
     """It holds .9 of the mass: coverage was .56 while its bits were taken for a random string's.
 
     10 runs of 18 cells with other bits each: below .8 by chance in 1 of 1,000 seeds.

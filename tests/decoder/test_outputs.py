@@ -28,14 +28,14 @@ def decoding(make_aggregate, values, shares):
     return decode(aggregate, Candidates.from_strings(odd), DecodeOptions(true_shares=known))
 
 
-def test_all_files_are_written_and_are_the_same_again(decoding, tmp_path):
+def test_all_files_are_written_repeatably(decoding, tmp_path):
     first = {path.name: path.read_bytes() for path in write_outputs(decoding, tmp_path / "a" / "b")}
     again = {path.name: path.read_bytes() for path in write_outputs(decoding, tmp_path / "c")}
     assert set(first) == NAMES
     assert first == again
 
 
-def test_results_have_the_columns_that_google_rappor_users_know(decoding, tmp_path):
+def test_results_have_the_columns_of_google_rappor(decoding, tmp_path):
     write_outputs(decoding, tmp_path)
     with (tmp_path / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -66,7 +66,7 @@ def test_every_candidate_is_in_its_file(decoding, values, tmp_path):
     assert {row["detected"] for row in rows} == {"true", "false"}
 
 
-def test_json_is_strict_and_the_manifest_says_how_to_do_it_again(decoding, tmp_path):
+def test_json_is_strict_and_manifests_repeat_it(decoding, tmp_path):
     write_outputs(decoding, tmp_path)
 
     def refuse(name):
@@ -129,7 +129,7 @@ def test_shares_are_written_as_people_do(share, text):
     assert percent(share) == text
 
 
-def test_factors_and_p_values_are_written_as_people_do():
+def test_factors_and_p_values_are_readable():
     assert factor(math.log(3)) == "3.0"
     assert factor(math.log(81)) == "81"
     assert factor(50.0) == "over a million"
@@ -194,7 +194,7 @@ def test_the_page_of_a_boolean_claims_no_fit(boolean):
     assert manifest(decoding)["method"] == "direct"
 
 
-def test_the_page_and_its_warnings_call_the_same_cohorts_odd(make_aggregate, values):
+def test_page_and_warnings_call_the_same_cohorts_odd(make_aggregate, values):
     decoding = decode(make_aggregate(), Candidates.from_strings(values))
     z = np.array(decoding.diagnostics.cohort_z)
     z[4] = 4.002  # of 32 cohorts: the limit for any of them is 4.003
@@ -204,7 +204,7 @@ def test_the_page_and_its_warnings_call_the_same_cohorts_odd(make_aggregate, val
     assert "unlike the others: 4 (z = 4.0)" in render_report(calm)
 
 
-def test_a_long_value_is_cut_on_the_page_and_whole_in_the_files(make_aggregate, values, tmp_path):
+def test_long_values_are_cut_on_pages_alone(make_aggregate, values, tmp_path):
     long = ["x" * 5_000, *values[1:]]
     decoding = decode(make_aggregate(values=long), Candidates.from_strings(long))
     write_outputs(decoding, tmp_path)
@@ -218,7 +218,7 @@ def test_the_manifest_names_the_list(decoding):
     assert manifest(decoding)["candidates_sha256"] == sha256(text.encode()).hexdigest()
 
 
-def test_what_would_hide_or_turn_writing_is_escaped_on_the_page(make_aggregate, values):
+def test_bidi_and_hidden_characters_are_escaped(make_aggregate, values):
     odd = ["\u202eabc", "zero\u200bwidth", "two\nlines", "\U0001f469\u200d\U0001f467", *values[4:]]
     decoding = decode(make_aggregate(values=odd), Candidates.from_strings(odd))
     page = render_report(decoding)

@@ -34,7 +34,7 @@ def windows(make_aggregate, shares):
     ]
 
 
-def test_a_series_follows_each_value_and_finds_the_change(windows, values, shares, tmp_path):
+def test_series_follow_values_and_find_the_change(windows, values, shares, tmp_path):
     series = decode_over_time(windows, Candidates.from_strings(values))
     assert series.values[0] == values[0]
     assert series.shares.shape == (3, len(series.values))
@@ -52,7 +52,7 @@ def test_a_series_follows_each_value_and_finds_the_change(windows, values, share
     assert "changed, p" in (tmp_path / "series.html").read_text()
 
 
-def test_windows_with_different_empty_cohorts_are_compared_in_those_they_share(windows, values):
+def test_windows_compare_in_their_shared_cohorts(windows, values):
     def without(aggregate, cohort):
         reports, counts = list(aggregate.reports_per_cohort), list(aggregate.bit_counts)
         reports[cohort], counts[cohort] = 0, (0,) * aggregate.params.num_bits
@@ -109,7 +109,7 @@ def one_hot(counts, day):
     )
 
 
-def test_changes_of_categories_go_by_name_whatever_the_list():
+def test_changes_of_categories_go_by_name():
     """From light to none: the order of the list, or a part of it, moves no change to another."""
     pair = one_hot((5_500, 4_000, 3_000), DAYS[0]), one_hot((3_500, 4_000, 5_000), DAYS[1])
     for names in (["none", "light"], ["dark", "none", "light"], ["light", "dark", "none"]):
@@ -122,7 +122,7 @@ def test_changes_of_categories_go_by_name_whatever_the_list():
     assert last["none"] == pytest.approx(0.5)
 
 
-def test_windows_of_other_parameters_are_not_compared_bit_by_bit(windows, values):
+def test_windows_of_other_parameters_are_not_compared(windows, values):
     params = windows[1].params.replace(hash="md5")
     other = replace(windows[1], params=params)
     with pytest.raises(DecodeError, match="different parameters"):
@@ -144,9 +144,7 @@ def test_nothing_found_is_a_series_without_values(windows, tmp_path):
     assert "No value was found" in (tmp_path / "series.html").read_text()
 
 
-def test_the_page_of_a_series_has_its_warnings_and_says_what_it_leaves_out(
-    windows, values, tmp_path, monkeypatch
-):
+def test_pages_of_series_warn_of_what_is_left(windows, values, tmp_path, monkeypatch):
     monkeypatch.setattr("decoder.output.series_view.MOST_PANELS", 2)
     latin = [*values, "caf\u00e9".encode("latin-1")]
     series = decode_over_time(windows, Candidates.from_strings(latin))
@@ -157,7 +155,7 @@ def test_the_page_of_a_series_has_its_warnings_and_says_what_it_leaves_out(
     assert b"\r" not in (tmp_path / "series.csv").read_bytes()
 
 
-def test_the_search_of_a_page_is_in_all_values(windows, values, monkeypatch):
+def test_pages_search_in_all_values(windows, values, monkeypatch):
     """Those beyond the panels of the page are found, too."""
     monkeypatch.setattr("decoder.output.series_view.MOST_PANELS", 2)
     series = decode_over_time(windows, Candidates.from_strings(values))
@@ -169,7 +167,7 @@ def test_the_search_of_a_page_is_in_all_values(windows, values, monkeypatch):
     assert shown["names"] == tuple(map(str, DAYS))
 
 
-def test_an_unlisted_value_that_gains_is_taken_for_no_listed_one():
+def test_rising_unlisted_values_are_no_listed_one():
     """One cohort of 128 bits, 94 values, one unlisted gains 9 points: before, false in half."""
     params = RapporParams.rappor(
         num_bits=128, num_hashes=2, num_cohorts=1, prob_f=0, prob_p=0.225, prob_q=0.775

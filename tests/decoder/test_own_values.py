@@ -93,7 +93,7 @@ def test_false_before_true_does_not_swap_them() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("theme", "blue"), ("crashed", "yes")])
-def test_a_candidate_that_is_no_value_is_refused_by_name(name: str, value: str) -> None:
+def test_a_candidate_of_no_value_is_refused(name: str, value: str) -> None:
     with pytest.raises(CandidatesError, match=f"'{value}' is not a value of metric '{name}'"):
         decode(aggregate_of(name), Candidates.from_strings([value]))
 
@@ -122,7 +122,7 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_cells_of_a_grid_are_found_by_their_names(encoding: str) -> None:
+def test_grid_cells_are_found_by_name(encoding: str) -> None:
     (metric,) = parse_metrics(PLACES + ENCODINGS[encoding]).parts("places")
     assert metric.location
     cells = list(metric.location.domain_with())
@@ -140,7 +140,7 @@ def test_cells_of_a_grid_are_found_by_their_names(encoding: str) -> None:
     assert found[cells[2]] == pytest.approx(0.25, abs=0.05)
 
 
-def test_what_is_no_cell_of_a_metric_is_known_as_such() -> None:
+def test_values_that_are_no_cells_are_known() -> None:
     """Of a category, `other` is one of the values."""
     places = parse_metrics(CELLS).metrics["places/day/13"]
     counts = Aggregate("places/day/13", places.params, (10,), ((1,) * places.params.num_bits,),

@@ -79,7 +79,7 @@ def test_cells_are_those_of_a_plain_least_squares(more: str) -> None:
     assert np.abs(table.estimate.ravel() - expected).max() < 3 * np.sqrt(table.variances).max()
 
 
-def test_without_hashing_it_agrees_with_the_decoder_of_categories() -> None:
+def test_unhashed_decodings_agree_with_categories() -> None:
     """Each cell has its own bit there; here the sum is used too, which moves it by little."""
     aggregate = drawn(metric(), SHARES, 50_000, 2)
     table = decode_pairs(aggregate)
@@ -123,7 +123,7 @@ def test_an_empty_cohort_is_left_out() -> None:
     assert np.abs(table.estimate - SHARES).max() < 5 * np.sqrt(table.variances.max())
 
 
-def test_margins_and_conditional_shares_use_the_covariance_of_cells() -> None:
+def test_margins_use_the_covariance_of_cells() -> None:
     table = decode_pairs(drawn(metric(), SHARES, 100_000, 6))
     rows, given = table.margin(0), table.conditional(0)
     assert rows is not None
@@ -136,7 +136,7 @@ def test_margins_and_conditional_shares_use_the_covariance_of_cells() -> None:
     assert given.estimate.sum(axis=1) == pytest.approx(np.ones(3))
 
 
-def test_conditional_shares_of_a_value_that_nobody_holds_are_open() -> None:
+def test_conditional_shares_of_unheld_values_are_open() -> None:
     held = np.array([[0.6, 0.4], [0.0, 0.0], [0.0, 0.0]])
     table = decode_pairs(drawn(metric(epsilon=0.7), held, 3_000, 7))
     given = table.conditional(0)
@@ -147,7 +147,7 @@ def test_conditional_shares_of_a_value_that_nobody_holds_are_open() -> None:
     assert (given.high[weak] == 1).all()
 
 
-def test_fieller_holds_the_ratio_as_often_as_it_says() -> None:
+def test_fieller_intervals_hold_the_ratio() -> None:
     """4,000 pairs of normals, whole at 4 sd: coverage .95 within 4 sd (.014)."""
     rng = np.random.default_rng(8)
     covariance = np.array([[1.0, 0.6], [0.6, 2.0]])
@@ -177,7 +177,7 @@ def test_what_is_no_pair_is_refused() -> None:
         decode_pairs(empty)
 
 
-def test_the_nearest_table_is_the_projection_where_all_cells_weigh_the_same() -> None:
+def test_even_nearest_tables_are_projections() -> None:
     estimate = np.array([[0.7, -0.2], [0.3, 0.2]])
     found = nearest_table(estimate, 5.0 * np.eye(4))
     assert found.ravel() == pytest.approx(project_simplex(estimate.ravel()), abs=1e-9)
@@ -218,7 +218,7 @@ def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
     assert (tmp_path / "again" / "report.html").read_bytes() == page.encode()
 
 
-def test_numbers_in_the_heat_map_are_told_from_every_colour() -> None:
+def test_heat_map_numbers_contrast_with_every_colour() -> None:
     """4.5 to 1, as WCAG 2.2 asks of text; it was 3.0 in the middle of the scale."""
     for place in np.linspace(0, 1, 201):
         written = {"#000": (0.0, 0.0, 0.0), "#fff": (1.0, 1.0, 1.0)}[ink(float(place))]

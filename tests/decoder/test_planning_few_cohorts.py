@@ -45,7 +45,7 @@ def found(used: RapporParams, shares: np.ndarray, listed: int, run: int) -> int:
 @pytest.mark.parametrize(
     ("bits", "hashes", "cohorts", "level"), [(64, 1, 1, 0.01), (16, 1, 1, 0.0166), (4, 1, 3, 1e-3)]
 )
-def test_no_score_is_enough_where_the_smallest_p_value_is_above_the_level(
+def test_no_score_beats_too_large_p_values(
     bits: int, hashes: int, cohorts: int, level: float
 ) -> None:
     assert smallest_p_value(bits, hashes, cohorts) > level
@@ -54,7 +54,7 @@ def test_no_score_is_enough_where_the_smallest_p_value_is_above_the_level(
     assert enough is None or math.isfinite(enough)
 
 
-def test_a_dominant_value_is_never_found_below_the_floor() -> None:
+def test_dominant_values_are_never_below_the_floor() -> None:
     """Of one string in 64; candidates that set the same bit are one, and five of them are left."""
     used, shares = params(64, 1, 1), np.zeros(8)
     shares[:2] = 0.6, 0.4
@@ -85,7 +85,7 @@ def test_many_cohorts_are_predicted_as_before() -> None:
 
 
 @pytest.mark.long
-def test_a_plan_says_what_one_cohort_does_not_show() -> None:
+def test_plans_say_what_one_cohort_hides() -> None:
     labels = Labels("page", "Page", "o@example.org", date(2090, 1, 1))
     few = PlanRequest(devices=1_500, epsilon_life=30, candidates=20, bytes=16, mode="memo")
     made = make_plan(few, given_population(np.full(10, 0.1)), labels, Trust())
@@ -99,7 +99,7 @@ def test_a_plan_says_what_one_cohort_does_not_show() -> None:
     assert make_plan(many, given_population(np.full(10, 0.1)), labels, Trust()).few_cohorts is None
 
 
-def test_a_plan_that_no_p_value_allows_says_so() -> None:
+def test_plans_that_no_p_value_allows_say_so() -> None:
     request = PlanRequest(devices=1_500, epsilon_life=60, candidates=100_000, bytes=1, mode="once")
     with pytest.raises(PlanError, match="no p-value can reach"):
         solve(request, given_population(np.array([0.9])))

@@ -18,7 +18,7 @@ TARGET = 40  # a value that nobody holds
 SYMBOLS = RapporParams(4, 1, 64, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol")
 
 
-def test_cohorts_are_filled_in_the_order_of_what_a_report_gains():
+def test_cohorts_are_filled_by_gain_of_reports():
     gains = Gains(np.array([[1.0], [3.0], [1.0]]), np.zeros((3, 1)), np.array([0.25, 0.5, 0.25]))
     assert smallest_forgery(gains, np.array([1.5]))[0] == pytest.approx(0.25)
     assert smallest_forgery(gains, np.array([3.5]))[0] == pytest.approx(0.625)
@@ -27,7 +27,7 @@ def test_cohorts_are_filled_in_the_order_of_what_a_report_gains():
 
 
 @pytest.mark.parametrize("one", [True, False])
-def test_gains_are_those_of_the_best_report_of_all(one):
+def test_gains_are_of_the_best_report(one):
     """Every report that can be sent, one by one: 3 bits or 3 symbols."""
     rng, noise = np.random.default_rng(4), BitNoise(0.8, 0.2, 0.3, 0.9)
     g, honest = rng.normal(size=(2, 3, 1)), rng.normal(size=(2, 3, 1))
@@ -83,7 +83,7 @@ def test_no_forger_does_better_than_the_bound(make_aggregate, values, method, en
         assert least * fraction < max(said) < 1.15 * fraction
 
 
-def test_a_bit_of_its_own_is_forged_by_reports_that_show_it():
+def test_own_bits_are_forged_by_showing_them():
     params = RapporParams.rappor(
         num_bits=3, num_hashes=1, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75,
         encoding="one_hot",
@@ -114,7 +114,7 @@ def unequal(params, values, shares):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_reports_that_shake_the_whole_fit_move_no_estimate_beyond_the_bound(unequal, values, sign):
+def test_shaking_reports_stay_within_the_bound(unequal, values, sign):
     """1 % of the reports, a quarter of a cohort at most; with their cohorts 1 to 5 times as far."""
     listed = Candidates.from_strings(values)
     clean = decode(unequal, listed)
@@ -138,7 +138,7 @@ def test_reports_that_shake_the_whole_fit_move_no_estimate_beyond_the_bound(uneq
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("most", [0.012, 0.03])
-def test_forgers_who_spread_thin_are_within_what_the_forged_counts_say(unequal, values, sign, most):
+def test_thin_forgers_are_within_the_stated_bound(unequal, values, sign, most):
     """No cohort is plain; to first order of the clean counts they are up to 1.42 times as far."""
     listed = Candidates.from_strings(values)
     clean = decode(unequal, listed)

@@ -62,7 +62,7 @@ NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
     [pytest.param(BY_SYMBOLS, marks=pytest.mark.long), BY_BITS],
     ids=["symbols", "bits"],
 )
-def test_even_cells_beside_both_stay_even_and_say_so(params: RapporParams) -> None:
+def test_even_cells_beside_both_stay_even(params: RapporParams) -> None:
     """961 cells, 20,000 devices, 30 % `other`, 20 % `no_data`."""
     truth = np.concatenate([np.full(961, 0.5 / 961), [0.3, 0.2]])
     drawn, _ = draw_aggregate(VALUES, truth, 20_000, params, np.random.default_rng(0))
@@ -75,7 +75,7 @@ def test_even_cells_beside_both_stay_even_and_say_so(params: RapporParams) -> No
 
 
 @pytest.mark.parametrize("graph", ["neighbours", "alike"])
-def test_the_prior_of_the_cells_is_the_same_whatever_both_are(graph: str) -> None:
+def test_both_do_not_change_the_cells_prior(graph: str) -> None:
     prior = Prior.of(graph, cell_laplacian(GRID, VALUES), 963, 2)  # type: ignore[arg-type]
     field = np.random.default_rng(1).normal(size=963)
     moved = field + np.concatenate([np.zeros(961), [5.0, -2.0]])
@@ -124,7 +124,7 @@ def test_both_shares_are_those_of_the_least_misfit(apart: tuple[float, float], s
     assert curvature == pytest.approx(step @ information @ step, rel=1e-3)
 
 
-def test_the_evidence_of_even_cells_counts_both_with_their_covariance() -> None:
+def test_evidence_of_even_cells_counts_both() -> None:
     """Laplace's approximation, its curvature by differences of shares."""
     misfit = misfit_of(np.append(np.full(20, 0.02), [0.4, 0.2]), 3)
     even = np.append(np.full(20, 0.0225), [0.35, 0.2])
@@ -147,7 +147,7 @@ def test_the_evidence_of_even_cells_counts_both_with_their_covariance() -> None:
 @pytest.mark.parametrize(
     "keys", [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)], ids=["window", "symbols"]
 )
-def test_no_window_of_a_series_is_lost_where_both_move(keys: str) -> None:
+def test_no_window_is_lost_where_both_move(keys: str) -> None:
     """`other` from .1 to .6 while `no_data` goes from .6 to .1."""
     rng, (metric, places) = np.random.default_rng(4), declared(keys + APART)
     moving = np.linspace(0.1, 0.6, 8)
@@ -180,7 +180,7 @@ def test_deviations_are_at_right_angles_to_both() -> None:
     assert found.freedom == readings[0][0].freedom - 2
 
 
-def test_the_check_sees_a_map_that_takes_one_for_the_other() -> None:
+def test_the_check_sees_swapped_reserved_values() -> None:
     rng, (metric, places) = np.random.default_rng(7), declared(WINDOW + APART)
     values = people(places, 30_000, np.full(1, 0.3), rng, np.full(1, 0.2))
     readings = slot_readings(windows_of(metric, places, values, rng)[0], places, None)
@@ -192,7 +192,7 @@ def test_the_check_sees_a_map_that_takes_one_for_the_other() -> None:
     assert not check_map(readings, wrong, 2).agrees
 
 
-def test_each_window_starts_from_its_own_shares_of_both() -> None:
+def test_windows_start_from_their_own_reserved_shares() -> None:
     misfit = misfit_of(np.append(np.full(20, 0.025), [0.4, 0.1]), 5)
     assert misfit.reserved_shares(np.full(22, 1 / 22), 2)[0] == pytest.approx([0.4, 0.1], abs=0.06)
     rng, (metric, places) = np.random.default_rng(8), declared(WINDOW + APART, side=6)
@@ -210,7 +210,7 @@ def maps() -> list:  # type: ignore[type-arg]
     return list(estimate_density_series(windows))  # cells and reserved values from the definition
 
 
-def test_a_map_tells_both_and_its_box_is_what_is_left(maps: list) -> None:  # type: ignore[type-arg]
+def test_maps_tell_both_and_the_box_without_them(maps: list) -> None:  # type: ignore[type-arg]
     one = maps[0]
     assert one.places.reserved == RESERVED == one.cells[-2:]
     assert (one.num_cells, len(one.places.outlines())) == (36, 36)
@@ -237,7 +237,7 @@ def test_other_methods_tell_both(method: str) -> None:
     assert one.shares.sum() == pytest.approx(1)
 
 
-def test_files_hold_a_row_of_each_and_geojson_cells_alone(maps: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
+def test_files_hold_both_and_geojson_cells_alone(maps: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
     rows = density_table(maps).to_pylist()
     assert [row["cell"] for row in rows[36:38]] == ["other", "no_data"]
     for row in (*rows[36:38], *rows[74:76]):
@@ -254,7 +254,7 @@ def test_files_hold_a_row_of_each_and_geojson_cells_alone(maps: list, tmp_path: 
     assert named == [maps[0].cells[0], "other", "no_data", "unlisted"] * 2
 
 
-def test_the_page_says_both_and_shares_of_the_box_exclude_both(maps: list) -> None:  # type: ignore[type-arg]
+def test_box_shares_of_the_page_exclude_both(maps: list) -> None:  # type: ignore[type-arg]
     data = map_data(maps)
     one = data["maps"][0]
     assert (one["other"], one["no_data"]) == tuple(maps[0].reserved_shares.values())
@@ -282,7 +282,7 @@ def test_a_metric_without_it_says_what_it_said() -> None:
     assert "(outside the box, no data, or past a device's cap)" in render_page([one])
 
 
-def test_windows_weigh_in_the_shared_map_by_those_in_a_cell() -> None:
+def test_windows_weigh_by_those_in_a_cell() -> None:
     """`no_data` goes from .05 to .9: deviations are about a mean of the answers that are cells."""
     rng, (metric, places) = np.random.default_rng(11), declared(WINDOW + APART, side=6)
     values = people(places, 60_000, np.full(4, 0.1), rng, np.array([0.05, 0.3, 0.6, 0.9]))
@@ -300,7 +300,7 @@ def test_windows_weigh_in_the_shared_map_by_those_in_a_cell() -> None:
     assert spread[0] < 0.1 * spread[1]
 
 
-def test_a_window_far_from_the_average_of_both_starts_from_its_own() -> None:
+def test_windows_far_from_both_averages_start_alone() -> None:
     """The map that it starts from says 10 and 70 %, the window 60 and 5."""
     rng = np.random.default_rng(12)
     design = sparse.csr_array((rng.random((200, 42)) < 0.3).astype(float))

@@ -56,7 +56,7 @@ def solves(monkeypatch):
     return done
 
 
-def test_a_lagging_score_is_free_of_its_own_site(windows):
+def test_lagging_scores_are_free_of_their_site(windows):
     """Another mean of one site moves the scores of the others, and not its own."""
     last = run_ep(windows[0]).last
 
@@ -72,7 +72,7 @@ def test_a_lagging_score_is_free_of_its_own_site(windows):
         assert np.abs(after - before).max() > 1e-3
 
 
-def test_windows_that_start_where_the_first_ended_end_where_they_would_alone(windows, solves):
+def test_warm_starts_end_where_cold_ones_do(windows, solves):
     """Scores within half of their errors, most within a tenth, for fewer covariances."""
     alone = [fit_cavity(window) for window in windows]
     many = len(solves)
@@ -89,8 +89,9 @@ def test_windows_that_start_where_the_first_ended_end_where_they_would_alone(win
     assert len(solves) < 0.7 * many
 
 
+@pytest.mark.long
 @pytest.mark.statistical
-def test_windows_of_a_series_are_as_near_the_truth_as_alone():
+def test_series_are_as_near_the_truth():
     """Coverage within .005, mean squares within 1 % of those alone; some values held by many."""
     covered, squares = np.zeros(2), np.zeros(2)
     with one_thread():
@@ -109,7 +110,7 @@ def test_windows_of_a_series_are_as_near_the_truth_as_alone():
     assert squares[0] == pytest.approx(squares[1], rel=0.01)
 
 
-def test_a_window_does_not_depend_on_those_between_it_and_the_first(windows):
+def test_windows_do_not_depend_on_those_between(windows):
     warm_starts, again = WarmStarts(), WarmStarts()
     series = [fit_cavity(window, warm_starts=warm_starts).z for window in windows]
     fit_cavity(windows[0], warm_starts=again)
@@ -158,7 +159,7 @@ def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_was_surely_not_held_is_found_as_soon_as_it_is(seed):
+def test_newly_held_values_are_found_at_once(seed):
     """One more value of 8 errors, where the sites were certain of a 0: as a fit begun anew says.
 
     If those sites damped the new ones, errors would be 9 to 27 % wider, and scores off by 10.
@@ -213,7 +214,7 @@ def test_two_ends_are_kept_of_fits_begun_anew(windows):
 @pytest.mark.parametrize(
     "rows", ["few", pytest.param("used up", marks=pytest.mark.long), "of the probable alone"]
 )
-def test_where_a_start_would_not_pay_none_is_kept(windows, rows):
+def test_useless_starts_are_not_kept(windows, rows):
     whole, warm_starts = windows[0], WarmStarts()
     if rows == "few":
         problem = replace(

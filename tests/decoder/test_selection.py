@@ -35,7 +35,7 @@ def objective(centred, Z, weights, shares, penalty):
 
 
 @pytest.mark.parametrize("fraction", [0.02, 0.1, 0.5])
-def test_same_objective_as_scikit_learn_on_the_whole_matrix(problem, fraction):
+def test_the_objective_is_that_of_scikit_learn(problem, fraction):
     centred, positions, weights, Z = problem
     penalty = fraction * float((Z.T @ (weights * centred).ravel()).max())
     fit = selection.fit_lasso(centred, positions, weights, RANDOM, penalty)
@@ -67,7 +67,7 @@ def test_a_large_penalty_selects_nothing(problem):
     assert len(fit.selected) == len(fit.shares) == 0
 
 
-def test_the_penalty_is_a_fraction_of_the_noise_of_a_score():
+def test_the_penalty_is_a_fraction_of_noise():
     weights = np.full((COHORTS, BITS), 25.0)
     rng = np.random.default_rng(9)
     positions = rng.integers(0, BITS, (4000, COHORTS, 2), dtype=np.int16)
@@ -85,7 +85,7 @@ def test_a_fit_that_does_not_converge_raises(problem, monkeypatch):
         selection.fit_lasso(centred, positions, weights, RANDOM, 1.0)
 
 
-def test_columns_come_and_go_until_none_outside_asks_to_be_let_in(problem, monkeypatch):
+def test_columns_enter_and_leave_until_none_gains(problem, monkeypatch):
     """Whatever the number of columns that the fit moves among, the minimum is the same."""
     centred, positions, weights, Z = problem
     penalty = 0.02 * float((Z.T @ (weights * centred).ravel()).max())
@@ -102,7 +102,7 @@ def test_columns_come_and_go_until_none_outside_asks_to_be_let_in(problem, monke
 
 
 @pytest.mark.long
-def test_a_long_list_is_not_full_of_small_shares():
+def test_long_lists_are_not_full_of_small_shares():
     """100,000 wrong strings: the LASSO takes their noise out of the rest, and fdr-eb must know.
 
     With whole errors in the prior nine of ten values found were wrong; now at most one in seven in

@@ -42,7 +42,7 @@ def test_a_linear_axis_begins_at_zero() -> None:
     assert drawn.level == 0.9
 
 
-def test_a_logarithmic_axis_gives_equal_steps_to_equal_factors() -> None:
+def test_logarithmic_axes_step_by_equal_factors() -> None:
     drawn = series_chart(content({"a": [0.001, 0.01, 0.1]}), ["a"], log=True)
     ys = [y for _, _, y in drawn.lines[0].runs[0]]
     assert ys[0] - ys[1] == pytest.approx(ys[1] - ys[2], abs=0.02)
@@ -84,7 +84,7 @@ def test_days_on_the_axis_have_room() -> None:
     assert drawn.across[0].text == "2 Nov"  # a Monday, where a step is a week
 
 
-def test_a_list_tells_the_largest_value_and_its_last_change() -> None:
+def test_lists_tell_the_largest_value_and_change() -> None:
     found = content({"a": [0.1, 0.2], "b": [0.3, 0.1]})
     change = {"difference": 0.1, "low": 0.05, "high": 0.15, "p_adjusted": 0.01}
     found["changes"] = [{"first": 0, "second": 1, "string": "a", **change}]

@@ -58,30 +58,30 @@ def windows(monkeypatch):
     return ask
 
 
-def test_a_file_without_days_has_no_place_in_a_series():
+def test_files_without_days_join_no_series():
     dated = Aggregate("page", PARAMS, (9,), ((1, 2),), first_day=day(5), last_day=day(5))
     undated = Aggregate("page", PARAMS, (9,), ((1, 2),))
     with pytest.raises(AggregateError, match="has no first_day and last_day"):
         windows_of_files([dated, undated], Each.DAY)
 
 
-def test_merged_days_make_a_window_longer_and_missing_ones_none(windows, capsys):
+def test_merged_days_lengthen_windows_missing_ones_none(windows, capsys):
     served = Served((1, 1), (2, 4), (7, 7))
     assert windows(served, 1, 7) == [(1, 1), (2, 4), (7, 7)]
     assert capsys.readouterr().err == ""
 
 
-def test_a_start_in_the_middle_of_merged_days_loses_these_only(windows, capsys):
+def test_starts_within_merged_days_lose_these_only(windows, capsys):
     assert windows(Served((1, 3), (4, 4), (5, 5)), 2, 5) == [(4, 4), (5, 5)]
     assert "left out 2026-01-02 to 2026-01-03: " in capsys.readouterr().err
 
 
-def test_an_end_in_the_middle_of_merged_days_loses_these_only(windows, capsys):
+def test_ends_within_merged_days_lose_these_only(windows, capsys):
     assert windows(Served((1, 1), (2, 4)), 1, 3) == [(1, 1)]
     assert "left out 2026-01-02 to 2026-01-03: " in capsys.readouterr().err
 
 
-def test_weeks_end_on_sundays_or_where_merged_days_do(windows):
+def test_weeks_end_on_sundays_or_merged_days(windows):
     """2026-01-04 and 11 are Sundays; 11 and 12 were merged."""
     blocks = [(n, n) for n in (1, 2, 3, 4, 6, 9)] + [(11, 12), (13, 13), (18, 18), (20, 20)]
     assert windows(Served(*blocks), 1, 20, Each.WEEK) == [(1, 4), (6, 18), (20, 20)]
@@ -101,7 +101,7 @@ def test_nothing_served_is_one_line_that_says_so(windows):
         windows(Served((1, 1)), 5, 3)
 
 
-def test_other_failures_are_not_taken_for_days_without_reports(windows):
+def test_other_failures_are_no_empty_days(windows):
     class Gone(Served):
         def fetch(self, *words, **more):
             self.asked.append((date.min, date.min))

@@ -49,7 +49,7 @@ def posterior_mean(estimate: Floats, covariance: Floats) -> tuple[Floats, float]
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 5), (6, 4)])
-def test_the_shrunk_table_is_the_posterior_mean_under_the_likeliest_prior(
+def test_shrunk_tables_are_posterior_means(
     shape: tuple[int, int],
 ) -> None:
     """Its tau is of a grid: departures are kept to within .6 % of themselves."""
@@ -66,7 +66,7 @@ def test_the_shrunk_table_is_the_posterior_mean_under_the_likeliest_prior(
     assert shrunk_table(seen, covariance) == pytest.approx(expected, abs=0.006 * departure)
 
 
-def test_the_shrunk_table_lies_between_the_product_and_the_estimate() -> None:
+def test_shrunk_tables_lie_between_product_and_estimate() -> None:
     product = np.outer(SHARES.sum(axis=1), SHARES.sum(axis=0))
     exact, nothing = (variance * np.eye(SHARES.size) for variance in (1e-12, 10.0))
     assert shrunk_table(SHARES, exact) == pytest.approx(SHARES, abs=1e-6)
@@ -77,7 +77,7 @@ def test_the_shrunk_table_lies_between_the_product_and_the_estimate() -> None:
     assert 0 < moved < whole
 
 
-def test_the_shrunk_table_is_nearer_than_any_one_factor_where_departures_are_as_assumed() -> None:
+def test_shrunk_tables_are_nearer_than_one_factor() -> None:
     """Over 300 tables with a known tau: within 3 % of the posterior mean that knows tau."""
     rng = np.random.default_rng(3)
     product, tau, noise = np.full((8, 8), 1 / 64), 0.004, np.full((8, 8), 5e-5)
@@ -101,7 +101,7 @@ def test_the_shrunk_table_is_nearer_than_any_one_factor_where_departures_are_as_
     assert ours < 0.9 * min(raw, independent)
 
 
-def test_a_table_of_one_row_or_column_is_its_margin_and_is_not_tested() -> None:
+def test_one_row_tables_are_margins_without_a_test() -> None:
     line = np.array([[0.5, 0.3, 0.2]])
     for table in (line, line.T):
         assert shrunk_table(table, 1e-4 * np.eye(3)) == pytest.approx(table)
@@ -112,7 +112,7 @@ def test_a_table_of_one_row_or_column_is_its_margin_and_is_not_tested() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-6, 1e-3, 1e3])
-def test_margins_of_zero_and_any_noise_give_a_table(noise: float) -> None:
+def test_zero_margins_and_any_noise_give_tables(noise: float) -> None:
     """Noise from none to a thousand times all shares; rows and columns that nobody holds."""
     rng = np.random.default_rng(4)
     estimate = np.zeros((5, 4))
@@ -125,7 +125,7 @@ def test_margins_of_zero_and_any_noise_give_a_table(noise: float) -> None:
         assert found == pytest.approx(estimate, abs=1e-4)
 
 
-def test_independence_is_kept_and_a_coupling_is_not_lost() -> None:
+def test_independence_is_kept_and_couplings_too() -> None:
     """20 tables each, 8 x 8, of 20,000 linked reports with one-time noise.
 
     Where the sides are independent, a third of the tables or more are the product exactly, and the
@@ -147,7 +147,7 @@ def test_independence_is_kept_and_a_coupling_is_not_lost() -> None:
     assert np.mean(kept) > 0.9
 
 
-def test_a_picture_shows_the_shrunk_table_where_independence_is_not_rejected() -> None:
+def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
     """It showed the one without negative shares, which the warning beside it calls noise."""
     metric, rng = pair_metric(4, 4, 0.3), np.random.default_rng(6)
     table = decode_pairs(drawn_pairs(metric, coupled_table(4, 4, 0.0), 5_000, rng))

@@ -27,7 +27,7 @@ def test_cavity_and_site_make_the_posterior():
     np.testing.assert_allclose(1 / precision[matched], posterior.variance[matched])
 
 
-def test_a_share_that_may_be_zero_or_large_has_a_site_that_widens():
+def test_uncertain_shares_have_sites_that_widen():
     posterior = PRIOR.posterior(ESTIMATES, ERRORS)
     np.testing.assert_array_equal(updated().variance < 0, posterior.variance > 1)
     assert (posterior.variance > 1).any()
@@ -41,7 +41,7 @@ def test_precisions_are_bounded_and_never_near_zero(least):
 
 
 @pytest.mark.parametrize("factor", [0.1, 0.02])
-def test_a_site_whose_damped_precision_is_clipped_still_has_the_posterior_mean(factor):
+def test_clipped_sites_keep_the_posterior_mean(factor):
     """The errors shrink by a factor: the last precisions are far below what they may be now."""
     before, posterior = updated(), PRIOR.posterior(ESTIMATES, factor * ERRORS)
     scores = Scores(ESTIMATES, factor * ERRORS)

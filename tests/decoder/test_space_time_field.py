@@ -40,7 +40,7 @@ EMPTY = 11  # a cell in a corner
     [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)],
     ids=["window", "symbols"],
 )
-def test_no_window_is_lost_where_other_moves_far_from_its_average(keys: str) -> None:
+def test_no_window_is_lost_where_other_moves(keys: str) -> None:
     """`other` from .2 to .95 over 26 windows: each near its truth, and near the best of its own."""
     rng, (metric, places) = np.random.default_rng(4), declared(keys)
     values = people(places, 30_000, np.linspace(0.2, 0.95, 26), rng)
@@ -59,7 +59,7 @@ def test_no_window_is_lost_where_other_moves_far_from_its_average(keys: str) -> 
 @pytest.mark.parametrize(
     "keys", [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)], ids=["window", "symbols"]
 )
-def test_a_new_crowd_in_an_empty_cell_is_found_and_shown(keys: str) -> None:
+def test_new_crowds_in_empty_cells_are_found(keys: str) -> None:
     """5 % of 60,000 devices for one window; no other cell or window is named."""
     rng, (metric, places) = np.random.default_rng(5), declared(keys)
     values = people(places, 60_000, EVEN, rng)
@@ -77,7 +77,7 @@ def test_a_new_crowd_in_an_empty_cell_is_found_and_shown(keys: str) -> None:
     assert abs(change - true[EMPTY] / (1 - true[-1])) < 4 * error
 
 
-def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
+def test_tables_tell_how_maps_were_made() -> None:
     rng, (metric, places) = np.random.default_rng(5), declared(WINDOW, side=6)
     values = people(places, 20_000, EVEN[:3], rng)
     values[rng.random(len(values)) < 0.1, 1] = 5
@@ -108,7 +108,7 @@ def test_the_table_tells_how_a_map_was_made_and_what_changed() -> None:
         pytest.param(SYMBOLS, id="symbols", marks=pytest.mark.long),
     ],
 )
-def test_intervals_of_changes_hold_and_nothing_is_flagged_without_cause(keys: str) -> None:
+def test_intervals_of_changes_hold_without_false_flags(keys: str) -> None:
     """12 series without a change. Flags: .05 a series at most, so 4 or more 3 times in 1,000.
 
     Intervals of level .90 over 13,824 dependent cells and windows: .87 to .93 is the target.
@@ -131,7 +131,7 @@ def test_intervals_of_changes_hold_and_nothing_is_flagged_without_cause(keys: st
     assert 0.87 < np.mean(held) < 0.93
 
 
-def test_a_map_that_contradicts_its_own_sums_is_caught() -> None:
+def test_a_map_against_its_sums_is_caught() -> None:
     """`other` at 3e-6 where a fifth of the reports are `other`; the truth passes, at any noise."""
     rng, (metric, places) = np.random.default_rng(6), declared(SYMBOLS)
     values = people(places, 30_000, np.array([0.2]), rng)
@@ -179,7 +179,7 @@ def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch
     assert set(density_table(maps)["map_source"].to_pylist()) == {source}
 
 
-def test_the_evidence_of_structure_is_that_of_each_window() -> None:
+def test_evidence_of_structure_is_of_each_window() -> None:
     """A window of 40 reports in a series of 30,000 each: the others speak for the map, not it."""
     rng, (metric, places) = np.random.default_rng(8), declared(WINDOW)
     values = people(places, 30_000, EVEN, rng)
@@ -193,7 +193,7 @@ def test_the_evidence_of_structure_is_that_of_each_window() -> None:
     assert doubtful == [3]
 
 
-def test_a_window_without_a_cohort_is_pooled_with_the_others() -> None:
+def test_windows_without_a_cohort_are_pooled() -> None:
     rng, (metric, places) = np.random.default_rng(9), declared(WINDOW, side=8)
     values = people(places, 20_000, EVEN, rng)
     windows, true = windows_of(metric, places, values, rng), truths(values, places)

@@ -29,7 +29,7 @@ def towers(side: int, cohorts: int, seed: int) -> tuple[Density, np.ndarray, np.
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_intervals_hold_towers_that_the_map_has_elsewhere(seed: int) -> None:
     """16 numbers for 962 cells: before, intervals (.009, .209), (.235, .305), (0, .125) for .18."""
     found, tall, true = towers(31, 16, seed)

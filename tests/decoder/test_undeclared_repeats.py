@@ -37,9 +37,7 @@ def test_undeclared_repeats_are_named_and_allowed_for(params, values, shares, se
     assert ((table.low <= shares) & (shares <= table.high)).mean() > 0.85
 
 
-def test_single_reports_with_a_large_value_missing_are_told_as_such(
-    make_aggregate, params, values, shares
-):
+def test_large_missing_values_are_told(make_aggregate, params, values, shares):
     decoding = decode(make_aggregate(), Candidates.from_strings(values[1:]))
     said = " ".join(decoding.warnings)
     assert "not on the list weigh" in said

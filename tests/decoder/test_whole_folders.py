@@ -16,7 +16,7 @@ def refused(path: Path) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_at_the_last_file_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     """Before, the manifest of a new result stood beside the page of an older one."""
     (tmp_path / "manifest.json").write_text("old")
     with pytest.raises(OutputError, match=r"report\.html' cannot be written: no space left"):

@@ -24,7 +24,7 @@ WORDS = CandidateChoice(GOLDEN / "candidates.txt")
 PLACES = LocationFiles(tuple(sorted((GOLDEN / "aggregates").glob("places-*.json"))))
 
 
-def test_what_progress_raises_ends_a_decoding_before_its_files(tmp_path: Path) -> None:
+def test_errors_of_progress_end_a_decoding(tmp_path: Path) -> None:
     job, told = DecodeJob(STRINGS, WORDS, output=tmp_path / "out"), []
 
     def stopped(stage: str, done: int, total: int) -> None:
@@ -62,7 +62,7 @@ def test_a_series_reads_its_windows_in_order(tmp_path: Path) -> None:
     assert job.source.read() == AggregateFiles(tuple(sorted(paths))).read()
 
 
-def test_files_of_maps_are_named_and_the_page_holds_the_notes(tmp_path: Path) -> None:
+def test_map_files_are_named_and_pages_noted(tmp_path: Path) -> None:
     maps = run_maps(MapJob("places", PLACES))
     assert {slot for slot, one in maps.last().items() if one.since_first} == {"night"}
     names = write_maps(maps, tmp_path, ["What can be tracked."])
@@ -70,7 +70,7 @@ def test_files_of_maps_are_named_and_the_page_holds_the_notes(tmp_path: Path) ->
     assert "What can be tracked." in (tmp_path / "density.html").read_text(encoding="utf-8")
 
 
-def test_what_would_be_ignored_is_refused_in_words_of_no_option() -> None:
+def test_ignored_settings_are_refused_in_words() -> None:
     with pytest.raises(CandidatesError, match="give one of"):
         CandidateChoice(Path("a.txt"), numbers=(1, 2))
     with pytest.raises(DecodeError, match="cells or a region"):
@@ -81,7 +81,7 @@ def test_what_would_be_ignored_is_refused_in_words_of_no_option() -> None:
         GoogleTables(Path("params.csv"), Path("counts.csv"), "md5").windows(Each.DAY)
 
 
-def test_a_window_that_ends_before_it_begins_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_ending_before_they_begin_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decoder.sources.density_windows.ask_json", lambda *_: {"metrics": []})
     window = (date(2026, 11, 2), date(2026, 11, 1))
     with pytest.raises(DecodeError, match="2026-11-02, is after the last, 2026-11-01"):

@@ -19,9 +19,12 @@ from tests.decoder_service.support import Running, as_listed, running, set_metri
 __all__ = ["databases", "new_postgresql", "postgresql", "postgresql_server"]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, of either kind."""
+    """An empty database, of either kind.
+
+    What two processes do at once is seen on PostgreSQL in `make test`, too: `BOTH_DATABASES`.
+    """
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/decoder.sqlite"
     make: Callable[[], str] = request.getfixturevalue("new_postgresql")

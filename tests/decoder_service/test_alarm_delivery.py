@@ -140,7 +140,7 @@ def test_two_senders_send_an_event_once(database_url: str, hook: Hook) -> None:
     assert len(hook.got) == 20
 
 
-def test_what_is_not_taken_is_tried_again_then_given_up(tmp_path: Path, hook: Hook) -> None:
+def test_refused_events_are_retried_then_given_up(tmp_path: Path, hook: Hook) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     hook.answers = [(500, {}), (302, {"Location": hook.url}), (404, {})]
     with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
@@ -161,7 +161,7 @@ def test_what_is_not_taken_is_tried_again_then_given_up(tmp_path: Path, hook: Ho
         assert states(service) == [("failed", tries)]
 
 
-def test_a_sender_that_dies_leaves_the_event_to_another(tmp_path: Path, hook: Hook) -> None:
+def test_dead_senders_leave_events_to_others(tmp_path: Path, hook: Hook) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
         at = utc_now().timestamp()
@@ -246,7 +246,7 @@ def test_loopback_is_taken_where_it_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "127.0.0.1", "::1", "fe80::1%eth0", "100.64.0.1"])
-def test_a_name_that_leads_inside_is_refused_when_it_is_sent(address: str, hook: Hook) -> None:
+def test_internal_names_are_refused_when_sent(address: str, hook: Hook) -> None:
     given = {"event": "e", "secret": "k", "at": 1, "allow_loopback": False}
     for addresses in ([address], ["93.184.216.34", address]):
         with pytest.raises(RequestError, match="not public"):
@@ -256,7 +256,7 @@ def test_a_name_that_leads_inside_is_refused_when_it_is_sent(address: str, hook:
     assert hook.got == []
 
 
-def test_the_connection_goes_to_the_address_that_was_checked(hook: Hook) -> None:
+def test_connections_go_to_the_checked_address(hook: Hook) -> None:
     port = hook.server_address[1]
     webhooks.post(
         f"http://localhost:{port}/", b"{}", event="e", secret="k", at=1, allow_loopback=True,
@@ -270,7 +270,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(hook: Hook) -> None
         )  # fmt: skip
 
 
-def test_a_webhook_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dripping_webhooks_are_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes within the time of a read; the exchange would never end."""
     monkeypatch.setattr(webhooks, "_SECONDS", 0.5)
     left = threading.Event()
@@ -326,7 +326,7 @@ def test_mail_arrives_at_a_real_server(tmp_path: Path) -> None:
     assert "weekly\\u202e" in text
 
 
-def test_mail_is_not_sent_in_clear_to_another_machine(tmp_path: Path) -> None:
+def test_mail_leaves_the_machine_encrypted_alone(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with pytest.raises(SettingsError, match="this machine only"):
         settings_of(url, smtp_host="mail.example", smtp_from="a@b.c", smtp_security="none")

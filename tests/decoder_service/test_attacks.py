@@ -40,7 +40,7 @@ def collector(status: int, document: object) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_a_reason_that_no_database_takes_stops_no_worker(tmp_path: Path) -> None:
+def test_unstorable_reasons_stop_no_worker(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with (
         collector(500, {"detail": "\ud800 and \x00"}) as address,
@@ -74,7 +74,7 @@ def test_a_reason_names_no_folder_of_the_machine(tmp_path: Path) -> None:
         assert str(tmp_path) not in found["reason"]
 
 
-def test_an_aggregate_with_other_parameters_is_refused_in_words(served: Running) -> None:
+def test_aggregates_of_other_parameters_are_refused(served: Running) -> None:
     whole = json.loads(STRINGS)
     changes: list[dict[str, Any]] = [
         {"params": {}},
@@ -90,7 +90,7 @@ def test_an_aggregate_with_other_parameters_is_refused_in_words(served: Running)
 
 
 @pytest.mark.parametrize("charset", ["punycode", "undefined", "idna", "utf-16", "rot13", "x"])
-def test_a_form_in_no_real_encoding_is_refused_in_words(served: Running, charset: str) -> None:
+def test_forms_of_unknown_encodings_are_refused(served: Running, charset: str) -> None:
     part = b'--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n\\ud800\r\n--b--\r\n'
     kind = f"multipart/form-data; boundary=b; charset={charset}"
     with served.client(None) as client:
@@ -98,7 +98,7 @@ def test_a_form_in_no_real_encoding_is_refused_in_words(served: Running, charset
     assert answer.status_code in (401, 422)
 
 
-def test_a_key_in_a_wrong_place_is_not_said_again(served: Running) -> None:
+def test_misplaced_keys_are_not_repeated(served: Running) -> None:
     key = served.keys["ana"]
     with served.client(None) as client:
         for body in ({"token": key}, {"key": key, "token": key}, {"key": [key]}, {"key": key * 9}):
@@ -108,7 +108,7 @@ def test_a_key_in_a_wrong_place_is_not_said_again(served: Running) -> None:
             assert key[:12] not in answer.text
 
 
-def test_signing_out_with_a_key_beside_the_cookie_ends_the_session(served: Running) -> None:
+def test_signing_out_with_a_key_ends_sessions(served: Running) -> None:
     with served.client(None) as client:
         client.post("/v1/session", json={"key": served.keys["ana"]})
         cookies = dict(client.cookies)

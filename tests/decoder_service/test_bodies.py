@@ -116,7 +116,7 @@ def test_a_route_that_is_not_guarded_is_refused() -> None:
         include(FastAPI(), router)
 
 
-def test_without_a_key_nothing_is_read_of_a_body(served: Running, app: FastAPI) -> None:
+def test_without_keys_no_body_is_read(served: Running, app: FastAPI) -> None:
     """Of every route, and of the next one that is added."""
     app.state.service = served.service
     for route in routes_of(app):
@@ -182,7 +182,7 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
 MAX_OPEN_SECONDS = 0.02  # of processor time, of an answer that anyone may ask for again and again
 
 
-def test_what_anyone_may_ask_for_is_not_made_anew(
+def test_public_files_are_not_made_anew(
     served: Running, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of every route without a key, with forty metrics in the dictionary."""

@@ -117,7 +117,7 @@ def test_two_workers_serve_owners_in_turns(database: ServiceDatabase) -> None:
     assert Counter(order[:45]) == {"a": 15, "b": 15, "c": 15}
 
 
-def test_turns_go_on_where_the_clock_was_set_back(database: ServiceDatabase) -> None:
+def test_turns_go_on_after_clock_setbacks(database: ServiceDatabase) -> None:
     fill(database, [row(number, "ab"[number % 2]) for number in range(40)])
     first = take(database)
     assert first
@@ -162,7 +162,7 @@ def test_attempts_are_used_up(database: ServiceDatabase) -> None:
     assert take(database) is None
 
 
-def test_a_cancelled_job_of_a_dead_worker_is_cancelled(database: ServiceDatabase) -> None:
+def test_cancelled_jobs_of_dead_workers_are_cancelled(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a"), row(2, "a")])
     hold = take(database, lease=-1.0)
     assert hold
@@ -176,7 +176,7 @@ def test_a_cancelled_job_of_a_dead_worker_is_cancelled(database: ServiceDatabase
         assert jobs.cancel_job(connection, hold.job_id, 1.0) is None
 
 
-def test_one_specification_is_computed_by_one_job_at_a_time(database: ServiceDatabase) -> None:
+def test_specifications_are_computed_by_one_job(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a", "same"), row(2, "b", "same"), row(3, "c")])
     first, second = take(database), take(database)
     assert first
@@ -190,7 +190,7 @@ def test_one_specification_is_computed_by_one_job_at_a_time(database: ServiceDat
     assert third.job_id == f"{2:016x}"
 
 
-def test_an_owner_has_one_live_job_of_a_specification(database: ServiceDatabase) -> None:
+def test_owners_have_one_live_job_a_specification(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a", "same")])
     with pytest.raises(ConflictError), database.change() as connection:
         jobs.save_job(connection, row(2, "a", "same"))

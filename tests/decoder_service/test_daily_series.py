@@ -20,7 +20,7 @@ from decoder_service.daily_series.rows import (
 )
 from decoder_service.shell.database import ServiceDatabase
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import Running, running
+from tests.decoder_service.support import BOTH_DATABASES, Running, running
 from tests.decoder_service.test_pages import signed_in
 from tests.end_to_end.browser import need_browser, open_browser, sideways, violations
 from tests.waiting import until
@@ -86,7 +86,7 @@ def test_a_closed_day_is_decoded_once(followed: Running) -> None:
     assert jobs(followed) == before == ["series"]
 
 
-def test_every_analyst_sees_the_chart_and_the_list_its_last_change(followed: Running) -> None:
+def test_analysts_see_charts_and_last_changes(followed: Running) -> None:
     with signed_in(followed, "ben") as ben:
         shown = page(ben)
         listed = page(ben, "/metrics")
@@ -100,7 +100,7 @@ def test_every_analyst_sees_the_chart_and_the_list_its_last_change(followed: Run
         assert vic.get("/metrics/homepage/chart.csv").status_code == 404
 
 
-def test_a_viewer_sees_a_daily_series_while_it_is_released(followed: Running) -> None:
+def test_viewers_see_daily_series_while_released(followed: Running) -> None:
     result = row(followed).result_id
     with signed_in(followed, "root") as root, signed_in(followed, "vic") as vic:
         for released in ("1", "", "1", ""):
@@ -114,7 +114,7 @@ def test_a_viewer_sees_a_daily_series_while_it_is_released(followed: Running) ->
                 assert vic.get(path).status_code == status, path
 
 
-def test_another_analyst_sees_no_value_that_was_not_found(followed: Running) -> None:
+def test_other_analysts_see_found_values_alone(followed: Running) -> None:
     """The list stays its owner's; what the daily series found in it is for every analyst."""
     result = row(followed).result_id
     with signed_in(followed, "ben") as ben:
@@ -183,7 +183,7 @@ def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:
     assert answer.status_code == 422
 
 
-def test_a_chart_is_read_by_keys_and_saved_as_png(followed: Running, tmp_path: Path) -> None:
+def test_charts_are_read_by_keys_and_saved(followed: Running, tmp_path: Path) -> None:
     """In a browser, under the policy of the service; axe finds nothing in either theme."""
     need_browser()
     with open_browser() as browser:
@@ -218,6 +218,7 @@ def test_a_chart_is_read_by_keys_and_saved_as_png(followed: Running, tmp_path: P
             context.close()
 
 
+@BOTH_DATABASES
 def test_of_two_processes_one_changes_a_row(database: ServiceDatabase) -> None:
     first = DailySeriesRow("homepage")
     queued = replace(first, asked="1" * 64, job_id="2" * 16)

@@ -30,7 +30,7 @@ def add_key(service: DecoderService, name: str) -> None:
     service.access.create_key(COMMAND_LINE, name, Role.VIEWER)
 
 
-def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
+def test_servers_without_durable_commits_are_refused(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
     """fsync goes off after the start: no key is made and none starts; then on again."""
@@ -56,7 +56,7 @@ def test_a_server_whose_commits_stop_to_last_is_refused_at_once(
     service.close()
 
 
-def test_commits_wait_for_the_disk_whatever_the_database_says(
+def test_commits_always_wait_for_the_disk(
     new_postgresql: Callable[[], str],
 ) -> None:
     url = new_postgresql()
@@ -71,7 +71,7 @@ def test_commits_wait_for_the_disk_whatever_the_database_says(
     database.close()
 
 
-def test_closing_waits_for_the_chore_that_is_in_a_transaction(
+def test_closing_waits_for_chores_in_transactions(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
     """A connection that came back later would stay open: nobody holds its pool any more."""
@@ -96,7 +96,7 @@ def test_closing_waits_for_the_chore_that_is_in_a_transaction(
         )
 
 
-def test_a_connection_that_the_server_ended_is_not_used_again(
+def test_connections_the_server_ended_are_dropped(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
     """Without an error for whoever comes next, and without a question before every use."""
@@ -114,7 +114,7 @@ def test_a_connection_that_the_server_ended_is_not_used_again(
     service.close()
 
 
-def test_more_connections_than_there_are_are_refused_at_the_start(
+def test_too_many_connections_are_refused_at_start(
     new_postgresql: Callable[[], str],
 ) -> None:
     url = new_postgresql()
@@ -148,7 +148,7 @@ def test_an_error_of_sqlite_says_a_way_out(
     database.close()
 
 
-def test_a_database_that_another_process_holds_says_a_way_out(tmp_path: Path) -> None:
+def test_locked_databases_are_refused_with_a_remedy(tmp_path: Path) -> None:
     path = tmp_path / "decoder.sqlite"
     database = ServiceDatabase(make_engine(f"sqlite:///{path}", timeout=0.05))
     prepare(database)
@@ -170,7 +170,7 @@ def test_connections_that_are_all_in_use_are_named(new_postgresql: Callable[[], 
     database.close()
 
 
-def test_a_database_of_something_else_says_a_way_out(database_url: str) -> None:
+def test_foreign_databases_are_refused_with_a_remedy(database_url: str) -> None:
     """Neither started on nor migrated, whether its tables have revisions or none."""
     database = ServiceDatabase(make_engine(database_url))
     with database.change() as connection:

@@ -26,9 +26,7 @@ from tests.decoder_service.support import STRINGS
 
 
 @pytest.mark.long
-def test_a_result_that_no_database_takes_holds_nobody_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unstorable_results_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ServiceSettings(
         database=f"sqlite:///{tmp_path}/d.sqlite", work_folder=tmp_path, poll_seconds=0.05
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -20,7 +22,7 @@ from rappor_core.metrics.flow import Flow
 from simulations.flows.city import city_matrix, city_metric, draw_flows
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.release_support import MONDAY, POLICY, proposal, propose, settle
-from tests.decoder_service.support import running, submit, upload
+from tests.decoder_service.support import Running, running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 
 METRIC = city_metric(4.0, 50_000, rows=2, columns=2)
@@ -72,21 +74,29 @@ def test_the_same_known_flows_are_the_same_content() -> None:
         stored_form(["a,b,1", "c,d,2.5"], 1)
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(f"sqlite:///{tmp_path_factory.mktemp('d')}/d.sqlite", tick_seconds=0) as one:
+        yield one
+
+
+def done(served: Running, ana: httpx.Client, folder: Path, spec: dict[str, Any]) -> str:
+    """The result of a job."""
+    job = submit(ana, spec)
+    assert do_jobs(served.service, folder) == 1
+    ended = ana.get(f"/v1/jobs/{job}").json()
+    assert ended["state"] == "done", ended
+    return str(ended["result_id"])
+
+
 @pytest.mark.slow
-def test_flows_are_a_job_of_the_service_with_a_page(tmp_path: Path) -> None:
-    with (
-        running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served,
-        served.client("ana") as ana,
-    ):
-        shas = [upload(ana, week(number)) for number in (0, 1)]
+def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
+    with served.client("ana") as ana:
+        sha = upload(ana, week(0))
         census = store(ana, "census", census_of(METRIC.details))
         chosen = {"known": {"list": census}, "flows": {"min_km": 2, "top": 7}}
-        one = submit(ana, {"kind": "flow", "source": {"aggregates": shas[:1]}, **chosen})
-        both = submit(ana, {"kind": "series", "source": {"aggregates": shas}, "each": "week"})
-        assert do_jobs(served.service, tmp_path) == 2
-        ended = [ana.get(f"/v1/jobs/{job}").json() for job in (one, both)]
-        assert {job["state"] for job in ended} == {"done"}, ended
-        flow, series = (job["result_id"] for job in ended)
+        spec = {"kind": "flow", "source": {"aggregates": [sha]}, **chosen}
+        flow = done(served, ana, tmp_path, spec)
         data = ana.get(f"/v1/results/{flow}/data?format=json").json()
         assert data["min_km"] == 2
         assert all(row["km"] >= 2 for row in data["flows"])
@@ -96,19 +106,17 @@ def test_flows_are_a_job_of_the_service_with_a_page(tmp_path: Path) -> None:
         assert len(manifest["inputs"]["known"]) == 64
         rows = ana.get(f"/v1/results/{flow}/data?format=csv").text.splitlines()
         assert len(rows) == 1 + METRIC.details.num_sides**2
-        assert ana.get(f"/v1/results/{series}/data?format=json").json()["changes"]
         with signed_in(served, "ana") as browser:
             page = browser.get(f"/results/{flow}").text
             assert not INLINE.search(page)
             assert f"<b>{data['num_detected']}</b>" in page
             assert page.count('<svg class="map"') == 1
-            assert f"rappor flows commute --aggregate {counts_name(shas[0])} --alpha" in page
+            assert f"rappor flows commute --aggregate {counts_name(sha)} --alpha" in page
             assert f" --prior flows-{census}-1.csv --min-km 2 --top 7 -o result" in page
             assert f'<a href="/lists/{census}">version 1</a>' in page
             found = browser.get(f"/results/{flow}?q=no such cell").text
             assert "No cell holds" in found
             assert "detected" in browser.get("/results").text
-            assert "own cell" in browser.get(f"/results/{series}").text
             form = browser.get(f"/jobs/new?kind=flow&known={census}").text
             assert 'name="known" list="known-names" autocomplete="off" value="census"' in form
             assert '<option value="census">' in form
@@ -127,3 +135,14 @@ def test_flows_are_a_job_of_the_service_with_a_page(tmp_path: Path) -> None:
         assert len(seen) > 3
         summary = ana.get(f"/v1/results/{flow}").json()["summary"]
         assert len(json.dumps(summary)) < 10_000
+
+
+@pytest.mark.long
+def test_weeks_of_flows_are_a_series(served: Running, tmp_path: Path) -> None:
+    with served.client("ana") as ana:
+        shas = [upload(ana, week(number)) for number in (0, 1)]
+        spec = {"kind": "series", "source": {"aggregates": shas}, "each": "week"}
+        series = done(served, ana, tmp_path, spec)
+        assert ana.get(f"/v1/results/{series}/data?format=json").json()["changes"]
+        with signed_in(served, "ana") as browser:
+            assert "own cell" in browser.get(f"/results/{series}").text

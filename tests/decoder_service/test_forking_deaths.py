@@ -132,7 +132,7 @@ def test_a_job_whose_start_fails_always_is_abandoned(
 
 
 @pytest.mark.long
-def test_jobs_that_run_when_it_dies_are_queued_again(bench: Bench) -> None:
+def test_running_jobs_are_queued_when_it_dies(bench: Bench) -> None:
     job = bench.submit(SLOW)
     kills = [1]
 
@@ -188,7 +188,7 @@ def test_a_job_that_is_killed_always_is_abandoned(bench: Bench) -> None:
     assert "all attempts are used up" in found.reason
 
 
-def test_no_job_is_taken_before_its_process_can_be_forked(bench: Bench) -> None:
+def test_no_job_is_taken_before_it_forks(bench: Bench) -> None:
     """The imports of the process that forks took longer than a lease on a busy machine: the job
     was taken over as a dead worker's, and counted a second attempt."""
     job, forking = bench.submit({"numbers": [0, 50]}), forking_process()

@@ -24,7 +24,7 @@ def text_of(answer: httpx.Response, status: int = 200) -> str:
     return " ".join(unescape(answer.text).split())
 
 
-def test_the_form_of_a_metric_is_filled_with_its_days(idle: Running) -> None:
+def test_metric_forms_are_filled_with_days(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         page = text_of(ana.get("/jobs/new?metric=homepage"))
         assert f'name="first" value="{MONDAY}"' in page
@@ -37,7 +37,7 @@ def test_the_form_of_a_metric_is_filled_with_its_days(idle: Running) -> None:
         assert 'name="first" value="2026-11-10"' in both
 
 
-def test_a_list_is_named_and_a_missing_one_marked(idle: Running) -> None:
+def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         ana.post("/v1/lists?name=words%20to%20find", content=WORDS)
         given = {"kind": "decode", "metric": "homepage"}
@@ -76,7 +76,7 @@ def policy(**changes: str) -> Posted:
     return Posted(texts | {"fields": ["1"]}, {})
 
 
-def test_fields_of_a_policy_are_its_toml_and_back() -> None:
+def test_policy_fields_are_toml_and_back() -> None:
     text = policy_of_form(policy())
     read = policy_of_text(text)
     assert (read.owner, read.min_reports, read.min_low) == ('the "office"', 2000, 0.015)
@@ -89,7 +89,7 @@ def test_fields_of_a_policy_are_its_toml_and_back() -> None:
         fields_of_toml(text + "total = true\n")
 
 
-def test_a_release_form_switches_to_toml_and_keeps_what_was_typed(idle: Running) -> None:
+def test_release_forms_switch_to_toml_with_content(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         page = text_of(ana.get("/releases/new"))
         assert 'name="policy_min_low" inputmode="decimal" value="0.1"' in page

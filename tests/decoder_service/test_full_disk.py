@@ -50,9 +50,7 @@ def upload(client: httpx.Client, name: str, values: bytes) -> httpx.Response:
 
 
 @pytest.mark.long
-def test_a_full_disk_is_said_until_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disks_are_told_until_freed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
     values = b"\n".join(b"%d" % number for number in range(150_000))
     with running(f"sqlite:///{tmp_path}/d.sqlite") as served, served.client("ana") as ana:

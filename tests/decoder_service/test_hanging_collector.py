@@ -73,9 +73,7 @@ def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) 
     until(lambda: [len(one) for one in metrics.versions_of("homepage")] == [1, 0, 0])
 
 
-def test_what_was_said_before_is_shown_with_how_long_it_has_not_answered(
-    served: Running, hanging: Hanging
-) -> None:
+def test_old_answers_are_shown_with_their_age(served: Running, hanging: Hanging) -> None:
     hanging.free.set()
     metrics, person = put(served, hanging), Person("", "", Role.VIEWER)
     assert metrics.all(person).problem == ""
@@ -88,7 +86,7 @@ def test_what_was_said_before_is_shown_with_how_long_it_has_not_answered(
     assert "does not answer now" in metrics.public().problem
 
 
-def test_a_defect_of_who_asks_is_said_and_ends_nothing(
+def test_clients_defects_are_told_and_end_nothing(
     served: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged: list[Any] = []

@@ -176,7 +176,7 @@ def attack(served: Running, who: str | None, count: int) -> None:
     assert served.service.job_states().get("running", 0) == 0
 
 
-@pytest.mark.parametrize("who", ["ana", "ben", "root", None])
+@pytest.mark.parametrize("who", ["root", None])
 def test_hostile_requests_get_problem_documents(served: Running, who: str | None) -> None:
     attack(served, who, REQUESTS // 4)
 

@@ -175,7 +175,7 @@ def test_uploads_of_which_no_job_can_be_made(idle: Running) -> None:
         ({"options": {"without_cohorts": [3, 2, 1, 0]}}, "all 4 cohorts"),
     ],
 )
-def test_a_schedule_is_refused_as_its_jobs_would_be(
+def test_schedules_are_refused_as_their_jobs(
     idle: Running, changes: dict[str, Any], words: str
 ) -> None:
     status, said = post(idle, "/v1/schedules", {**SCHEDULE, **changes})
@@ -189,7 +189,7 @@ def test_a_schedule_is_refused_as_its_jobs_would_be(
         ana.delete(path)
 
 
-def test_a_metric_of_which_no_day_is_served_says_what_it_waits_for(idle: Running) -> None:
+def test_unserved_metrics_say_what_they_await(idle: Running) -> None:
     waiting = {"first_day": str(MONDAY), "reports": 7}
     set_metrics(idle, as_listed(idle, served=None, waiting=waiting))
     words = refusal(idle, {"kind": "decode", "source": window(), "candidates": VALUES})
@@ -197,7 +197,7 @@ def test_a_metric_of_which_no_day_is_served_says_what_it_waits_for(idle: Running
     assert "have too few reports (7)" in words
 
 
-def test_a_day_that_was_closed_just_now_is_known(idle: Running) -> None:
+def test_days_closed_just_now_are_known(idle: Running) -> None:
     """What was listed is kept for half a minute; it is asked again before a job is refused."""
     listed = as_listed(idle, served=None)
     set_metrics(idle, listed)
@@ -218,7 +218,7 @@ def test_what_is_not_known_refuses_nothing(idle: Running) -> None:
         assert post(idle, "/v1/jobs", spec)[0] == 202
 
 
-def test_a_series_without_days_takes_all_that_is_closed(idle: Running, tmp_path: Path) -> None:
+def test_series_without_days_take_all_closed(idle: Running, tmp_path: Path) -> None:
     """As the form says; with one end, from there or until there."""
     with idle.client("ana") as ana:
         listed = ana.post("/v1/lists?name=w", content=b"word-0\nword-1\n").json()["id"]

@@ -37,7 +37,7 @@ def left(work: Path) -> list[Path]:
     return list(work.glob(f"{PREFIX}*"))
 
 
-def test_a_folder_goes_with_the_process_that_made_it_whatever_its_id(tmp_path: Path) -> None:
+def test_folders_go_with_the_process_that_made_them(tmp_path: Path) -> None:
     """As in a container that starts again: the id of the dead worker is that of a live process."""
     own = tmp_path / f"{PREFIX}{os.getpid()}-{'a' * 16}-1"
     own.mkdir()

@@ -193,7 +193,7 @@ def test_a_page_for_each_kind(kinds: Kinds) -> None:
         assert kind in page(kinds, f"/jobs/new?kind={kind}")
 
 
-def test_the_form_of_a_kind_lists_the_aggregates_that_it_decodes(kinds: Kinds) -> None:
+def test_forms_list_the_aggregates_they_decode(kinds: Kinds) -> None:
     """Before, it listed all, and a job of the wrong ones failed."""
     with kinds.served.client("ana") as ana:
         strings = upload(ana, STRINGS)  # does not say its kind
@@ -208,7 +208,7 @@ def test_the_form_of_a_kind_lists_the_aggregates_that_it_decodes(kinds: Kinds) -
         assert (f'value="{strings}"' in form) == (kind in ("decode", "compare", "series"))
 
 
-def test_the_page_of_a_metric_offers_the_job_that_decodes_it(kinds: Kinds) -> None:
+def test_metric_pages_offer_their_job(kinds: Kinds) -> None:
     names = {"number": "startup", "pair": "theme_crashed", "discover": "site"}
     for kind, name in names.items():
         assert f"/jobs/new?metric={name}&amp;kind={kind}" in page(kinds, f"/metrics/{name}")
@@ -227,7 +227,7 @@ def test_the_tables_are_there_in_their_formats(kinds: Kinds) -> None:
                 assert "news" not in json.dumps(summary)
 
 
-def test_a_job_of_another_kind_is_refused_in_words(kinds: Kinds) -> None:
+def test_jobs_of_other_kinds_are_refused(kinds: Kinds) -> None:
     """When it is sent."""
     with kinds.served.client("ana") as ana:
         strings = upload(ana, STRINGS)
@@ -250,7 +250,7 @@ def test_a_job_of_another_kind_is_refused_in_words(kinds: Kinds) -> None:
             assert "not of a number" in answer.text
 
 
-def test_strings_are_kept_as_a_list_once_they_were_read(kinds: Kinds) -> None:
+def test_read_strings_are_kept_as_lists(kinds: Kinds) -> None:
     """None of them is released as it is; ticked ones become a list with its source."""
     result = kinds.results["discover"]
     with kinds.served.client("ana") as ana:
@@ -273,7 +273,7 @@ def test_strings_are_kept_as_a_list_once_they_were_read(kinds: Kinds) -> None:
         assert ben.post(path, data=form).status_code == 404
 
 
-def test_the_page_of_a_job_says_in_words_what_it_does(kinds: Kinds) -> None:
+def test_job_pages_say_what_they_do(kinds: Kinds) -> None:
     """JSON is folded, for those who write programs."""
     with kinds.served.client("ana") as ana:
         sha = kinds.uploads["discover"]

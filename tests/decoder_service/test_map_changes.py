@@ -101,7 +101,7 @@ def asked(maps: Maps, result: str) -> httpx.Response:
     return maps.browser.get("/compare/map.json", params={"result": result})
 
 
-def test_a_page_shows_the_changes_that_the_result_holds(maps: Maps) -> None:
+def test_pages_show_the_changes_of_the_result(maps: Maps) -> None:
     data = asked(maps, maps.weeks).json()
     assert data["difference"] is True
     weeks = [f"week to 2026-09-{day:02}" for day in (6, 13, 20)]
@@ -187,7 +187,7 @@ def test_the_page_holds_the_numbers_without_its_script(maps: Maps) -> None:
     assert json.loads(asked(maps, maps.weeks).text)["level"] == 0.95
 
 
-def test_the_command_of_a_result_makes_its_maps_again(
+def test_commands_of_results_repeat_their_maps(
     maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the files that its page offers. The page of the maps differs in a paragraph alone."""

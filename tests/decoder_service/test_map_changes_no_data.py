@@ -29,7 +29,7 @@ def shown(maps: list[Density]) -> dict[str, Any]:
     return stored
 
 
-def test_the_change_of_both_is_told_and_cells_alone_are_drawn() -> None:
+def test_changes_of_both_are_told_not_drawn() -> None:
     maps = mapped(WINDOW + APART)
     data, (_, last) = shown(maps), maps
     (one,) = data["maps"]

@@ -63,7 +63,7 @@ def test_a_group_gives_the_role(served: tuple[Running, str], name: str, role: st
         ]
 
 
-def test_who_is_in_no_group_is_refused_in_words(served: tuple[Running, str]) -> None:
+def test_people_in_no_group_are_refused(served: tuple[Running, str]) -> None:
     with browser() as one:
         page = one.sign_in(served[0].url, "nina")
         assert page.status_code == 403
@@ -155,7 +155,7 @@ def test_what_was_changed_on_the_way_is_refused(served: tuple[Running, str], cha
         service.provider.finish(Pending(**names), query)
 
 
-def test_a_session_of_the_provider_keeps_the_rules_of_keys(served: tuple[Running, str]) -> None:
+def test_provider_sessions_keep_the_rules_of_keys(served: tuple[Running, str]) -> None:
     """Writes need the own origin; kept out, a person is signed out at once, and again let in."""
     service, url = served[0], served[0].url
     with browser() as one, service.client("root") as root:
@@ -184,7 +184,7 @@ def test_a_session_of_the_provider_keeps_the_rules_of_keys(served: tuple[Running
                 assert client.post(path, json={"out": True}).status_code == 403
 
 
-def test_signing_out_ends_the_session_and_leads_to_the_providers(
+def test_signing_out_ends_both_sessions(
     served: tuple[Running, str],
 ) -> None:
     url, issuer = served[0].url, served[1]
@@ -206,7 +206,7 @@ def test_signing_out_ends_the_session_and_leads_to_the_providers(
         assert "password" in again.text
 
 
-def test_schedules_run_on_for_days_after_a_sign_in(served: tuple[Running, str]) -> None:
+def test_schedules_run_days_after_a_sign_in(served: tuple[Running, str]) -> None:
     service = served[0].service
     with browser() as one:
         one.sign_in(served[0].url, "adam")
@@ -220,7 +220,7 @@ def test_schedules_run_on_for_days_after_a_sign_in(served: tuple[Running, str]) 
         assert person_of_id(connection, adam.person_id, adam.seen + 1) is None
 
 
-def test_a_key_of_the_same_person_sees_the_same(served: tuple[Running, str]) -> None:
+def test_keys_of_one_person_see_the_same(served: tuple[Running, str]) -> None:
     """An admin makes a key for who signs in by the provider: programs act as that person."""
     service, url = served[0], served[0].url
     with browser() as one, service.client("root") as root:

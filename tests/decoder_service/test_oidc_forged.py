@@ -225,7 +225,7 @@ def test_a_lie_of_the_userinfo_endpoint_is_refused(
     assert "/elsewhere" not in hostile.asked
 
 
-def test_userinfo_adds_to_the_token_and_takes_nothing_from_it(hostile: Hostile) -> None:
+def test_userinfo_adds_to_the_token_only(hostile: Hostile) -> None:
     told = {"sub": "olga", "preferred_username": "someone else", **ADMIN}
     hostile.userinfo = 200, json.dumps(told).encode()
     found = finish(hostile, lambda claims: without_groups({**claims, "preferred_username": "olga"}))
@@ -234,7 +234,7 @@ def test_userinfo_adds_to_the_token_and_takes_nothing_from_it(hostile: Hostile) 
     assert low.role is Role.VIEWER  # the token told: nobody is asked to raise it
 
 
-def test_an_access_token_goes_to_no_address_that_is_not_safe(hostile: Hostile) -> None:
+def test_access_tokens_go_to_safe_addresses_alone(hostile: Hostile) -> None:
     """Before, any address that the provider gave for userinfo was asked, with the token."""
     for address in ("http://evil.example/userinfo", "ftp://127.0.0.1/", "//evil.example"):
         hostile.metadata = {"userinfo_endpoint": address}
@@ -242,7 +242,7 @@ def test_an_access_token_goes_to_no_address_that_is_not_safe(hostile: Hostile) -
             finish(hostile, without_groups)
 
 
-def test_a_provider_that_says_it_is_another_is_refused(hostile: Hostile) -> None:
+def test_providers_with_another_issuer_are_refused(hostile: Hostile) -> None:
     hostile.metadata = {"issuer": "https://id.example"}
     with pytest.raises(UnavailableError):
         provider_of(hostile).begin("")

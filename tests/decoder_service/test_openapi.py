@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("databases_as_served")
 WRITTEN = Path(__file__).parents[2] / "docs" / "openapi-decoder.json"
 
 
-def test_the_written_document_is_the_one_of_the_code(settings: ServiceSettings) -> None:
+def test_the_written_document_matches_the_code(settings: ServiceSettings) -> None:
     made = json.loads(json.dumps(create_app(settings).openapi()))
     assert json.loads(WRITTEN.read_text()) == made, (
         "run: python -m decoder_service.shell.app > docs/openapi-decoder.json"

@@ -160,7 +160,7 @@ def paths(pages: Pages) -> list[str]:
             "/sign-in", "/dictionary", "/nothing"]  # fmt: skip
 
 
-def test_every_page_is_strict_and_escapes_what_strangers_wrote(pages: Pages) -> None:
+def test_pages_are_strict_and_escape_strangers_text(pages: Pages) -> None:
     """No script, style or handler within a page; values are text, and marks that turn are seen."""
     seen = ""
     for path in paths(pages):
@@ -240,7 +240,7 @@ def test_a_role_sees_its_pages_alone(pages: Pages) -> None:
     pages.text(f"/results/{pages.old}", "vic", 404)
 
 
-def test_a_form_that_is_wrong_says_why_and_keeps_what_was_typed(pages: Pages) -> None:
+def test_wrong_forms_say_why_and_keep_fields(pages: Pages) -> None:
     given = {"kind": "decode", "aggregates": "f" * 64, "numbers": "0:7", "alpha_percent": "700"}
     answer = pages.browsers["ana"].post("/jobs", data=given)
     assert answer.status_code == 422
@@ -266,7 +266,7 @@ def test_a_form_that_is_wrong_says_why_and_keeps_what_was_typed(pages: Pages) ->
         ({"level": "95"}, "Level of the intervals: '95' is not less than 1"),
     ],
 )
-def test_a_problem_of_a_form_names_the_field_by_its_label(
+def test_form_problems_name_the_fields_label(
     pages: Pages, typed: dict[str, str], said: str
 ) -> None:
     given = {"kind": "decode", "aggregates": "f" * 64} | typed
@@ -275,7 +275,7 @@ def test_a_problem_of_a_form_names_the_field_by_its_label(
     assert said in unescape(answer.text)
 
 
-def test_a_table_is_searched_sorted_and_cut_by_its_address(pages: Pages) -> None:
+def test_tables_are_searched_and_sorted_by_address(pages: Pages) -> None:
     result = f"/results/{pages.old}"
 
     def values(query: str) -> list[str]:
@@ -321,7 +321,7 @@ def test_a_page_too_far_names_what_was_given(pages: Pages, path: str) -> None:
     assert "offset" not in text
 
 
-def test_the_page_of_an_error_has_the_menu_and_no_routes_of_programs(pages: Pages) -> None:
+def test_error_pages_have_menus_without_api_routes(pages: Pages) -> None:
     text = pages.text(f"/results/{'0' * 16}", status=404)
     assert "/sign-out" in text
     assert 'href="/schedules"' in text
@@ -330,7 +330,7 @@ def test_the_page_of_an_error_has_the_menu_and_no_routes_of_programs(pages: Page
         assert "/sign-out" not in anyone.get("/results/x").text
 
 
-def test_an_unknown_address_is_a_page_for_browsers_alone(pages: Pages) -> None:
+def test_unknown_addresses_are_pages_for_browsers_alone(pages: Pages) -> None:
     with httpx.Client(base_url=pages.service.url, headers={"Accept": "text/html"}) as browser:
         answer = browser.get("/nothere/<b>")
         assert (answer.status_code, "there is no page" in answer.text) == (404, True)
@@ -396,7 +396,7 @@ def test_pages_without_rows_say_what_to_do(tmp_path: Path) -> None:
             assert "No day is served yet" in ben.get("/metrics/word").text
 
 
-def test_a_key_is_shown_once_and_revoked_by_a_page(pages: Pages) -> None:
+def test_keys_are_shown_once_and_revoked(pages: Pages) -> None:
     root = pages.browsers["root"]
     made = root.post("/keys", data={"name": "new", "role": "viewer", "label": "phone"})
     found = re.search(r'id="new-key">(rd_viewer_([0-9a-f]{16})_[^<]+)<', made.text)
@@ -412,7 +412,7 @@ def test_a_key_is_shown_once_and_revoked_by_a_page(pages: Pages) -> None:
     assert "revoke-key" in root.get("/audit?q=revoke").text
 
 
-def test_files_of_the_pages_are_known_by_their_content(pages: Pages) -> None:
+def test_page_files_are_known_by_content(pages: Pages) -> None:
     client = pages.browsers["ana"]
     for name in ("page.css", "map.js", "job.js"):
         answer = client.get(f"/static/{name}")

@@ -206,7 +206,7 @@ def test_what_is_listed_is_ones_own(served: Running, things: dict[str, str]) -> 
             assert [file["name"] for file in files] == ["results.csv"]
 
 
-def test_no_job_reads_what_its_owner_may_not_see(served: Running, things: dict[str, str]) -> None:
+def test_jobs_read_what_owners_may_see(served: Running, things: dict[str, str]) -> None:
     with served.client("ben") as ben:
         mine = decode_spec(ben)
         other_list = mine | {"candidates": {"list": things["list"]}}
@@ -224,7 +224,7 @@ def _aggregate() -> bytes:
     return STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
 
 
-def test_a_shared_list_is_read_by_others_and_changed_by_none(served: Running) -> None:
+def test_shared_lists_are_read_only_to_others(served: Running) -> None:
     with served.client("ana") as ana, served.client("ben") as ben, served.client("vic") as vic:
         shared = ana.post("/v1/lists?name=shared&shared=true", content=b"x\ny\n").json()["id"]
         assert ben.get(f"/v1/lists/{shared}/content").content == b"x\ny\n"

@@ -63,7 +63,7 @@ def linked(tmp_path: Path) -> Iterator[Linked]:
         yield one
 
 
-def test_what_is_sent_together_is_said_with_why_and_how_much_it_can_tell(linked: Linked) -> None:
+def test_linked_metrics_are_explained_with_their_risk(linked: Linked) -> None:
     file, page = linked_file(), linked.page()
     for one in file.associations:
         assert f'<section id="{one.name}">' in page
@@ -90,7 +90,7 @@ def test_what_is_linked_no_more_is_left_out(linked: Linked) -> None:
     assert "Sent together" not in page
 
 
-def test_a_collector_that_fails_is_told_without_its_address(
+def test_failing_collectors_are_told_without_their_address(
     linked: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = linked.page()
@@ -134,7 +134,7 @@ LINKED = {"name": "a", "params_id": "0" * 32, "state": "current", "definition": 
         [{**GOOD, "accepted": "many"}],
     ],
 )
-def test_a_list_that_is_none_is_refused_in_words(listed: Any) -> None:
+def test_bad_lists_are_refused_in_words(listed: Any) -> None:
     if listed != {}:  # an empty object lists nothing, as an empty list does
         with pytest.raises(RemoteError, match="is not a collector"):
             checked(listed)
@@ -153,7 +153,7 @@ def test_a_list_that_is_none_is_refused_in_words(listed: Any) -> None:
         {"name": "\x1b[31m", "of": [], "params_ids": [], "description": "<script>"},
     ],
 )
-def test_an_association_that_cannot_be_read_is_said_and_the_rest_is_shown(
+def test_unreadable_associations_do_not_hide_the_rest(
     linked: Linked, monkeypatch: pytest.MonkeyPatch, definition: dict[str, Any]
 ) -> None:
     metrics = linked.service.service.metrics
@@ -188,7 +188,7 @@ def test_a_collector_that_hangs_holds_one_asker(linked: Linked) -> None:
     assert metrics.public().metrics
 
 
-def test_a_collector_without_associations_is_used_for_the_rest(
+def test_collectors_without_associations_serve_the_rest(
     linked: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of an older version: it has no such route."""
@@ -217,7 +217,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield (*path, key)
 
 
-def test_no_member_of_what_a_collector_lists_steers_a_page(
+def test_collectors_lists_do_not_steer_pages(
     linked: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each member in turn is hostile text; each page is shown, without its marks."""

@@ -49,7 +49,7 @@ def page(service: Running, who: str, path: str) -> str:
         return str(browser.get(path).text)
 
 
-def test_what_is_not_as_it_was_proposed_is_not_approved_or_signed(
+def test_altered_proposals_are_neither_approved_nor_signed(
     served: Running, made: dict[str, bytes]
 ) -> None:
     """Files that somebody changed in the database, with their digests there or without."""
@@ -85,7 +85,7 @@ def test_what_is_not_as_it_was_proposed_is_not_approved_or_signed(
     [b"", b"[]", b"3", b'{"files": [1]}', b'{"files": 3}', b'{"files": {"release.csv": "x"}}',
      b'{"files": {"release.csv": {}}}', b"[" * 100_000],
 )  # fmt: skip
-def test_a_manifest_that_is_none_is_not_approved_though_its_digests_fit(
+def test_bad_manifests_with_right_digests_are_refused(
     served: Running, made: dict[str, bytes], manifest: bytes
 ) -> None:
     release = propose(served, "ana", proposal("a", stored(served, made, "ana")))["id"]
@@ -101,9 +101,7 @@ def test_a_manifest_that_is_none_is_not_approved_though_its_digests_fit(
     assert "is not as it was proposed" in answer.json()["detail"]
 
 
-def test_a_file_that_was_added_or_taken_away_is_not_approved(
-    served: Running, made: dict[str, bytes]
-) -> None:
+def test_added_or_missing_files_are_not_approved(served: Running, made: dict[str, bytes]) -> None:
     result = stored(served, made, "ana")
     for name in ("extra.csv", ""):
         release = propose(served, "ana", proposal(f"added {name}".strip(), result))["id"]
@@ -117,7 +115,7 @@ def test_a_file_that_was_added_or_taken_away_is_not_approved(
         assert settle(served, "root", release).status_code == 409
 
 
-def test_a_key_that_is_revoked_while_it_approves_approves_nothing(
+def test_revoked_keys_approve_nothing(
     served: Running, made: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request has come in and knows who asks; before it writes, the key is revoked."""
@@ -145,9 +143,7 @@ def keys_table() -> Any:
     return keys
 
 
-def test_the_keys_of_a_proposer_are_replaced_and_revoked(
-    served: Running, made: dict[str, bytes]
-) -> None:
+def test_proposers_keys_are_replaced_and_revoked(served: Running, made: dict[str, bytes]) -> None:
     """Another key is still the same person; without any, who approves is told."""
     asked = proposal("a", stored(served, made, "root"))
     release = propose(served, "root", asked)["id"]
@@ -167,7 +163,7 @@ def test_the_keys_of_a_proposer_are_replaced_and_revoked(
     assert not {"proposer_holds", "sources"} & shown.keys()
 
 
-def test_results_that_were_superseded_or_deleted_are_told_to_who_approves(
+def test_approvers_learn_of_superseded_or_deleted_results(
     served: Running, made: dict[str, bytes]
 ) -> None:
     old, later, gone = (stored(served, made, "ana") for _ in range(3))

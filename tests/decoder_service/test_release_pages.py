@@ -89,7 +89,7 @@ def test_a_release_is_proposed_and_approved_by_forms(
     assert path in text(vic, "/releases")
 
 
-def test_a_second_release_shows_what_changes_and_a_stale_one_says_so(
+def test_second_releases_show_changes_and_stale_ones(
     served: Running, browsers: dict[str, httpx.Client], result: str, tmp_path: Path
 ) -> None:
     ana, root = browsers["ana"], browsers["root"]
@@ -125,7 +125,7 @@ def map_result(served: Running, tmp_path: Path) -> str:
     return stored(served, files, "ana", "density")
 
 
-def test_rows_without_a_number_are_explained_and_left_out(
+def test_rows_without_numbers_are_explained(
     browsers: dict[str, httpx.Client], map_result: str
 ) -> None:
     """A map's release had hundreds of rows that were `u` and nothing else."""

@@ -50,7 +50,7 @@ def download(service: Running, who: str, release: str, folder: Path) -> Path:
     return folder
 
 
-def test_an_approved_release_is_signed_and_the_command_line_accepts_it(
+def test_approved_releases_are_signed_and_verify(
     served: Running,
     keys: tuple[Path, Path],
     made: dict[str, bytes],
@@ -88,7 +88,7 @@ def test_an_approved_release_is_signed_and_the_command_line_accepts_it(
     assert page.status_code in (200, 303)
 
 
-def test_the_next_release_is_built_on_a_signed_one(
+def test_next_releases_build_on_signed_ones(
     served: Running, made: dict[str, bytes], tmp_path: Path
 ) -> None:
     first = propose(served, "ana", proposal("a", stored(served, made, "ana")))["id"]
@@ -100,7 +100,7 @@ def test_the_next_release_is_built_on_a_signed_one(
     assert get(served, "vic", f"/v1/releases/{second['id']}").json()["signed"]
 
 
-def test_what_was_built_for_another_key_is_not_approved(
+def test_builds_for_another_key_are_not_approved(
     made: dict[str, bytes], keys: tuple[Path, Path], tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
@@ -125,9 +125,7 @@ def test_what_was_built_for_another_key_is_not_approved(
         assert not shown["signed"]
 
 
-def test_a_key_that_cannot_be_used_is_refused_at_the_start(
-    keys: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_unusable_keys_are_refused_at_the_start(keys: tuple[Path, Path], tmp_path: Path) -> None:
     open_to_all = tmp_path / "open.pem"
     open_to_all.write_bytes(keys[0].read_bytes())
     open_to_all.chmod(0o644)

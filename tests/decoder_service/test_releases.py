@@ -94,9 +94,7 @@ def test_a_release_is_proposed_approved_and_downloaded(
     assert {"propose-release", "approve-release", "read-release"} <= set(mine)
 
 
-def test_nobody_approves_what_they_proposed_not_with_another_key(
-    served: Running, files: Make
-) -> None:
+def test_nobody_approves_their_own_by_another_key(served: Running, files: Make) -> None:
     for who in ("ana", "root"):
         release = propose(
             served, who, proposal(f"own of {who}", stored(served, files("own", 0), who))
@@ -119,9 +117,7 @@ def test_nobody_approves_what_they_proposed_not_with_another_key(
         assert settle(served, "rita", release, "reject").status_code == 200
 
 
-def test_only_who_may_review_decides_and_only_the_proposer_withdraws(
-    served: Running, files: Make
-) -> None:
+def test_reviewers_decide_and_proposers_withdraw(served: Running, files: Make) -> None:
     asked = proposal("roles", stored(served, files("roles", 0), "ana"))
     release = propose(served, "ana", asked)["id"]
     for who in ("ben", "vic"):
@@ -158,7 +154,7 @@ def test_what_is_settled_stays(served: Running, files: Make, first: str) -> None
     assert get(served, "root", f"/v1/releases/{release}").json() == before
 
 
-def test_the_next_release_is_consistent_with_the_approved_one(served: Running, files: Make) -> None:
+def test_next_releases_agree_with_approved_ones(served: Running, files: Make) -> None:
     first, again = (stored(served, files("series", 0, seed), "ana") for seed in (0, 1))
     made = propose(served, "ana", proposal("series", first))["id"]
     assert settle(served, "root", made).status_code == 200
@@ -193,7 +189,7 @@ def test_a_release_of_another_name_is_known_too(served: Running, files: Make) ->
 
 
 @pytest.mark.parametrize("same_name", [True, False])
-def test_of_two_built_on_the_same_ones_one_is_approved(
+def test_one_of_two_rival_releases_is_approved(
     served: Running, files: Make, same_name: bool
 ) -> None:
     metric = f"race-{same_name}".lower()

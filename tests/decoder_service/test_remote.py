@@ -106,7 +106,7 @@ def test_jobs_are_cancelled_and_failures_said(served: Running) -> None:
         Service(served.url, "wrong").jobs()
 
 
-def test_a_key_is_sent_over_https_and_follows_no_redirect(served: Running) -> None:
+def test_keys_need_https_and_follow_no_redirect(served: Running) -> None:
     with pytest.raises(RemoteError, match="https only"):
         Service("http://decode.example", "key")
     got: list[str] = []

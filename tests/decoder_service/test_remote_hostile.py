@@ -84,7 +84,7 @@ def test_an_answer_is_held_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
         service.jobs()
 
 
-def test_a_refusal_is_shown_as_text_and_in_short() -> None:
+def test_refusals_are_shown_as_short_text() -> None:
     said = {"detail": "\x1b[31mred\u202e" + "x" * 100_000}
     with answering(400, json.dumps(said).encode()) as service:
         with pytest.raises(RemoteError) as refused:
@@ -105,7 +105,7 @@ def test_a_refusal_is_shown_as_text_and_in_short() -> None:
 
 
 @pytest.mark.parametrize("body", [DEEP, b"[]", b"3", b"{}", b'{"detected": 3}', b"\xff"])
-def test_a_table_of_a_result_that_is_none_is_refused(body: bytes) -> None:
+def test_tables_of_bad_results_are_refused(body: bytes) -> None:
     with (
         answering(200, body) as service,
         pytest.raises(RemoteError, match="has no table that can be read"),

@@ -119,7 +119,7 @@ def test_no_name_leads_out_of_the_folder(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_as_its_digest_says_is_not_saved(tmp_path: Path) -> None:
+def test_files_against_their_digest_are_not_saved(tmp_path: Path) -> None:
     for hostile, words in (
         (Hostile({"manifest.json": b"{}"}, told="0" * 64), "manifest.json is not as its digest"),
         (Hostile({"manifest.json": b"{}"}, digest="0" * 64), "its manifest is not"),
@@ -137,13 +137,13 @@ def test_what_is_not_as_its_digest_says_is_not_saved(tmp_path: Path) -> None:
      b'{"resources": [{"schema": {"fields": [{"name": "a", "type": []}]}}]}', b"[" * 200_000,
      b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "number"}]}}]}'],
 )  # fmt: skip
-def test_a_table_that_is_none_is_refused_in_words(package: bytes) -> None:
+def test_bad_tables_are_refused_in_words(package: bytes) -> None:
     files = {"datapackage.json": package, "release.csv": b"a\nnot a number\n"}
     with pytest.raises(RemoteError, match="has no table that can be read"):
         of_hostile(Hostile(files)).rows()
 
 
-def test_a_cell_that_is_too_large_is_refused_in_words() -> None:
+def test_too_large_cells_are_refused_in_words() -> None:
     package = b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "string"}]}}]}'
     files = {"datapackage.json": package, "release.csv": b"a\n" + b"x" * 200_000}
     with pytest.raises(RemoteError, match="has no table that can be read"):
@@ -151,7 +151,7 @@ def test_a_cell_that_is_too_large_is_refused_in_words() -> None:
 
 
 @pytest.mark.parametrize("files", [3, None, [1], {"a": 1}])
-def test_a_list_of_files_that_is_none_is_refused_in_words(files: Any, tmp_path: Path) -> None:
+def test_bad_lists_of_files_are_refused(files: Any, tmp_path: Path) -> None:
     hostile = Hostile({"manifest.json": b"{}"})
     hostile.ask = lambda *_, **__: {"id": "0" * 16, "files": files}  # type: ignore[method-assign]
     with pytest.raises(RemoteError, match="has no list of its files"):

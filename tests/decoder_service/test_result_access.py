@@ -56,7 +56,7 @@ def _asks(service: Running, name: str, folder: Path) -> tuple[str, str]:
     return str(found["result_id"]), str(listed)
 
 
-def test_the_page_of_a_released_result_names_its_list_to_its_owner_alone(shared: Shared) -> None:
+def test_released_results_name_lists_to_owners_alone(shared: Shared) -> None:
     assert shared.release("ana", True) == 200
     assert f"/lists/{shared.listed}" in shared.page("ana")
     for name in ("ben", "vic"):
@@ -65,7 +65,7 @@ def test_the_page_of_a_released_result_names_its_list_to_its_owner_alone(shared:
     assert shared.release("ana", False) == 200
 
 
-def test_a_release_is_taken_back_by_who_made_it_or_an_admin(shared: Shared) -> None:
+def test_proposers_and_admins_withdraw_releases(shared: Shared) -> None:
     for releases, others in (("ana", "ben"), ("ben", "ana"), ("root", "ana")):
         assert shared.release(releases, True) == 200
         assert shared.release(others, True) == 200  # it is released: nothing changes

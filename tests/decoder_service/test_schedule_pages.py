@@ -67,7 +67,7 @@ def page(browser: httpx.Client, path: str, status: int = 200) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
-def test_a_schedule_from_the_form_to_what_it_found(
+def test_a_schedule_from_form_to_findings(
     served: Running, browser: httpx.Client, tmp_path: Path
 ) -> None:
     """Made, decoded, changed, decoded anew beside what was there, paused, deleted."""
@@ -116,7 +116,7 @@ def test_a_schedule_from_the_form_to_what_it_found(
     do_jobs(served.service, tmp_path)
 
 
-def test_what_is_wrong_is_said_above_the_form_that_keeps_what_was_typed(
+def test_problems_stand_above_forms_that_keep_fields(
     browser: httpx.Client,
 ) -> None:
     listed = stored_list(browser, "few", ["a"])
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_said_above_the_form_that_keeps_what_was_typed(
         assert "Make the schedule" in text
 
 
-def test_an_alarm_shows_its_secret_once_and_what_it_told(
+def test_alarms_show_their_secret_once(
     served: Running, browser: httpx.Client, tmp_path: Path
 ) -> None:
     path = make(browser, "told", stored_list(browser, "told", WORDS))

@@ -58,7 +58,7 @@ def status_of(service: Running, schedule: str) -> dict[str, str]:
     return found
 
 
-def test_a_metric_that_no_collector_has_is_refused_when_the_schedule_is_made(
+def test_schedules_of_unknown_metrics_are_refused(
     served: Running,
 ) -> None:
     status, said = post(served, "/v1/schedules", {**SCHEDULE, "metric": "hompage"})
@@ -68,7 +68,7 @@ def test_a_metric_that_no_collector_has_is_refused_when_the_schedule_is_made(
     assert (status, made["status"]["state"]) == (201, "ready")
 
 
-def test_a_metric_that_was_declared_a_moment_ago_is_known(served: Running) -> None:
+def test_metrics_declared_just_now_are_known(served: Running) -> None:
     """What was listed is kept for half a minute; it is asked again before a metric is refused."""
     listed: list[dict[str, Any]] = []
     metrics = Metrics(served.service.database, lambda: list(listed))
@@ -89,7 +89,7 @@ def test_a_metric_that_another_job_decodes_is_refused(served: Running, kind: str
     assert f"start jobs of kind {job}" in said["detail"]
 
 
-def test_a_schedule_is_taken_while_the_collector_is_away_and_says_so(served: Running) -> None:
+def test_absent_collectors_do_not_refuse_schedules(served: Running) -> None:
     set_metrics(served, None)
     status, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "any"})
     assert (status, made["status"]["state"]) == (201, "blocked")
@@ -109,7 +109,7 @@ BACKWARDS = [
 
 
 @pytest.mark.parametrize(("changes", "words"), BACKWARDS)
-def test_what_runs_backwards_is_refused_when_the_job_is_made(
+def test_backward_ranges_are_refused_at_once(
     served: Running, changes: dict[str, Any], words: str
 ) -> None:
     with served.client("ana") as ana:
@@ -161,7 +161,7 @@ def test_a_schedule_says_what_it_waits_for(served: Running, tmp_path: Path) -> N
     assert "takes no more reports of it (retired)" in status_of(served, week["id"])["reason"]
 
 
-def test_a_schedule_that_is_blocked_says_why_and_the_way_out(served: Running) -> None:
+def test_blocked_schedules_say_why_with_a_remedy(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     schedule = made["id"]
     set_metrics(served, [])
@@ -191,14 +191,14 @@ def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in names}
 
 
-def test_a_tick_tells_of_a_metric_that_is_gone(served: Running) -> None:
+def test_ticks_tell_of_gone_metrics(served: Running) -> None:
     set_metrics(served, None)  # so that it is taken
     _, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "gone"})
     ticked = served.service.tick()
     assert ticked.problems == {made["id"]: "the collector has no metric 'gone'; it has 'homepage'"}
 
 
-def test_a_collector_that_refuses_the_key_blocks_with_the_way_out(
+def test_refused_collector_keys_block_with_a_remedy(
     collector: LiveCollector, tmp_path: Path
 ) -> None:
     for key, words in ((None, "RAPPOR_DECODER_COLLECTOR_KEY"), ("wrong", "rappor keys create")):
@@ -214,7 +214,7 @@ def test_a_collector_that_refuses_the_key_blocks_with_the_way_out(
 
 
 @pytest.mark.long
-def test_without_a_key_for_the_collector_the_start_warns(tmp_path: Path) -> None:
+def test_missing_collector_keys_warn_at_start(tmp_path: Path) -> None:
     for extra, warned in ((["--collector", "http://127.0.0.1:9"], True), ([], False)):
         url = f"sqlite:///{tmp_path}/{len(extra)}.sqlite"
         command = ["-m", "rappor_cli", "decoder", "serve", "--database", url, "--port", "0"]

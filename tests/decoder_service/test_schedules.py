@@ -27,7 +27,7 @@ from tests.decoder_service.live_collector import (
     days_after,
     live_collector,
 )
-from tests.decoder_service.support import Running, running, settings_of
+from tests.decoder_service.support import BOTH_DATABASES, Running, running, settings_of
 
 USUAL = {"word-0": 500, "word-1": 300, "word-2": 200}
 DAYS = dict.fromkeys(days_after(MONDAY, 4), USUAL)
@@ -92,9 +92,8 @@ def test_each_sealed_day_is_decoded_once(service: Running, tmp_path: Path) -> No
     assert "not bounded" in series["level"]["text"]
 
 
-def test_two_processes_that_tick_at_once_queue_a_window_once(
-    service: Running, collector: LiveCollector
-) -> None:
+@BOTH_DATABASES
+def test_simultaneous_ticks_queue_a_window_once(service: Running, collector: LiveCollector) -> None:
     create(service)
     url = service.service.settings.database
     others = [make_service(settings_of(url, **collector.settings)) for _ in range(3)]
@@ -118,7 +117,7 @@ def test_two_processes_that_tick_at_once_queue_a_window_once(
 
 
 @pytest.mark.parametrize("act", ["pause", "edit", "delete"])
-def test_what_a_person_does_while_windows_are_queued_holds_from_then_on(
+def test_changes_while_windows_are_queued_hold(
     service: Running, collector: LiveCollector, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
     """After the first window of four is asked for, and before it is stored."""
@@ -178,7 +177,7 @@ def test_merged_days_stay_together(tmp_path: Path) -> None:
         assert windows_of(served, weekly) == []  # its last days are merged into an open week
 
 
-def test_another_version_of_the_list_decodes_all_windows_again(service: Running) -> None:
+def test_new_list_versions_decode_all_windows_again(service: Running) -> None:
     schedule = create(service)
     assert service.service.tick().queued == 4
     with service.client("ana") as ana:
@@ -189,7 +188,7 @@ def test_another_version_of_the_list_decodes_all_windows_again(service: Running)
     assert len({one["digest"] for one in windows_of(service, schedule)}) == 2
 
 
-def test_a_schedule_stands_still_when_its_owner_has_no_key(service: Running) -> None:
+def test_schedules_stop_without_their_owners_key(service: Running) -> None:
     schedule = create(service)
     with service.client("root") as root:
         for key in root.get("/v1/keys").json()["keys"]:
@@ -200,7 +199,7 @@ def test_a_schedule_stands_still_when_its_owner_has_no_key(service: Running) -> 
     assert "no key that holds" in ticked.problems[schedule]
 
 
-def test_the_level_of_a_series_holds_over_its_p_values(service: Running, tmp_path: Path) -> None:
+def test_the_level_holds_over_a_series(service: Running, tmp_path: Path) -> None:
     schedule = create(service, family="series", options={"alpha": 0.01})
     service.service.tick()
     do_jobs(service.service, tmp_path)
@@ -239,9 +238,7 @@ def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
     assert count(service.service, alarm_events) == before
 
 
-def test_a_window_that_cannot_be_decoded_is_tried_thrice_and_told(
-    service: Running, tmp_path: Path
-) -> None:
+def test_undecodable_windows_are_tried_thrice_and_told(service: Running, tmp_path: Path) -> None:
     schedule = create(service)
     with service.client("ana") as ana:
         hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/"}

@@ -33,7 +33,7 @@ def browser(served: Running, key: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_session_reads_and_writes_from_the_own_pages_only(served: Running) -> None:
+def test_sessions_work_from_own_pages_only(served: Running) -> None:
     with browser(served, served.keys["ana"]) as client:
         assert client.get("/v1/session").json()["name"] == "ana"
         made = client.post("/v1/lists?name=s", content=b"a\n", headers={"Origin": served.url})
@@ -115,17 +115,17 @@ def test_over_https_the_cookie_is_secure(tmp_path_factory: pytest.TempPathFactor
         ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
     ],
 )
-def test_the_public_url_is_compared_as_browsers_write_it(public: str, origin: str) -> None:
+def test_public_urls_compare_as_browsers_write_them(public: str, origin: str) -> None:
     assert origin_of(public) == origin
 
 
 @pytest.mark.parametrize("public", ["https://", "https://a:b", "https://:443", "https://[::1"])
-def test_a_public_url_without_a_host_is_refused_at_the_start(public: str) -> None:
+def test_public_urls_without_a_host_are_refused(public: str) -> None:
     with pytest.raises(SettingsError, match="public_url"):
         create_app(ServiceSettings(public_url=public))
 
 
-def test_a_form_is_taken_where_the_public_url_has_capitals(tmp_path: Path) -> None:
+def test_capitals_of_the_public_url_are_accepted(tmp_path: Path) -> None:
     public = "https://Decode.Example:443/"
     with (
         running(f"sqlite:///{tmp_path}/d.sqlite", public_url=public) as served,

@@ -102,7 +102,7 @@ def _collector_of(served: Running) -> dict[str, Any]:
     }
 
 
-def test_since_is_kept_while_the_state_is_the_same(served: Running) -> None:
+def test_since_is_kept_while_states_last(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     begun = served.service.clock()
     row = served.service.schedules.get(served.people["root"], made["id"])
@@ -125,7 +125,7 @@ def test_since_is_kept_while_the_state_is_the_same(served: Running) -> None:
             assert said[name] == at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_a_pause_a_gone_list_and_a_gone_owner_are_told_at_once(
+def test_pauses_gone_lists_and_owners_are_told(
     served: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with served.client("ana") as ana:
@@ -176,7 +176,7 @@ def test_a_schedule_that_no_process_checks_says_so(
     assert listed(served, capsys) == []
 
 
-def test_what_was_checked_before_a_change_is_not_stored_after_it(served: Running) -> None:
+def test_checks_before_a_change_are_not_stored(served: Running) -> None:
     """A tick that began before a schedule was changed says nothing of the new one."""
     _, made = post(served, "/v1/schedules", SCHEDULE)
     before = served.service.schedules.get(served.people["root"], made["id"])

@@ -39,7 +39,7 @@ KINDS = ["decode", "series", "compare", "density", "number", "pair", "discover"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_refused_with_the_names_that_there_are(idle: Running, kind: str) -> None:
+def test_it_is_refused_with_existing_names(idle: Running, kind: str) -> None:
     before = count_jobs(idle)
     status, said = post(idle, "/v1/jobs", job(kind))
     assert (status, said["detail"]) == (422, UNKNOWN)
@@ -48,13 +48,13 @@ def test_it_is_refused_with_the_names_that_there_are(idle: Running, kind: str) -
     assert schedule[1]["detail"] == said["detail"]  # in the same words
 
 
-def test_the_earlier_window_of_a_comparison_is_checked_too(idle: Running) -> None:
+def test_earlier_windows_of_comparisons_are_checked(idle: Running) -> None:
     spec = {**job("compare", "homepage"), "before": TYPED}
     status, said = post(idle, "/v1/jobs", spec)
     assert (status, said["detail"]) == (422, UNKNOWN)
 
 
-def test_the_form_says_so_and_keeps_what_was_typed(idle: Running) -> None:
+def test_the_form_says_so_and_keeps_fields(idle: Running) -> None:
     with signed_in(idle, "ana") as browser:
         form = {"kind": "decode", "metric": "hompage", "numbers": "0:9"}
         answer = browser.post("/jobs", data=form, headers={"Origin": idle.url})
@@ -65,7 +65,7 @@ def test_the_form_says_so_and_keeps_what_was_typed(idle: Running) -> None:
     assert 'value="0:9"' in page
 
 
-def test_from_python_it_is_an_error_of_the_call(idle: Running) -> None:
+def test_from_python_it_is_a_call_error(idle: Running) -> None:
     ana, before = Service(idle.url, idle.keys["ana"]), count_jobs(idle)
     with pytest.raises(RemoteError, match="answered 422: the collector has no metric 'hompage'"):
         ana.decode("hompage", ana.upload_list("w", ["word-0"]))
@@ -93,13 +93,13 @@ def test_counts_that_are_here_ask_no_collector(idle: Running, tmp_path: Path) ->
     assert do_jobs(idle.service, tmp_path) == 2
 
 
-def test_a_job_is_taken_while_the_collector_is_away_as_a_schedule_is(idle: Running) -> None:
+def test_absent_collectors_do_not_refuse_jobs(idle: Running) -> None:
     set_metrics(idle, None)
     assert post(idle, "/v1/jobs", job("decode", "any"))[0] == 202
     assert post(idle, "/v1/schedules", {**SCHEDULE, "metric": "any"})[0] == 201
 
 
-def test_what_the_collector_said_before_it_went_away_refuses_nothing(idle: Running) -> None:
+def test_stale_collector_answers_refuse_nothing(idle: Running) -> None:
     """It may have been declared since."""
     listed: list[dict[str, Any]] | None = as_listed(idle)
     set_metrics(idle, listed)
@@ -142,7 +142,7 @@ def test_a_metric_of_another_kind_is_refused(idle: Running, kind: str, of: str, 
         assert words in said["detail"]
 
 
-def test_maps_are_of_a_whole_location_and_decodings_of_a_part(idle: Running) -> None:
+def test_maps_are_of_whole_locations(idle: Running) -> None:
     definition = {**as_listed(idle)[0]["definition"], "kind": "location"}
     set_metrics(
         idle,
@@ -162,7 +162,7 @@ def test_maps_are_of_a_whole_location_and_decodings_of_a_part(idle: Running) -> 
     assert "it has 'home/day/7', 'home/night/7'" in said["detail"]
 
 
-def test_without_a_collector_it_is_said_that_there_is_none(tmp_path: Path) -> None:
+def test_missing_collectors_are_told(tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path}/none.sqlite", tick_seconds=0) as one:
         status, said = post(one, "/v1/jobs", job("decode"))
     assert status == 503

@@ -45,9 +45,7 @@ def done(served: Running, client: Any, folder: Path, **changes: Any) -> str:
     return str(client.get(f"/v1/jobs/{job}").json()["result_id"])
 
 
-def test_a_full_quota_refuses_jobs_until_something_is_given_up(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_full_quotas_refuse_jobs_until_freed(database_url: str, tmp_path: Path) -> None:
     with (
         running(database_url, tick_seconds=0, max_result_bytes_of_analyst=MOST) as served,
         served.client("ana") as ana,
@@ -73,7 +71,7 @@ def test_a_full_quota_refuses_jobs_until_something_is_given_up(
         assert "give-up-result" in acts
 
 
-def test_a_result_stays_as_long_as_anybody_holds_it(database_url: str, tmp_path: Path) -> None:
+def test_results_stay_while_anybody_holds_them(database_url: str, tmp_path: Path) -> None:
     with (
         running(database_url, tick_seconds=0) as served,
         served.client("ana") as ana,
@@ -98,9 +96,7 @@ def test_a_result_stays_as_long_as_anybody_holds_it(database_url: str, tmp_path:
         assert stored_files(served) == 0
 
 
-def test_what_nobody_holds_and_what_is_superseded_is_deleted(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_unheld_and_superseded_results_are_deleted(database_url: str, tmp_path: Path) -> None:
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
         old = done(served, ana, tmp_path)
         new = done(served, ana, tmp_path, options={"alpha": 0.01})
@@ -121,7 +117,7 @@ def test_what_nobody_holds_and_what_is_superseded_is_deleted(
 
 
 @pytest.mark.long
-def test_a_result_that_does_not_fit_ends_its_job_in_words(tmp_path: Path) -> None:
+def test_too_large_results_end_their_job(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     limits = {"MAX_RESULT_BYTES_OF_ANALYST": MOST}
     with (

@@ -54,7 +54,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("method", "path", "way_out"), MISSING)
-def test_what_is_not_there_is_refused_with_where_to_look(
+def test_missing_things_are_refused_with_directions(
     served: Running, method: str, path: str, way_out: str
 ) -> None:
     with served.client("root") as root:
@@ -66,7 +66,7 @@ def test_what_is_not_there_is_refused_with_where_to_look(
         assert "this path has" in answer.json()["detail"]
 
 
-def test_every_key_that_does_not_do_is_told_what_would(served: Running) -> None:
+def test_insufficient_keys_are_told_what_would_do(served: Running) -> None:
     with served.client(None) as nobody, served.client("vic") as vic:
         said = nobody.get("/v1/jobs").json()["detail"]
         assert "Authorization: Bearer KEY" in said
@@ -119,7 +119,7 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("path", "body", "words"), ALLOWED)
-def test_a_wrong_value_is_refused_with_those_that_are_allowed(
+def test_wrong_values_are_refused_with_allowed_ones(
     served: Running, path: str, body: dict[str, object], words: tuple[str, ...]
 ) -> None:
     with served.client("root") as root:
@@ -185,7 +185,7 @@ def test_another_server_is_said_to_be_no_collector(
     assert "\x1b" not in told
 
 
-def test_a_collector_that_is_down_and_a_decoder_service_in_its_place_are_told(
+def test_absent_and_wrong_collectors_are_told(
     served: Running,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -198,7 +198,7 @@ def test_a_collector_that_is_down_and_a_decoder_service_in_its_place_are_told(
         fetch_aggregate(served.url, "m", key=served.keys["ana"])
 
 
-def test_a_taken_port_is_told_with_the_way_out(tmp_path: Path) -> None:
+def test_taken_ports_are_told_with_a_remedy(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = settings_of(f"sqlite:///{tmp_path}/d.sqlite", port=taken.getsockname()[1])
         with (
@@ -214,7 +214,7 @@ def test_a_taken_port_is_told_with_the_way_out(tmp_path: Path) -> None:
         pass
 
 
-def test_a_schema_is_said_to_be_the_collectors_or_the_services() -> None:
+def test_schemas_are_named_as_collectors_or_services() -> None:
     from collector.store.database import COLLECTOR
     from decoder_service.shell.database import SERVICE
 

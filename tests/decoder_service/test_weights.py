@@ -129,7 +129,7 @@ def test_what_are_no_weights_is_refused_in_words(
 
 
 @pytest.mark.long
-def test_a_result_is_one_for_the_content_of_its_weights(served: Running, tmp_path: Path) -> None:
+def test_equal_weights_give_one_result(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana, served.client("ben") as ben:
         spec = decode_spec(ana, candidates=words(ana, "words of one"))
         heavy, even = store(ana, "heavy", HEAVY)["id"], store(ana, "even", ",1\na,1\n")["id"]
@@ -168,7 +168,7 @@ def test_a_result_is_one_for_the_content_of_its_weights(served: Running, tmp_pat
             assert vic.get(f"/v1/lists/{heavy}").status_code == 403
 
 
-def test_the_page_of_a_result_says_them_and_its_command_makes_it_again(
+def test_result_pages_name_weights_and_repeat_commands(
     served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served.client("ana") as ana:
@@ -197,7 +197,7 @@ def test_the_page_of_a_result_says_them_and_its_command_makes_it_again(
             assert (tmp_path / "result" / name).read_bytes() == of_file(ana, result, name)
 
 
-def test_what_does_not_go_together_is_refused_when_it_is_asked(served: Running) -> None:
+def test_contradictory_settings_are_refused_when_asked(served: Running) -> None:
     with served.client("ana") as ana, served.client("ben") as ben:
         values, listed = words(ana, "words of wrong"), store(ana, "wrong", HEAVY)["id"]
         spec, given = decode_spec(ana, candidates=values), {"list": listed}
@@ -228,9 +228,7 @@ def test_what_does_not_go_together_is_refused_when_it_is_asked(served: Running) 
         assert (answer.status_code, "fdr-eb has" in answer.text) == (422, True)
 
 
-def test_a_candidate_without_a_weight_and_a_deleted_list_are_said(
-    served: Running, tmp_path: Path
-) -> None:
+def test_missing_weights_and_deleted_lists_are_told(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana:
         listed = store(ana, "few", f"{VALUES[0]},2\n")["id"]
         spec = decode_spec(ana, candidates=words(ana, "words of few"), weights={"list": listed})

@@ -46,7 +46,7 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_job_of_each_kind_leaves_a_result_once(url: str, tmp_path: Path) -> None:
+def test_each_kind_of_job_leaves_one_result(url: str, tmp_path: Path) -> None:
     with running(url) as served, workers(url, tmp_path), served.client("ana") as ana:
         listed = ana.post("/v1/lists?name=words", content=WORDS).json()["id"]
         decode = decode_spec(ana, candidates={"list": listed})
@@ -194,9 +194,7 @@ def test_a_stopped_worker_gives_its_jobs_back(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_to_every_process_of_a_worker_gives_its_jobs_back(
-    url: str, tmp_path: Path
-) -> None:
+def test_signals_to_all_processes_requeue_jobs(url: str, tmp_path: Path) -> None:
     """systemd tells all processes of a service to stop at once: no job fails of it."""
     with running(url) as served, served.client("ana") as ana:
         with workers(url, tmp_path) as (worker,):

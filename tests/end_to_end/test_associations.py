@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -20,6 +18,7 @@ from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from tests.association_support import TEXT, linked_body, linked_file, linked_pair
 from tests.collector.support import NOON, TODAY, Clock, make_bench, running_server
+from tests.end_to_end.command import run
 
 DEVICES = 1_200
 SHARES = {("light", False): 0.45, ("light", True): 0.05, ("dark", False): 0.2, ("dark", True): 0.3}
@@ -87,13 +86,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[tuple[
     return url, values
 
 
-def run(*arguments: str, returns: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rappor_cli", "association", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == returns, done.stderr
-    return done
-
-
 def test_from_the_collector_to_the_files(
     database: tuple[str, list[tuple[str, bool]]], tmp_path: Path
 ) -> None:
@@ -101,8 +93,8 @@ def test_from_the_collector_to_the_files(
     url, values = database
     kept, out = tmp_path / "linked.json", tmp_path / "out"
     days = ["--from", TODAY.isoformat(), "--to", TODAY.isoformat()]
-    done = run("theme_crashed", "--database", url, *days, "--json", "--aggregate-to", str(kept),
-               "-o", str(out))  # fmt: skip
+    asked = ["association", "theme_crashed", "--database", url, *days, "--json"]
+    done = run(*asked, "--aggregate-to", str(kept), "-o", str(out))
     content = json.loads(done.stdout)
     assert content["reports"] == DEVICES
     assert content["independence"]["refuted"]
@@ -115,7 +107,7 @@ def test_from_the_collector_to_the_files(
         assert abs(float(row["estimate"]) - share) < 5 * float(row["std_error"])
     assert "<svg" in (out / "report.html").read_text()
     assert AssociationAggregate.from_json(kept.read_text()).num_reports == DEVICES
-    again = run("--aggregate", str(kept), "--json")
+    again = run("association", "--aggregate", str(kept), "--json")
     assert json.loads(again.stdout)["cells"] == content["cells"]
 
 
@@ -123,9 +115,9 @@ def test_what_is_asked_wrongly_is_refused_in_words(
     database: tuple[str, list[tuple[str, bool]]], tmp_path: Path
 ) -> None:
     url, _ = database
-    assert "--collector URL" in run("theme_crashed", returns=2).stderr
+    assert "--collector URL" in run("association", "theme_crashed", returns=2).stderr
     needless = tmp_path / "list.txt"
     needless.write_text("a\nb\n")
-    on = ["theme_crashed", "--database", url]
+    on = ["association", "theme_crashed", "--database", url]
     said = run(*on, "--candidates1", str(needless), returns=1).stderr
     assert "has a list of its own" in said

@@ -102,7 +102,7 @@ def test_reports_arrive_once_over_restarts_of_both_ends(
     assert counters["accepted:homepage"] == 225
 
 
-def test_days_that_the_collector_refuses_are_counted_by_reason(
+def test_refused_days_are_counted_by_reason(
     settings: Settings, metrics_path: Path, tmp_path: Path
 ) -> None:
     now = [time.time()]

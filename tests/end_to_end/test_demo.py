@@ -62,7 +62,7 @@ def test_words_go_in_and_estimates_come_out(
     assert found(again / "word") == found(out / "word")
 
 
-def test_a_file_of_true_values_goes_the_same_way(
+def test_true_values_go_the_same_way(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a shell that is set up for an operator's collector."""
@@ -107,7 +107,7 @@ def test_real_trips_go_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("a,b\n1,2\n", ["--column", "b", "--epsilon-one", "9"], "epsilon_one = 9"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_in_one_line(
+def test_unusable_files_are_refused_in_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     content: str,
@@ -122,9 +122,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_line(
     assert err.count("\n") == 1
 
 
-def test_a_taken_port_is_told_before_anything_is_done(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_taken_ports_are_told_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -136,7 +134,7 @@ def test_a_taken_port_is_told_before_anything_is_done(
 
 
 @pytest.mark.long
-def test_the_demo_ends_in_a_service_that_makes_releases(tmp_path: Path) -> None:
+def test_the_demo_ends_in_a_releasing_service(tmp_path: Path) -> None:
     """On a free port, which it names; the first person proposes, the second approves."""
     command = ["demo", "--clients", "5000", "--seed", "7", "-o", str(tmp_path / "out")]
     demo = subprocess.Popen(

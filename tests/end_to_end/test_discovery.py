@@ -23,7 +23,7 @@ SHARES = {"home.example": 0.5, "Shop.example": 0.3}
 DEVICES = 6_000
 
 
-def test_strings_of_devices_are_found_from_what_the_collector_serves(tmp_path: Path) -> None:
+def test_strings_are_found_from_served_counts(tmp_path: Path) -> None:
     """Seeds are fixed; the bounds are five standard errors, as the discovery states them."""
     more = "min_reports = 10\nmin_reports_per_cohort = 1\nnum_bits = 64\nnum_cohorts = 25\n"
     metric = site_metric(7.0, more)

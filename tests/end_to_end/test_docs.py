@@ -66,7 +66,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_and_stands_in_the_docs(name: str) -> None:
+def test_every_command_is_helped_and_documented(name: str) -> None:
     whole = load(name)
     for command in (whole, *getattr(whole, "commands", {}).values()):
         assert command.help, f"rappor {name}: {command.name} has no help"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.end_to_end.command import Printed, run
 
 K, H, M = 16, 2, 8
 WORDS = ("apple", "pear", "plum")
@@ -49,19 +49,17 @@ def write_files(folder: Path, *, repeated: bool = False) -> None:
         writer.writerow([REPORTS, 0, "", 1])
 
 
-def run(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rappor_cli", "association", "--metric", "Fruit"]
+def asked(folder: Path, *more: str, returns: int = 0) -> Printed:
+    command = ["association", "--metric", "Fruit", "--var1", "name", "--var2", "ripe"]
     command += ["--reports", str(folder / "reports.csv"), "--schema", str(folder / "schema.csv")]
-    command += ["--params-dir", str(folder), "--var1", "name", "--var2", "ripe"]
-    return subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+    return run(*command, "--params-dir", str(folder), *more, returns=returns)
 
 
 def test_the_table_of_their_files(tmp_path: Path) -> None:
     """Fixed seed; five standard errors. `kiwi` is not in the map: it is the last row."""
     write_files(tmp_path)
     out = tmp_path / "out"
-    done = run(tmp_path, "--map1", str(tmp_path / "map.csv"), "-o", str(out), "--json")
-    assert done.returncode == 0, done.stderr
+    done = asked(tmp_path, "--map1", str(tmp_path / "map.csv"), "-o", str(out), "--json")
     content = json.loads(done.stdout)
     assert any("1 rows with a blank" in note for note in content["warnings"])
     assert content["independence"]["refuted"]
@@ -80,11 +78,11 @@ def test_the_table_of_their_files(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_what_is_wrong_with_files_is_said(tmp_path: Path) -> None:
     write_files(tmp_path, repeated=True)
-    assert "'name' is a string: give its map.csv" in run(tmp_path).stderr
+    assert "'name' is a string: give its map.csv" in asked(tmp_path, returns=1).stderr
     more = ("--map1", str(tmp_path / "map.csv"), "--no-em")
-    assert "are of clients that have another" in run(tmp_path, *more).stdout.replace("\n", " ")
+    assert "are of clients that have another" in asked(tmp_path, *more).stdout.replace("\n", " ")
     text = (tmp_path / "reports.csv").read_text()
     (tmp_path / "reports.csv").write_text(text.replace("\n0,", "\n0,x", 1))
-    assert "reports.csv: " in run(tmp_path, *more).stderr
+    assert "reports.csv: " in asked(tmp_path, *more, returns=1).stderr
     (tmp_path / "schema.csv").write_text("metric,var,var_type,params\nFruit,name,string,../noise\n")
-    assert "schema.csv" in run(tmp_path, *more).stderr
+    assert "schema.csv" in asked(tmp_path, *more, returns=1).stderr

@@ -134,7 +134,7 @@ def test_files_are_those_of_the_command_by_name(
     assert np.array_equal(other.reshape(2, 3, 2, 3).transpose(1, 0, 3, 2).reshape(6, 6), straight)
 
 
-def test_lists_go_with_the_metrics_as_they_are_asked(
+def test_lists_go_with_metrics_as_asked(
     collector: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of strings; by the aggregate file, since a pair metric has these two sides as well."""
@@ -229,7 +229,7 @@ def test_help_shows_both_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert "A B" in line
 
 
-def test_the_newest_version_counts_and_a_long_list_is_cut() -> None:
+def test_newest_versions_count_and_lists_are_cut() -> None:
     many = [
         DeclaredVersion("association", f"x{i}", "", "current", ("a", f"b{i}")) for i in range(12)
     ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from rappor_core.wire.decode import decode_batch
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from tests.association_support import linked_body, linked_file, linked_pair
 from tests.collector.support import TODAY, Clock, make_bench, running_server
+from tests.end_to_end.command import run
 
 OF = 'of = ["theme", "crashed"]'
 KEPT = {OF: f"{OF}\nkeep_raw_days = 30"}
@@ -65,15 +64,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, LinkedReports]:
     return url, LinkedReports(np.zeros(DEVICES, dtype=np.intp), bits[0], bits[1])
 
 
-def run(*arguments: str, returns: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rappor_cli", "association", "theme_crashed", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == returns, done.stderr
-    return done
-
-
 @pytest.mark.long
-def test_em_over_http_beside_the_intervals_of_the_moments(
+def test_em_over_http_keeps_the_moments_intervals(
     kept: tuple[str, LinkedReports],
 ) -> None:
     url, sent = kept
@@ -81,8 +73,8 @@ def test_em_over_http_beside_the_intervals_of_the_moments(
     clock.pass_days(1)
     with running_server(None, clock, database=url) as server:
         source = "--collector", str(server.http.base_url)
-        content = json.loads(run(*source, "--raw", "--json").stdout)
-        plain = json.loads(run(*source, "--json").stdout)
+        content = json.loads(run("association", "theme_crashed", *source, "--raw", "--json").stdout)
+        plain = json.loads(run("association", "theme_crashed", *source, "--json").stdout)
         missing = server.http.get("/v1/associations/home_engine/reports")
     assert missing.status_code == 409
     one = next(one for one in linked_file(**KEPT).associations if one.name == "theme_crashed")
@@ -99,13 +91,11 @@ def test_from_the_database_and_not_from_a_file(
     kept: tuple[str, LinkedReports], tmp_path: Path
 ) -> None:
     counts = tmp_path / "counts.json"
-    done = run("--database", kept[0], "--raw", "--json", "--aggregate-to", str(counts))
+    one = "association", "theme_crashed", "--database", kept[0]
+    done = run(*one, "--raw", "--json", "--aggregate-to", str(counts))
     assert sum(c["likelihood"] for c in json.loads(done.stdout)["cells"]) == pytest.approx(1)
-    command = [sys.executable, "-m", "rappor_cli", "association", "--raw"]
-    command += ["--aggregate", str(counts)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "a file holds counts" in done.stderr
+    said = run("association", "--raw", "--aggregate", str(counts), returns=2).stderr
+    assert "a file holds counts" in said
 
 
 def test_linked_reports_go_after_their_days(tmp_path: Path) -> None:
@@ -122,7 +112,7 @@ def test_linked_reports_go_after_their_days(tmp_path: Path) -> None:
             assert count_raw(connection, series, day, day) == left
 
 
-def test_to_keep_linked_reports_later_is_said_to_weaken(tmp_path: Path) -> None:
+def test_keeping_linked_reports_later_weakens(tmp_path: Path) -> None:
     before, after = linked_file(), linked_file(**KEPT)
     bench = make_bench(f"sqlite:///{tmp_path}/collector.sqlite")
     with closing(bench.database):

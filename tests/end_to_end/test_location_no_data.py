@@ -98,7 +98,10 @@ def collected(declared: str, reports: list[Report], folder: Path) -> Aggregate:
     return served
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(
+    "encoding",
+    ["one_hot", *(pytest.param(one, marks=pytest.mark.long) for one in ("bloom", "symbol"))],
+)
 def test_both_shares_come_back_from_fixes(
     encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

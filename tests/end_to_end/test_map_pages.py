@@ -102,8 +102,8 @@ def test_the_strongest_decrease_has_the_first_colour(
     page.close()
 
 
-@pytest.mark.parametrize("share", [1e-10, 3.4e-6, 0.0007, 0.05, 0.5, 1.0])
-def test_the_scale_has_the_figures_of_every_other_text(
+@pytest.mark.parametrize("share", [1e-10, 0.0007, 1.0])
+def test_scales_have_the_figures_of_texts(
     share: float, data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
     """1e-10 was 1.00e-1 %."""
@@ -113,9 +113,7 @@ def test_the_scale_has_the_figures_of_every_other_text(
     page.close()
 
 
-def test_the_script_and_the_page_without_it_have_one_table(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
+def test_script_and_page_have_one_table(data: dict[str, Any], tmp_path: Path, browser: Any) -> None:
     page = show(browser, tmp_path, data)
     found = page.inner_text("#busiest").split()
     page.close()
@@ -153,7 +151,7 @@ def test_a_map_with_nothing_told_says_so(
     assert found == [True, False]
 
 
-def test_a_map_is_moved_by_keys_buttons_wheel_and_drag_and_its_address_says_where(
+def test_moves_of_a_map_are_in_its_address(
     data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
     page = show(browser, tmp_path, data)
@@ -202,7 +200,7 @@ def test_a_map_is_moved_by_keys_buttons_wheel_and_drag_and_its_address_says_wher
     page.close()
 
 
-def test_how_sure_cells_are_is_a_layer_with_its_own_scale(
+def test_certainty_of_cells_is_a_scaled_layer(
     data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
     page = show(browser, tmp_path, data)
@@ -218,7 +216,7 @@ def test_how_sure_cells_are_is_a_layer_with_its_own_scale(
 
 
 @pytest.mark.parametrize("theme", list(THEMES))
-def test_a_page_without_a_script_has_a_picture_and_its_legend(
+def test_pages_without_scripts_have_picture_and_legend(
     theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
     """The cell that is told has its colour of the scale and an outline; no control is left."""
@@ -267,7 +265,7 @@ def with_bases(data: dict[str, Any]) -> dict[str, Any]:
                    "first": "week 3", "top": 0.03, "top_relative": 0.3, "maps": maps}  # fmt: skip
 
 
-def test_a_map_of_changes_has_a_base_and_per_cent_of_it(
+def test_changes_have_a_base_and_per_cent(
     data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
     changes = with_bases(data)

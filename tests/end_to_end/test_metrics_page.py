@@ -38,7 +38,7 @@ def test_every_key_stands_in_one_table() -> None:
     assert set(keys) == _TOP_KEYS | _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | own
 
 
-def test_every_kind_has_a_complete_example_that_passes_the_check() -> None:
+def test_every_kind_has_an_example_that_passes() -> None:
     kinds = set()
     for text in TOML.findall(PAGE):
         file = parse_metrics(text)

@@ -50,7 +50,7 @@ def browse(profile: Path, *options: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_report_is_a_page_that_a_browser_shows(tmp_path: Path) -> None:
+def test_the_report_is_shown_by_a_browser(tmp_path: Path) -> None:
     if not BROWSER:
         pytest.skip("no Chromium on this machine (apt-get install chromium)")
     options = DecodeOptions(correction="bonferroni")

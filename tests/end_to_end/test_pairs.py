@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from client_sdk import Client, Encoder
 from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.file import parse_metrics
 from tests.collector.support import TODAY, served_after_a_day
+from tests.end_to_end.command import run
 
 TEXT = """
 [metrics.theme_crashed]
@@ -63,7 +62,9 @@ def test_the_cap_counts_changes_of_either_side(tmp_path: Path) -> None:
         assert collector.counted() == {name: 4}
 
 
-@pytest.mark.parametrize("more", ["", "num_bits = 32\nnum_cohorts = 4\n"])
+@pytest.mark.parametrize(
+    "more", ["", pytest.param("num_bits = 32\nnum_cohorts = 4\n", marks=pytest.mark.long)]
+)
 def test_from_devices_to_files(tmp_path: Path, more: str) -> None:
     """Fixed seeds; five standard errors, as the table states them."""
     metric = parse_metrics(TEXT + more).metrics["theme_crashed"]
@@ -78,10 +79,9 @@ def test_from_devices_to_files(tmp_path: Path, more: str) -> None:
     aggregate = served_after_a_day(tmp_path, metric, reports)
     (tmp_path / "pairs.json").write_text(aggregate.to_json())
 
-    command = [sys.executable, "-m", "rappor_cli", "decode", "--repeats", "1"]
-    command += ["--aggregate", str(tmp_path / "pairs.json"), "-o", str(tmp_path / "out"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    content = json.loads(done.stdout)
+    command = ["decode", "--repeats", "1", "--aggregate", str(tmp_path / "pairs.json")]
+    command += ["-o", str(tmp_path / "out")]
+    content = json.loads(run(*command, "--json").stdout)
     assert content["reports"] == DEVICES
     assert content["independence"]["refuted"]
     with (tmp_path / "out" / "joint.csv").open(newline="") as file:
@@ -92,7 +92,4 @@ def test_from_devices_to_files(tmp_path: Path, more: str) -> None:
         assert abs(float(row["estimate"]) - share) < 5 * float(row["std_error"])
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()
 
-    command[command.index("--json")] = "--each=day"
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert "leave --each out" in refused.stderr
+    assert "leave --each out" in run(*command, "--each=day", returns=1).stderr

@@ -114,7 +114,7 @@ def test_another_output_does_not_agree() -> None:
     assert not agrees(["a"], "")
 
 
-def test_the_first_lines_of_readme_print_what_it_says(shell: Shell, tmp_path: Path) -> None:
+def test_readmes_first_lines_print_its_output(shell: Shell, tmp_path: Path) -> None:
     toml = re.search(r"^```toml\n(.*?)^```", README, re.M | re.S)
     assert toml
     (tmp_path / "metrics.toml").write_text(toml[1])

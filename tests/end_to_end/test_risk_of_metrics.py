@@ -105,7 +105,12 @@ def plans(metric: Metric) -> bool:
     return metric.params.mechanism.p1 + metric.params.mechanism.q1 == PROBABILITY_SCALE
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = pytest.param("symbols, few reports", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(
+    "case", [SLOW if case == "symbols, few reports" else case for case in CASES]
+)
 def test_five_places_say_the_same_of_a_metric(
     case: str, some_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,7 +148,7 @@ def test_the_files_are_of_every_kind() -> None:
     assert kinds == set(kind_names())
 
 
-def test_a_metric_of_four_values_tells_what_four_tell() -> None:
+def test_metrics_of_four_values_tell_of_four() -> None:
     """A page that gave the figure of one value, 6.9 %, promised more than the ledger holds."""
     metric = parse_metrics(CASES["four values"]).declared[0]
     assert metric.lifetime_epsilon == pytest.approx(8.0, abs=0.01)

@@ -308,7 +308,7 @@ def test_what_is_sent_together_in_a_browser(tmp_path: Path) -> None:
         assert "blocked" in page.inner_text("main")
 
 
-def test_the_pages_of_an_admin_and_of_flows_in_a_browser(tmp_path: Path) -> None:
+def test_admin_and_flow_pages_work_in_a_browser(tmp_path: Path) -> None:
     """Keys, audit, state, releases, a result of flows, and an address that is none."""
     need_browser()
     settings = {"tick_seconds": 0}

@@ -41,7 +41,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(mkdocs() is None, reason="mkdocs is not installed: pip install '.[docs]'")
-def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_builds_and_loads_nothing_foreign(tmp_path: Path) -> None:
     command = mkdocs()
     assert command
     done = subprocess.run(

@@ -188,7 +188,7 @@ def in_shell(folder: Path, *words: str, **more: str) -> subprocess.CompletedProc
 
 
 @pytest.mark.long
-def test_files_of_google_rappor_give_the_same_by_map_and_by_hash(tmp_path: Path) -> None:
+def test_google_files_agree_by_map_and_hash(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "from_google_rappor", tmp_path, dirs_exist_ok=True)
     done = in_shell(tmp_path, "./migrate.sh")
     assert done.returncode == 0, done.stderr

@@ -52,7 +52,7 @@ def test_shares_of_values_in_a_cluster(cluster, column, shares) -> None:
     assert found == pytest.approx(shares, abs=5e-5)
 
 
-def test_synthetic_rows_have_the_counts_and_the_values_of_the_grid() -> None:
+def test_synthetic_rows_have_the_grids_counts() -> None:
     """Each count has a normal deviate above 4.9 in 1 run of 1e6; 15 counts."""
     grid = figure_grid()
     rows = [synthesise(grid, np.random.default_rng(seed)) for seed in range(40)]
@@ -215,7 +215,7 @@ LONE = ("Zaphod", "Trillian", "88")
 
 
 @pytest.mark.parametrize("numbers", [(), ("age",)])
-def test_no_published_label_names_what_fewer_than_k_persons_have(numbers: tuple[str, ...]) -> None:
+def test_published_labels_name_nothing_below_k_persons(numbers: tuple[str, ...]) -> None:
     """In any way of publication; of numbers no cut is near the lone one either."""
     table, k = with_a_lone_value(), 20
     recoded = recode(table, list(table), numbers=numbers, floor=k)
@@ -236,7 +236,7 @@ def test_no_published_label_names_what_fewer_than_k_persons_have(numbers: tuple[
     assert "other values" in recoded.parts["name"].labels
 
 
-def test_trees_that_were_learnt_without_a_floor_name_nothing_rare() -> None:
+def test_floorless_trees_name_nothing_rare() -> None:
     """The table is judged when it is published."""
     table = {"a": ["x"] * 60 + ["y"] * 59 + ["Zaphod"], "b": ["p"] * 60 + ["q"] * 60}
     learnt = learn_hierarchies(co_cluster(recode(table, ["a", "b"])))
@@ -249,7 +249,7 @@ def test_trees_that_were_learnt_without_a_floor_name_nothing_rare() -> None:
     assert learnt.with_floor(table, 1) == learnt
 
 
-def test_intervals_that_few_are_in_are_not_named_alone() -> None:
+def test_intervals_with_few_are_not_named_alone() -> None:
     """In a union without their neighbour; with it they are one interval."""
     parts = {"age": Intervals((20, 40, 87))}
     low, middle, high, rest = parts["age"].labels
@@ -265,7 +265,7 @@ def test_intervals_that_few_are_in_are_not_named_alone() -> None:
     assert named.fuse(high, rest) == ">40"
 
 
-def test_a_pool_of_rare_values_is_not_small_itself() -> None:
+def test_pools_of_rare_values_are_not_small() -> None:
     """One lone value takes the next rarest with it; a value of the pool's name is told apart."""
     column = ["a"] * 50 + ["b"] * 30 + ["c"] * 21 + ["lone"]
     made = recode({"v": column, "w": column}, ["v", "w"], floor=20)
@@ -281,7 +281,7 @@ def test_a_pool_of_rare_values_is_not_small_itself() -> None:
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 30), st.integers(1, 20)
 )
-def test_every_part_has_as_many_rows_as_the_floor(
+def test_every_part_reaches_the_floor_of_rows(
     values: list[int], floor: int, intervals: int
 ) -> None:
     column = list(map(str, values))
@@ -366,7 +366,7 @@ def test_classes_of_iris(way: str) -> None:
     assert made.misreported["Class"] == pytest.approx(1 / 150)
 
 
-def test_several_parts_are_published_as_a_set_or_as_their_tree_has_them() -> None:
+def test_parts_are_published_as_sets_or_trees() -> None:
     """One cluster: the fullest cell holds one column's parts, or all of them."""
     model = co_cluster(iris_pairs())
     grid = model.simplify(2)

@@ -79,14 +79,14 @@ def cost_of(pairs: list[tuple[int, int]], rows: list[int], parts: list[int]) -> 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=8))
 @settings(max_examples=15)
-def test_the_cost_is_that_of_exact_arithmetic_for_every_grid(pairs) -> None:
+def test_costs_are_those_of_exact_arithmetic(pairs) -> None:
     for rows, parts in itertools.product(partitions(4), partitions(3)):
         exact = exact_odds(pairs, rows, parts)
         log = math.log(exact.numerator) - math.log(exact.denominator)
         assert cost_of(pairs, rows, parts) == pytest.approx(-log, abs=1e-9)
 
 
-def test_the_likelihood_of_a_grid_sums_to_one_over_all_tables() -> None:
+def test_likelihoods_of_a_grid_sum_to_one() -> None:
     """exp(-cost), without the price of the groups, over all 6^3 sequences of 3 pairs."""
     values = list(itertools.product(range(3), range(2)))
     for rows, parts in itertools.product(partitions(3), partitions(2)):
@@ -131,7 +131,7 @@ def test_the_engine_against_all_partitions(table) -> None:
 
 @given(small_tables(rows=60), st.integers(1, 60))
 @settings(max_examples=30, deadline=None)
-def test_what_the_search_says_of_cost_is_the_cost(table, k) -> None:
+def test_the_search_states_the_true_cost(table, k) -> None:
     recoded = recode(table, "ab")
     model = co_cluster(recoded)
     search = Search(recoded)
@@ -164,7 +164,7 @@ def test_moves_only_lower_the_cost(seed) -> None:
 
 
 @pytest.mark.parametrize("least", [1, 60, 75, 90])
-def test_moves_leave_each_group_the_rows_that_it_needs(least: int) -> None:
+def test_moves_leave_each_group_enough_rows(least: int) -> None:
     """30 of the 90 rows of a group are like those of the other one: all of them would leave."""
     rng = np.random.default_rng(0)
     kind = np.repeat([0, 1], [100, 60])
@@ -191,7 +191,7 @@ def test_planted_groups_are_found() -> None:
 
 
 @pytest.mark.long
-def test_a_table_of_many_distinct_rows_begins_with_gathered_ones() -> None:
+def test_many_distinct_rows_are_gathered_first() -> None:
     rng = np.random.default_rng(5)
     kind = np.repeat([0, 1, 2], [900, 500, 200])
     table = {name: [f"{name}{k}{rng.integers(4)}" for k in kind] for name in "abcdef"}
@@ -205,7 +205,7 @@ def test_a_table_of_many_distinct_rows_begins_with_gathered_ones() -> None:
     assert again.cost <= model.cost + 1e-9
 
 
-def test_more_values_than_pairs_of_them_fit_in_memory_are_refused() -> None:
+def test_too_many_pairs_for_memory_are_refused() -> None:
     many = {"a": [f"v{n}" for n in range(MOST_PARTS)], "b": ["x"] * MOST_PARTS}
     with pytest.raises(TableError, match=r"column 'a' out, which has 1500, or cut it"):
         co_cluster(recode(many, "ab"))
@@ -236,7 +236,7 @@ def groups_of(parts: np.ndarray) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(parts == group).tolist()) for group in np.unique(parts)}
 
 
-def test_the_engine_finds_the_grid_of_khiops_and_cuts_it_to_those_of_the_thesis() -> None:
+def test_the_engine_finds_the_grid_of_khiops() -> None:
     """Khiops 11.0.1 finds 3 x 8; cut to 10 groups that is Figure 3.3, to 5 Figure 3.4."""
     model = co_cluster(iris_pairs())
     assert model.finest.counts.shape == (3, 8)
@@ -337,7 +337,7 @@ AUC = {
 
 
 @pytest.mark.long
-def test_synthetic_rows_of_adult_train_as_well_as_those_of_the_thesis() -> None:
+def test_synthetic_adult_trains_as_in_the_thesis() -> None:
     """Within .02 of Table 3.5, but race at k = 1,042: 13 clusters are left, of the thesis's 15.
 
     The thesis's figures cannot all hold. 32 clusters of 1,152 rows at most are fewer than 80 % of

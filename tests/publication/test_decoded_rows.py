@@ -59,13 +59,13 @@ def coverage(error: float, repeats: int, num_sets: int, num_rows: int) -> dict[s
 
 
 @pytest.mark.parametrize("num_rows", [300, pytest.param(1_000, marks=pytest.mark.long)])
-def test_intervals_over_sets_hold_the_truth_as_often_as_they_say(num_rows: int) -> None:
+def test_intervals_over_sets_have_their_coverage(num_rows: int) -> None:
     """Of 150 repeats at 95 %: below 87 % in 1 of 10,000 runs (exact binomial), for each."""
     found = coverage(0.01, 150, 20, num_rows)
     assert min(found.values()) >= 0.87
 
 
-def test_one_table_drawn_as_if_exact_is_too_sure() -> None:
+def test_a_table_drawn_as_exact_is_oversure() -> None:
     """The rival that must fail: sets that all come from the estimates themselves."""
     rng, known = np.random.default_rng(2), estimates_of(LAW, 0.02)
     hits = 0
@@ -78,7 +78,7 @@ def test_one_table_drawn_as_if_exact_is_too_sure() -> None:
     assert hits < 75
 
 
-def test_the_spread_of_sets_is_the_covariance_of_the_estimates() -> None:
+def test_sets_spread_as_the_estimates_covariance() -> None:
     """Far from zero nothing is projected: 4,000 draws, each entry within 6 standard errors."""
     known = estimates_of(LAW, 0.005)
     shares = draw_shares(known, 4_000, np.random.default_rng(0))
@@ -100,7 +100,7 @@ def pair_cells(table: JointTable) -> DecodedCells:
     )
 
 
-def test_a_decoded_pair_gives_rows_whose_intervals_hold_its_margins() -> None:
+def test_rows_of_pairs_have_intervals_around_their_margins() -> None:
     table = decode_pairs(drawn(metric(), SHARES, 50_000, 10))
     known = pair_cells(table)
     assert known.covariance.shape == (6, 6)
@@ -116,7 +116,7 @@ def test_a_decoded_pair_gives_rows_whose_intervals_hold_its_margins() -> None:
 
 @pytest.mark.long
 @pytest.mark.statistical
-def test_intervals_over_sets_of_decoded_pairs_hold_the_truth() -> None:
+def test_intervals_over_decoded_sets_hold_the_truth() -> None:
     """60 decodings, 9 questions each, 95 %: a question below 83 % in 1 of 1,000 runs (binomial)."""
     rng, reports = np.random.default_rng(0), 5_000
     hits = []
@@ -225,7 +225,7 @@ def test_the_threshold_is_met_by_the_rounded_number() -> None:
     assert len(admit_estimates(dated, coarse, DAYS[2]).cells) == 5
 
 
-def test_the_nearest_law_moves_what_is_known_well_less() -> None:
+def test_nearest_laws_move_known_shares_less() -> None:
     values, variances = np.array([0.6, 0.5, -0.2]), np.array([1e-6, 1.0, 1.0])
     found = nearest_shares(values, variances, 1.0)
     assert found == pytest.approx([0.6, 0.4, 0.0], abs=1e-5)
@@ -237,7 +237,7 @@ def test_the_nearest_law_moves_what_is_known_well_less() -> None:
     assert ((found - values) ** 2 / variances).sum() <= cost.min() + 1e-9
 
 
-def test_the_combining_rule_is_that_of_raghunathan_reiter_and_rubin() -> None:
+def test_the_combining_rule_is_raghunathans() -> None:
     q, u = np.array([0.4, 0.5, 0.6]), np.array([0.001, 0.002, 0.003])
     found = combine(q, u, rows_by_report=0.1)
     assert found.estimate == pytest.approx(0.5)

@@ -120,7 +120,7 @@ def test_rows_that_become_equal_are_one_class() -> None:
     ("values", "expected"),
     [("abbc", ["any", "b", "b", "any"]), ("acbb", ["any", "any", "b", "b"])],
 )
-def test_among_equal_costs_a_class_below_k_is_preferred(values, expected) -> None:
+def test_ties_prefer_classes_below_k(values, expected) -> None:
     columns = Columns({"x": Hierarchy.flat("abc", "any")}, {"x": 0.0})
     assert anonymise({"x": list(values)}, columns, 2).to_table()["x"] == expected
 
@@ -169,7 +169,7 @@ def tables(draw):
 
 
 @given(tables(), st.integers(1, 6), st.sampled_from([0.0, 0.2, 0.9]))
-def test_every_published_row_stands_k_times_and_covers_its_original(table, k, budget) -> None:
+def test_published_rows_stand_k_times_and_cover(table, k, budget) -> None:
     kinds = {name: PEOPLE.kinds[name] for name in ("postcode", "status")}
     columns = Columns(kinds | {"age": IntervalColumn(0, 9)})
     number = len(table["age"])
@@ -215,7 +215,7 @@ def test_diversity_of_nine_patients() -> None:
     st.integers(1, 3),
     st.sampled_from([0.0, 0.2, 0.5, 1.0]),
 )
-def test_every_class_meets_the_rule_of_a_sensitive_column(rows, k, distinct, closeness) -> None:
+def test_classes_meet_the_rule_of_sensitive_columns(rows, k, distinct, closeness) -> None:
     """Checked by counting the published rows again."""
     table = {"postcode": [code for code, _ in rows]}
     said = [value for _, value in rows]
@@ -228,7 +228,7 @@ def test_every_class_meets_the_rule_of_a_sensitive_column(rows, k, distinct, clo
     assert measured.closeness.max() <= closeness + 1e-9
 
 
-def test_a_rule_that_the_rows_left_do_not_meet_is_an_error() -> None:
+def test_rules_that_remaining_rows_miss_are_errors() -> None:
     table = {"postcode": ["34017"] + ["75005"] * 6}
     columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
     said = ["b"] + ["a"] * 6
@@ -268,7 +268,7 @@ def test_a_hierarchy_is_read_from_a_file(tmp_path: Path) -> None:
     assert Hierarchy.load(tmp_path / "tree.csv") == COUNTRIES
 
 
-def test_loss_on_adult_rises_with_k_and_falls_with_rows() -> None:
+def test_loss_rises_with_k_and_falls_with_rows() -> None:
     losses = {}
     for rows in (300, 1200):
         table = adult(rows)
@@ -280,7 +280,7 @@ def test_loss_on_adult_rises_with_k_and_falls_with_rows() -> None:
 
 
 @pytest.mark.long
-def test_thirty_thousand_rows_of_adult_take_less_than_a_minute() -> None:
+def test_thirty_thousand_rows_take_a_minute() -> None:
     table = adult(30_000)
     start = time.process_time()
     made = anonymise(table, adult_columns(table), 5)

@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.json"
 
 
-def test_a_charge_is_on_the_disk_when_spend_returns(path: Path) -> None:
+def test_charges_are_on_disk_when_spend_returns(path: Path) -> None:
     with open_ledger(path) as ledger:
         assert isinstance(ledger, BudgetLedger)
         ledger.spend("one", Charge(0.4, 1e-7))
@@ -83,7 +83,7 @@ def test_what_is_no_ledger_is_refused(path: Path, change: dict[str, object]) -> 
     assert not path.with_name("ledger.json.lock").exists()
 
 
-def test_a_file_that_is_not_there_or_not_json_is_refused(tmp_path: Path) -> None:
+def test_files_missing_or_not_json_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="cannot be read"):
         read_ledger(tmp_path / "none.json")
     (tmp_path / "text.json").write_text("[]")
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_there_or_not_json_is_refused(tmp_path: Path) -> None
         read_ledger(tmp_path / "text.json")
 
 
-def test_another_name_of_a_ledger_is_the_same_ledger(path: Path) -> None:
+def test_ledgers_are_the_same_by_another_name(path: Path) -> None:
     """A charge by a symbolic link was written beside the ledger, and its lock was another one."""
     other = path.with_name("other.json")
     other.symlink_to(path)
@@ -114,7 +114,7 @@ def test_another_name_of_a_ledger_is_the_same_ledger(path: Path) -> None:
         make_ledger(other, Charge(5.0))
 
 
-def test_of_two_that_begin_a_ledger_at_once_one_is_refused(
+def test_one_of_two_beginning_ledgers_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second found no file, and wrote over what was charged since."""
@@ -136,9 +136,7 @@ def test_a_ledger_that_was_left_takes_no_charge(path: Path) -> None:
     assert read_ledger(path).entries == [("one", Charge(0.4))]
 
 
-def test_the_name_of_the_file_is_on_the_disk_too(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_names_are_on_disk_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it a power cut may bring back the file as it was before the charge."""
     synced = []
     real = os.fsync
@@ -160,7 +158,7 @@ def test_a_failure_leaves_no_piece_of_a_ledger(path: Path, monkeypatch: pytest.M
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
-def test_what_is_said_of_a_ledger_names_its_file(path: Path) -> None:
+def test_ledger_messages_name_the_file(path: Path) -> None:
     wrong = {"limit": {"epsilon": 0, "delta": 0}}
     path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
     with pytest.raises(BudgetError, match=r"ledger\.json: epsilon > 0"):

@@ -24,7 +24,7 @@ from disclosure_control.mechanisms import (
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
 
 
-def test_the_geometric_law_sums_to_one_and_keeps_epsilon() -> None:
+def test_the_geometric_law_keeps_epsilon() -> None:
     """The thesis prints its normaliser upside down: with a = exp(-1) that sums to 4.68."""
     z = np.arange(-200, 201)
     p = geometric_probability(z, 1, 1.0)
@@ -49,7 +49,7 @@ def test_geometric_noise_has_its_law_and_no_neighbour(scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.9, 1.0, 1.1])
-def test_laplace_and_gaussian_noise_have_their_law_and_no_neighbour(scale: float) -> None:
+def test_laplace_and_gaussian_noise_have_their_law(scale: float) -> None:
     rng = np.random.default_rng(2)
     laplace = add_laplace(np.zeros(50_000), 130.0, 0.5, rng)
     p = stats.kstest(laplace, stats.laplace(scale=260 * scale).cdf).pvalue
@@ -116,7 +116,7 @@ def test_all_coefficients_without_noise_give_the_series_back(n: int) -> None:
     assert near == pytest.approx(series, abs=1e-6)
 
 
-def test_errors_of_series_are_those_of_their_law_and_not_of_neighbours() -> None:
+def test_errors_of_series_have_their_law() -> None:
     """The tail that is left out, and kept sigma^2 (Gaussian) or 2 (kept sensitivity / epsilon)^2.
 
     4,000 draws: the mean of a sum of 8 squares is known to 1 % (Gaussian), 1.3 % (Laplace)."""
@@ -155,7 +155,7 @@ def test_contributions_are_bounded() -> None:
     assert none.tolist() == [0, 0, 0]
 
 
-def test_which_slots_of_a_person_are_kept_is_random() -> None:
+def test_kept_slots_of_persons_are_random() -> None:
     rng = np.random.default_rng(0)
     drawn = sum(bound_contributions(np.zeros(4), np.arange(4), 4, 1, rng)[0] for _ in range(2000))
     assert stats.chisquare(drawn).pvalue > FALSE_ALARM

@@ -72,7 +72,7 @@ def ask(program: str, given: object) -> Any:
 
 
 @pytest.mark.parametrize("k", [2, 5, 10])
-def test_pycanon_finds_the_k_the_l_and_the_t_that_we_find(k: int) -> None:
+def test_pycanon_finds_our_k_l_and_t(k: int) -> None:
     rng = np.random.default_rng(k)
     codes = ["75005", "75006", "59000", "59100"]
     people = {
@@ -110,7 +110,7 @@ def test_opendp_draws_the_geometric_law_that_we_compute() -> None:
         assert ((counts - expected) ** 2 / expected).sum() < 26.1
 
 
-def test_gaussian_sigma_is_below_the_theorem_of_which_opendp_proves_the_bound() -> None:
+def test_gaussian_sigma_is_below_the_proven_bound() -> None:
     """OpenDP's zCDP bound of the noise that we add is never below its exact delta."""
     program = """
 import json, sys

@@ -118,7 +118,7 @@ def coherent(columns, domain):
 
 
 @pytest.mark.long
-def test_a_search_without_end_is_given_up_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_searches_are_given_up_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 columns of 8 modalities, half of the values missing: the default takes a minute."""
     columns, domain = large_table(1_000, [8] * 10, 0.5)
     monkeypatch.setattr(sparse_keys, "MAX_STEPS", 1_000_000)

@@ -160,7 +160,7 @@ def files(tmp_path: Path) -> Path:
         ("pesa", "type", {"frequencies": [3, 5, 5, 3, 5, 3, 5], "minimum": 3}),
     ],
 )
-def test_the_command_prints_frequencies_in_the_order_of_the_rows(
+def test_the_command_prints_frequencies_in_row_order(
     files: Path, capsys: pytest.CaptureFixture[str], method: str, columns: str, expected: object
 ) -> None:
     inputs = [
@@ -218,7 +218,7 @@ def test_a_domain_that_cannot_be_used_is_named(tmp_path: Path, text: str, messag
         ("type", "type\n", "no rows"),
     ],
 )
-def test_a_table_that_does_not_fit_is_one_line_and_exit_1(
+def test_tables_that_do_not_fit_exit_1(
     files: Path, capsys: pytest.CaptureFixture[str], columns: str, csv: str | None, message: str
 ) -> None:
     if csv is not None:

@@ -14,7 +14,7 @@ from publication.aggregation import cell_tree, domain_tree, prefix_tree, roll_up
 CELLS = ["000", "001", "010", "011", "100", "other"]
 
 
-def test_cells_are_pooled_up_to_the_first_parent_that_is_told_apart() -> None:
+def test_cells_pool_up_to_the_first_told_parent() -> None:
     """000 stands alone; 001 with 010 and 011 under 0; 100 and other under the root."""
     estimate = np.array([50.0, 2.0, 3.0, 3.0, 4.0, 5.0])
     made = roll_up(CELLS, estimate, np.ones(6), cell_tree(CELLS, 2), ratio=4.0)

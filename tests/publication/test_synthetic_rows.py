@@ -86,7 +86,7 @@ EPSILON = 0.9
 
 @pytest.mark.parametrize("parts", [(0.2, 0.5), (0.0, 0.5), None])
 @pytest.mark.parametrize("row", [("a", "d"), ("b", "e")])
-def test_a_neighbour_gives_the_same_output_at_epsilon_times_the_probability(parts, row) -> None:
+def test_neighbours_give_outputs_within_epsilon(parts, row) -> None:
     """Exact, and for every output: to each noise belongs one that gives the neighbour's output.
 
     Noise less the added row in what is counted (cells, columns, groups) maps the draws of one table
@@ -127,7 +127,7 @@ def estimate(table: dict[str, list[str]], method: object, noise: ScriptedNoise) 
     ).counts
 
 
-def test_each_part_of_epsilon_is_spent_once_and_they_add_up() -> None:
+def test_parts_of_epsilon_are_spent_once() -> None:
     """The rates of the noise that was really drawn: cells, columns, groups."""
     domain = RowDomain({"x": Categories(("a", "b")), "y": Categories(("c", "d", "e"))})
     table = {"x": ["a", "b"], "y": ["c", "e"]}
@@ -153,7 +153,7 @@ def test_each_part_of_epsilon_is_spent_once_and_they_add_up() -> None:
     assert sum(rate for rate, _ in drawn) == pytest.approx(0.8)  # one cell, both columns, one group
 
 
-def test_a_ledger_that_does_not_suffice_stops_before_any_noise() -> None:
+def test_a_spent_ledger_stops_before_any_noise() -> None:
     class Never:
         def geometric(self, success: float, shape: tuple[int, ...]) -> np.ndarray:
             raise AssertionError("noise was drawn")
@@ -178,7 +178,7 @@ def test_system_noise_has_its_law_and_no_neighbour(rate: float, scale: float) ->
     assert (found > FALSE_ALARM) == (scale == 1.0)
 
 
-def test_production_noise_is_fresh_and_of_the_stated_variance() -> None:
+def test_production_noise_is_fresh_as_stated() -> None:
     """The mean of 40,000 squares: 6 standard errors are 7 %."""
     zeros = np.zeros(40_000, dtype=np.int64)
     first, second = (add_geometric(zeros, 1, 0.3) for _ in range(2))
@@ -191,9 +191,7 @@ def test_production_noise_is_fresh_and_of_the_stated_variance() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "mass"), [(0.005, 1.76e6), (0.05, 196e3), (0.25, 64e3)])
-def test_clipping_at_zero_leaves_the_mass_of_the_thesis_and_projection_does_not(
-    epsilon: float, mass: float
-) -> None:
+def test_clipping_inflates_mass_and_projection_does_not(epsilon: float, mass: float) -> None:
     """Half of epsilon .01, .1 and .5 on 17,280 cells of Adult, where 32,561 rows are."""
     table = adult(40_000)
     counts = adult_domain(table).histogram(table)
@@ -212,7 +210,7 @@ def test_projection_is_that_of_the_decoder() -> None:
     assert project_to_total(values, 0.0).tolist() == [0.0] * 200
 
 
-def test_merging_cells_lowers_the_noise_as_derived_from_the_thesis() -> None:
+def test_merging_cells_lowers_noise_as_derived() -> None:
     """Tables 5.1 and 5.2: 18 / eps^2 fine, 4.5 / eps^2 merged, and 605 of approximation."""
     cells = np.array([[10.0, 21, 37], [20, 0, 0], [53, 0, 0]])
     blocks = np.array([[0, 0, 1], [2, 3, 3], [2, 3, 3]])
@@ -228,7 +226,7 @@ def test_merging_cells_lowers_the_noise_as_derived_from_the_thesis() -> None:
     assert math.sqrt((18 - 4.5) / 605) == pytest.approx(0.149, abs=5e-4)
 
 
-def test_the_tree_finds_a_block_and_leaves_noise_whole() -> None:
+def test_trees_find_blocks_and_leave_noise() -> None:
     rng, epsilon = np.random.default_rng(1), 0.5
     counts = np.zeros((12, 10, 8))
     counts[np.ix_([1, 5, 9], [2, 3], [0, 7])] = 100.0
@@ -252,7 +250,7 @@ def test_what_independent_columns_explain_is_one_block() -> None:
     assert KdTree().partition(3 * expected, np.ones((3, 3)), 1.0).max() > 0
 
 
-def test_rows_of_a_large_epsilon_are_nearly_those_of_the_table() -> None:
+def test_large_epsilons_give_nearly_the_table() -> None:
     rng = np.random.default_rng(0)
     domain = RowDomain({"plan": Categories(("basic", "pro")), "age": EqualBins(0, 99, 10)})
     plan = rng.choice(["basic", "pro"], 4000)
@@ -267,7 +265,7 @@ def test_rows_of_a_large_epsilon_are_nearly_those_of_the_table() -> None:
         domain.histogram(rows)  # every value is of the domain
 
 
-def test_dpcocgen_is_nearer_to_adult_than_the_baseline_as_published() -> None:
+def test_dpcocgen_is_nearer_to_adult_as_published() -> None:
     """The ordering of the thesis, joint Hellinger distance; the rest is in the benchmark."""
     table = adult(40_000)
     table = {name: table[name] for name in FIVE}
@@ -283,7 +281,7 @@ def test_dpcocgen_is_nearer_to_adult_than_the_baseline_as_published() -> None:
     assert distances[0] < 0.3
 
 
-def test_rows_of_a_small_table_are_drawn_even_where_noise_takes_all() -> None:
+def test_small_tables_are_drawn_despite_noise() -> None:
     table = {"x": ["a"]}
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -292,7 +290,7 @@ def test_rows_of_a_small_table_are_drawn_even_where_noise_takes_all() -> None:
         assert len(draw_rows(found, SMALL, 5, rng)["x"]) == 5
 
 
-def test_bins_hold_every_number_once_and_give_it_back() -> None:
+def test_bins_hold_every_number_once() -> None:
     for bins in (
         EqualBins(17, 90, 10),
         EqualBins(0, 6, 7),
@@ -393,7 +391,7 @@ def test_an_epsilon_that_leaves_no_noise_is_refused() -> None:
     assert system_geometric(40.0, (3,)).tolist() == [0, 0, 0]
 
 
-def test_the_probability_of_noise_is_off_by_less_than_stated() -> None:
+def test_noise_probabilities_are_within_the_stated_error() -> None:
     """Sums over the digits of a number: what rounding and the last digit leave out."""
     for rate in (1e-6, 0.02, 0.9, 5.0, 40.0):
         off, digit = 0.0, 0
@@ -411,7 +409,7 @@ def test_rows_beyond_all_memory_are_refused() -> None:
             draw_rows(found, SMALL, wanted)
 
 
-def test_column_shares_of_rows_are_near_those_of_the_histogram() -> None:
+def test_column_shares_are_near_the_histograms() -> None:
     table = {"x": ["a"] * 600 + ["b"] * 300 + ["c"] * 100}
     rng = np.random.default_rng(3)
     found = estimate_histogram(table, SMALL, 5.0, ledger(), rng=rng)
@@ -419,7 +417,7 @@ def test_column_shares_of_rows_are_near_those_of_the_histogram() -> None:
     assert abs(p - q).max() < 0.08
 
 
-def test_a_blank_line_of_one_column_is_not_dropped(tmp_path: Path) -> None:
+def test_blank_lines_of_one_column_are_kept(tmp_path: Path) -> None:
     """It may be a row whose value is missing; of several columns it is no row."""
     path = tmp_path / "people.csv"
     path.write_text("x\na\n\nb\n")
@@ -431,7 +429,7 @@ def test_a_blank_line_of_one_column_is_not_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", [DPCocGen(), Baseline()])
 @pytest.mark.parametrize("rows", [1, 1000])
-def test_an_epsilon_that_leaves_rows_of_noise_alone_is_refused_before_its_charge(
+def test_epsilons_of_noise_alone_are_refused_uncharged(
     method: Baseline | DPCocGen, rows: int
 ) -> None:
     """By domain and epsilon alone: more rows than memory were drawn, or refused once charged."""
@@ -447,7 +445,7 @@ def test_an_epsilon_that_leaves_rows_of_noise_alone_is_refused_before_its_charge
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_tiny_epsilon_with_a_public_number_of_rows_makes_a_partition() -> None:
+def test_tiny_epsilons_still_make_a_partition() -> None:
     domain = RowDomain({"a": EqualBins(0, 99, 50), "b": EqualBins(0, 99, 50)})
     table = {"a": ["5"] * 1000, "b": ["7"] * 1000}
     for seed in range(5):

@@ -75,7 +75,7 @@ def test_the_floor_bounds_the_error_of_empty_queries() -> None:
     assert errors[0] > errors[1] > errors[2]
 
 
-def test_boosted_trees_see_what_a_naive_bayes_does_not() -> None:
+def test_boosted_trees_see_more_than_naive_bayes() -> None:
     """Columns made independent keep every share, and a naive Bayes tells nothing apart."""
     real, made = exclusive_or(600, 1), exclusive_or(600, 2, independent=True)
     assert origin_test(real, made, seed=0) > 0.7
@@ -107,7 +107,7 @@ def test_missing_person_is_what_striking_off_gives() -> None:
         assert found == pytest.approx(brute_missing_person(original, published))
 
 
-def test_records_are_linked_to_their_own_rows_only_while_they_can_be() -> None:
+def test_records_link_to_rows_while_possible() -> None:
     rng = np.random.default_rng(5)
     original = {f"c{c}": rng.integers(0, 20, 300).astype(str).tolist() for c in range(4)}
     assert link_records(original, original) > 0.95

@@ -26,7 +26,7 @@ def test_populations_have_zipf_margins() -> None:
     assert table.sum(axis=1)[1] == pytest.approx(table.sum(axis=1)[0] / 2)
 
 
-def test_quantiles_go_together_in_a_table_that_is_not_square() -> None:
+def test_quantiles_pair_in_oblong_tables() -> None:
     table = coupled_table(3, 2, 1.0)  # margins 6, 3, 2 of 11 and 2, 1 of 3
     assert table == pytest.approx(np.array([[18, 0], [4, 5], [0, 6]]) / 33)
     assert SHAPES["500x2"].truth(0.5).sum(axis=0) == pytest.approx([2 / 3, 1 / 3])
@@ -39,7 +39,7 @@ RIVAL_SIDES = (
 )
 
 
-def test_the_rival_climbs_the_likelihood_of_our_em_to_the_same_summit() -> None:
+def test_the_rival_climbs_to_our_ems_summit() -> None:
     """The rival far beyond its stop, ours at its own: one likelihood has one highest table."""
     truth = coupled_table(5, 2, 0.5)
     reports = drawn_reports(truth, 4_000, *RIVAL_SIDES, np.random.default_rng(1))
@@ -74,7 +74,7 @@ def test_the_rival_stops_where_it_is_published_to() -> None:
     assert em.fit(most=1).shares == pytest.approx(posterior)
 
 
-def test_the_rival_infers_as_the_paper_does_from_the_observed_information() -> None:
+def test_the_rival_infers_as_the_paper_does() -> None:
     """The information is minus the second derivative of the log-likelihood, by differences."""
     truth = coupled_table(3, 2, 0.5)
     sides = one_hot_side("a", 3, 0.0, 0.25, 0.75), one_hot_side("b", 2, 0.0, 0.25, 0.75)
@@ -129,7 +129,7 @@ def test_the_command_prints_every_method() -> None:
     assert {row["quantity"] for row in rows} == quantities
 
 
-def test_the_bound_is_that_of_counts_where_bits_tell_all_and_below_the_moments() -> None:
+def test_the_bound_is_between_counts_and_moments() -> None:
     """Nearly noiseless bits: the covariance of shares that are counted. Noisier: a part of it more.
 
     The score of drawn reports has the information as its covariance.

@@ -58,7 +58,7 @@ def test_pooled_figures_and_their_errors():
     assert np.mean([mean.value for mean in covered]) == pytest.approx(0.9, abs=0.005)
 
 
-def test_coverage_is_pooled_of_the_rightly_found_and_by_list():
+def test_coverage_is_pooled_of_rightly_found_values():
     """Lists of 10, 2 and no found values; 1 covered of 2 is as much of a list as 9 of 10."""
     counts = RuleScore(1, 0, False, 10, 9, 8, 8), RuleScore(1, 0, False, 2, 1, 1, 0)
     nothing = RuleScore(1, 0, False, 0, 0)
@@ -74,7 +74,7 @@ def test_coverage_is_pooled_of_the_rightly_found_and_by_list():
     assert math.isnan(nothing_right.coverage_right["fdr"].value)
 
 
-def test_a_ranking_is_cut_where_its_false_share_is_reached_last():
+def test_rankings_are_cut_at_their_last_false_share():
     truth = np.array([True, False, True, True, True, False])
     score = _score(0, truth, np.linspace(0, 1, 6), covered=1)
     assert recall_at([score], 0.2) == 1.0
@@ -116,7 +116,7 @@ def test_figures_have_the_digits_that_their_error_allows(mean, shown):
     assert _figure(mean) == shown
 
 
-def test_a_list_with_nothing_true_and_one_without_gaps():
+def test_null_lists_and_gapless_lists_are_drawn():
     nothing = draw(CalibrationRun("few rows", "nothing true", "exp", 1))
     assert len(nothing.true_shares) == 150
     assert not nothing.true_shares.any()

@@ -60,7 +60,7 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert line.startswith("| 4 | 20,000 | coded prefixes |")
 
 
-def test_the_draw_by_bucket_is_that_of_the_strings() -> None:
+def test_draws_by_bucket_are_of_the_strings() -> None:
     """Mean counts of 100 draws each way, all within 5.5 standard errors of each other."""
     rng = np.random.default_rng(5)
     metric = discover_metric(4.0, small=True)
@@ -114,7 +114,7 @@ def test_the_command_counts_wrong_names(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_what_a_group_of_a_rival_reports_is_unbiased_and_keeps_its_promise(epsilon: float) -> None:
+def test_reports_of_rival_groups_are_unbiased(epsilon: float) -> None:
     """One bit set of 1,024: two values differ in two bits. Mean shares of 40 draws, 4.9 errors."""
     rng, noise = np.random.default_rng(6), BitNoise.of(discover_metric(epsilon).params.mechanism)
     q, p = noise.q_star, noise.p_star

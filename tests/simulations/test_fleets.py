@@ -77,7 +77,7 @@ def p_values(one: np.ndarray, other: np.ndarray) -> dict[str, float]:
 
 
 @pytest.mark.statistical
-def test_counts_have_the_law_of_the_sdk_and_not_that_of_its_neighbours() -> None:
+def test_counts_have_the_law_of_the_sdk() -> None:
     """Neighbours: permanent bits redrawn each period, another f, a share moved."""
     metric, devices, runs = metric_of(), 25, 300
     real = of_devices(metric, devices, runs, seed=5)
@@ -90,7 +90,7 @@ def test_counts_have_the_law_of_the_sdk_and_not_that_of_its_neighbours() -> None
 
 
 @pytest.mark.statistical
-def test_turnover_has_the_law_of_devices_that_come_and_go() -> None:
+def test_turnover_has_the_law_of_changing_devices() -> None:
     """A second way: device by device in numpy; means, and covariances over periods and bits."""
     params, devices, turnover, runs = metric_of().params, 60, 0.4, 1200
     fleet = fleet_of(params, devices, turnover)
@@ -165,7 +165,7 @@ def test_a_part_that_was_tried_again_counts_once() -> None:
     assert (draw_fleet(fleet, 3, run_twice).counts.bit_counts == whole.bit_counts).all()
 
 
-def test_devices_are_as_many_in_each_period_and_repeats_are_theirs() -> None:
+def test_devices_are_constant_and_repeats_are_theirs() -> None:
     fleet = fleet_of(metric_of().params, 10_000, 0.25, reports_each=2)
     sizes = draw_classes(fleet, 1)
     counts = draw_fleet(fleet, 1, serial).counts

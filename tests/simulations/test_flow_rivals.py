@@ -25,7 +25,7 @@ def test_five_questions_are_nearest_the_truth() -> None:
 
 
 @pytest.mark.parametrize("way", ["all pairs, simplex", "two linked answers, simplex"])
-def test_a_rival_without_a_model_comes_to_the_truth(way: str) -> None:
+def test_rivals_without_a_model_reach_the_truth(way: str) -> None:
     metric = city_metric(6.0, 100_000, rows=2, columns=2)
     rng = np.random.default_rng(2)
     matrix = city_matrix(metric.details, rng)

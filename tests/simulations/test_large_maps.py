@@ -35,7 +35,7 @@ def test_people_are_where_the_world_says(world: World) -> None:
     assert least < moved < max(2 * least, 0.15)
 
 
-def test_the_map_that_is_shown_is_one_of_those_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shown_map_is_among_those_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(map_series, "MOST_CELLS_POOLED", 20)
     found = one_world(Setting("tenth", 8, 20_000, cohorts=16), np.random.default_rng(2))
     assert found.source == "series"
@@ -46,6 +46,7 @@ def test_the_map_that_is_shown_is_one_of_those_compared(monkeypatch: pytest.Monk
     assert replace(found, rejected=dict.fromkeys(found.off, True)).over_best is None
 
 
+@pytest.mark.long
 def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*COMMAND, "--world", "city", "--world", "sparse", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]

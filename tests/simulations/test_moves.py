@@ -15,8 +15,8 @@ from simulations.location.moves import MODES, Setting, draw_moves, one_series, r
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mode", ["window", "2 symbols"])
-def test_heavy_changes_are_neither_shrunk_nor_of_the_wrong_sign(mode: str) -> None:
+@pytest.mark.parametrize("mode", ["window", pytest.param("2 symbols", marks=pytest.mark.long)])
+def test_heavy_changes_keep_size_and_sign(mode: str) -> None:
     rng = np.random.default_rng(3)
     setting = Setting(mode, 8, 50_000, "district", 0.5)
     found = [one_series(setting, rng) for _ in range(2)]
@@ -37,7 +37,7 @@ def test_people_move_as_the_world_says() -> None:
     assert np.mean(still[:, 0] == still[:, 5]) > 0.4
 
 
-def test_the_published_protocols_are_near_where_noise_is_little() -> None:
+def test_published_protocols_are_near_at_little_noise() -> None:
     shares = np.append(np.full(16, 0.9 / 16), 0.1)
     near = rivals(Setting("window", 4, 10**7, "none", 0.0, budget=2.0), shares,
                   np.random.default_rng(2))  # fmt: skip
@@ -45,6 +45,7 @@ def test_the_published_protocols_are_near_where_noise_is_little() -> None:
     assert max(near.values()) < 0.02
 
 
+@pytest.mark.long
 def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["simulate", "location-moves", "--mode", "2 symbols", "--side", "4", "--devices",
                "2000", "--moved", "0.5", "--series", "1", "--seed", "1"]  # fmt: skip
@@ -54,8 +55,9 @@ def test_the_command_prints_a_row_a_world(capsys: pytest.CaptureFixture[str]) ->
     assert set(MODES) > {row["mode"] for row in rows}
 
 
+@pytest.mark.long
 @pytest.mark.statistical
-def test_a_week_in_the_middle_of_a_drift_has_no_wrong_sign() -> None:
+def test_drifts_have_no_wrong_sign_midway() -> None:
     """By pattern and sign alone 6 of the flags of these three series were wrong."""
     setting = Setting("window", 13, 100_000, "drift", 0.5)
     found = [one_series(setting, np.random.default_rng([seed, 77])) for seed in range(3)]

@@ -31,7 +31,9 @@ def test_sixty_settings() -> None:
     assert len({case.name for case in cases()}) == 60
 
 
-@pytest.mark.parametrize("number", [33, 38, 41, 44])
+@pytest.mark.parametrize(
+    "number", [38, 44, *(pytest.param(one, marks=pytest.mark.long) for one in (33, 41))]
+)
 def test_detection_is_predicted(number: int) -> None:
     """Within .03 and 3.3 errors of the simulation: a false alarm in 250 runs of the four."""
     found = check(cases()[number], 60, np.random.default_rng(number))
@@ -52,7 +54,7 @@ def test_more_windows_go_on_where_fewer_ended() -> None:
     assert not (more[2] == more[3]).all() or not (more[0] == more[1]).all()
 
 
-def test_so_many_windows_as_the_error_asked_for_takes() -> None:
+def test_windows_are_as_many_as_errors_need() -> None:
     case = cases()[44]  # of predicted .25
     runs = runs_for(case, 0.012)
     assert 100 <= runs <= 120
@@ -76,12 +78,14 @@ def test_the_summary_counts_what_is_within() -> None:
     assert told["coverage"] == pytest.approx(0.75)
 
 
+@pytest.mark.long
 def test_detection_in_bloom_filters_is_predicted() -> None:
     found = check(cases()[6], 25, np.random.default_rng(2))
     assert abs(found.error) <= 0.03 + 3.3 * found.noise
 
 
-def test_the_width_of_estimates_is_predicted_where_interference_is_greatest() -> None:
+@pytest.mark.long
+def test_widths_are_predicted_at_greatest_interference() -> None:
     """12 heavy values in 8 cohorts of 32 bits; without the learnt prior it was 7 % too wide."""
     case = cases()[0]
     shares = population(case)
@@ -103,7 +107,7 @@ def test_the_width_of_estimates_is_predicted_where_interference_is_greatest() ->
 
 
 @pytest.mark.long
-def test_what_a_fit_leaves_of_a_long_list_is_predicted() -> None:
+def test_remainders_of_long_lists_are_predicted() -> None:
     """1,000 candidates, 42 of them held. Nine quantiles of each estimate, which held neither the
     tail of the noise nor that the prior is learnt, predicted a third too little."""
     case = cases()[2]
@@ -126,7 +130,7 @@ def test_what_a_fit_leaves_of_a_long_list_is_predicted() -> None:
     assert predicted == pytest.approx(np.mean(left), rel=0.2)
 
 
-def test_drawn_settings_are_the_same_for_a_seed_and_differ_otherwise() -> None:
+def test_drawn_settings_follow_their_seed() -> None:
     assert [c.name for c in drawn_cases(12, 1)] == [c.name for c in drawn_cases(12, 1)]
     assert {c.name for c in drawn_cases(12, 1)}.isdisjoint(c.name for c in drawn_cases(12, 2))
     assert all(c.setting.params.num_bits * c.setting.params.num_cohorts <= 1024

@@ -20,6 +20,7 @@ def test_two_settings_or_more_of_each_kind() -> None:
     assert len(list_cases()) == 10
 
 
+@pytest.mark.long
 def test_the_error_of_a_curve_is_predicted() -> None:
     """By 60 windows within 4 standard errors of the seen one: a false alarm in 15,000 runs."""
     (found,) = check_kind(kind_cases()[2], 3, np.random.default_rng(7))
@@ -27,7 +28,8 @@ def test_the_error_of_a_curve_is_predicted() -> None:
     assert abs(found.seen - found.predicted) < 4 * found.error
 
 
-def test_the_error_of_a_mean_is_predicted_from_above() -> None:
+@pytest.mark.long
+def test_errors_of_means_are_predicted_from_above() -> None:
     (found,) = check_kind(kind_cases()[0], 3, np.random.default_rng(7))
     assert 1 < found.ratio < 2.5
 

@@ -12,7 +12,7 @@ from simulations.populations.draws import draw_aggregate
 from simulations.populations.populations import Holding, PopulationError
 
 
-def test_the_text_is_a_real_one_with_a_heavy_tail() -> None:
+def test_the_text_is_real_and_heavy_tailed() -> None:
     words = populations.topic_words()
     (first, count), *_ = words.most_common(1)
     assert first == "the"
@@ -21,13 +21,13 @@ def test_the_text_is_a_real_one_with_a_heavy_tail() -> None:
 
 
 @pytest.mark.parametrize("words", [list(populations.topic_words()), ["a"], list("0123456789")])
-def test_absent_words_are_as_many_and_none_is_present(words: list[str]) -> None:
+def test_absent_words_are_many_and_truly_absent(words: list[str]) -> None:
     absent = populations.absent_words(words, np.random.default_rng(1))
     assert len(absent) == len(set(absent)) == len(words)
     assert not set(absent) & set(words)
 
 
-def test_shares_sum_to_one_and_have_the_stated_shape() -> None:
+def test_shares_have_the_stated_shape() -> None:
     normal = populations.normal_shares(50, 10, 100)
     numbers = np.arange(101)
     assert normal.sum() == pytest.approx(1)
@@ -50,7 +50,7 @@ def test_drawn_bits_that_nobody_sets_are_noise() -> None:
     assert sum(count < number / 2 for count in aggregate.bit_counts[0]) >= 62
 
 
-def test_a_file_is_read_as_it_is_gzip_or_not(tmp_path: Path) -> None:
+def test_files_are_read_gzip_or_not(tmp_path: Path) -> None:
     text = "\ufeffwho,what\r\na,x\r\na,\r\nb,x\r\n"
     plain, zipped = tmp_path / "plain.csv", tmp_path / "zipped.csv.gz"
     plain.write_text(text, encoding="utf-8", newline="")

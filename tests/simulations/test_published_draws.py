@@ -90,7 +90,7 @@ def test_repeated_reports_are_those_of_devices(lived: np.ndarray) -> None:
 
 
 @pytest.mark.statistical
-def test_reports_that_draw_their_permanent_bits_anew_are_rejected(lived: np.ndarray) -> None:
+def test_redrawn_permanent_bits_are_rejected(lived: np.ndarray) -> None:
     """As if each report were of a device of its own: the mean is the same, the law is not."""
     rng = np.random.default_rng(1)
     apart = Holders.of(5, np.arange(5), np.array([0, 0, 0, 0, 1]), np.ones(5, int))
@@ -100,7 +100,7 @@ def test_reports_that_draw_their_permanent_bits_anew_are_rejected(lived: np.ndar
 
 
 @pytest.mark.statistical
-def test_values_with_the_same_bits_share_their_permanent_response() -> None:
+def test_equal_bits_share_their_permanent_response() -> None:
     """Two names of one set of bits: the device's response is a function of the bits."""
     params = RapporParams.rappor(
         num_bits=2, num_hashes=1, num_cohorts=1, prob_f=0.5, prob_p=0.25, prob_q=0.75
@@ -130,7 +130,7 @@ def test_values_with_the_same_bits_share_their_permanent_response() -> None:
     ],
     ids=["memo", "symbol", "window"],
 )
-def test_what_an_adversary_sees_is_drawn_as_devices_send_it(params: RapporParams) -> None:
+def test_adversaries_see_what_devices_send(params: RapporParams) -> None:
     """Evidence between two values, after five reports; then with two reports too many."""
     reports, h, k, rng = 5, params.num_hashes, params.num_bits, np.random.default_rng(3)
     lived = noise_of(params, (1 << h) - 1, reports)
@@ -174,7 +174,7 @@ def test_hashed_lists_are_drawn_as_values_are(each: int) -> None:
     np.testing.assert_array_equal(one[1], other[1])
 
 
-def test_rows_of_a_device_and_a_value_add_up() -> None:
+def test_rows_of_device_and_value_add_up() -> None:
     device, value = np.array([0, 1, 0, 0]), np.array([2, 2, 2, 0])
     holders = Holders.of(2, device, value, np.array([1, 5, 2, 4]))
     assert holders.num_reports == 12

@@ -20,7 +20,7 @@ from tests.simulations.published_support import shrink
     ("way", "rho"),
     [("each process once", 1.0), ("one of them at random", 1.94), ("always the same one", 18.45)],
 )
-def test_machines_send_as_many_reports_as_the_paper_says(way: str, rho: float) -> None:
+def test_machines_send_the_papers_reports(way: str, rho: float) -> None:
     """186,792 of 10,133; rho is exact for the first and last, else within a hundredth."""
     _, shares = processes.population()
     holders = processes.WAYS[way](processes.DEVICES, shares, np.random.default_rng(1))
@@ -57,7 +57,7 @@ def test_processes_are_decoded_under_every_belief(monkeypatch: pytest.MonkeyPatc
     assert rows["known"].stated > rows["each a device of its own"].stated * 0.95
 
 
-def test_fourteen_thousand_users_are_two_thirds_of_a_standard_error() -> None:
+def test_fourteen_thousand_users_are_under_one_error() -> None:
     """First order, by hand: a bit of a page has p*(1-p*) / d^2 a report, and there are two."""
     p, d = 0.59375, 0.0625
     by_hand = math.sqrt(p * (1 - p) / d**2 / 2 * homepages.REPORTS)
@@ -129,7 +129,7 @@ def test_what_is_found_is_what_the_planner_predicts(monkeypatch: pytest.MonkeyPa
     assert equal.parameter == parameters.EQUAL
 
 
-def test_modes_promise_the_same_for_life_but_for_the_last() -> None:
+def test_modes_promise_the_same_but_the_last() -> None:
     *promised, fresh = longitudinal.modes()
     for mode in promised:
         assert mode.life == pytest.approx(longitudinal.PAPER.epsilon_infinity, rel=1e-3)
@@ -150,7 +150,7 @@ def exact_advantage(params: RapporParams) -> float:
 
 
 @pytest.mark.statistical
-def test_an_adversary_gains_what_enumeration_says_and_no_more_than_is_declared(
+def test_adversaries_gain_what_enumeration_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Advantages within five standard errors; all lower bounds hold together in 95 % of runs."""
@@ -171,7 +171,7 @@ def test_an_adversary_gains_what_enumeration_says_and_no_more_than_is_declared(
     assert memo[1].bound > memo[0].declared  # seven reports tell more than one may
 
 
-def test_a_device_that_lies_less_than_it_declares_is_believed_too_much() -> None:
+def test_devices_that_underdeclare_noise_are_overbelieved() -> None:
     """Evidence computed for the declared parameters: the bound above can fail."""
     declared = RapporParams(2, 1, 1, TwoRoundMechanism.one_shot(1.0))
     real = RapporParams(2, 1, 1, TwoRoundMechanism.one_shot(2.0))
@@ -199,7 +199,7 @@ def test_forged_reports_of_each_way() -> None:
 
 
 @pytest.mark.statistical
-def test_a_forged_report_weighs_as_much_as_the_formula_says(
+def test_forged_reports_weigh_as_the_formula_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """3 % of a million reports with the bits of a value and honest noise elsewhere."""

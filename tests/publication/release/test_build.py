@@ -29,7 +29,7 @@ def as_published(made: Release) -> Release:
     return replace(made, digest="ab" * 32)
 
 
-def test_small_lower_ends_are_suppressed_and_the_rest_is_rounded_outwards() -> None:
+def test_small_ends_are_suppressed_others_rounded_outwards() -> None:
     made = build_release([table({**FOUR, "e": 0.015, "f": 0.001})], policy(), ISSUED)
     assert shown(made) == {"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05, "e": "u", "f": "u"}
     one = made.tables[0]
@@ -39,7 +39,7 @@ def test_small_lower_ends_are_suppressed_and_the_rest_is_rounded_outwards() -> N
     assert np.isnan(one.std_error[4:]).all()
 
 
-def test_what_is_not_detected_is_suppressed_whatever_its_interval_says() -> None:
+def test_undetected_values_are_suppressed() -> None:
     given_ = replace(table(FOUR), detected=np.array([True, True, False, True]))
     assert shown(build_release([given_], policy(), ISSUED))["c"] == "u"
 
@@ -52,14 +52,14 @@ def test_a_threshold_is_met_after_rounding_only() -> None:
     assert shown(build_release([given_], policy(rounding=Decimal("0.007")), ISSUED))["b"] == "u"
 
 
-def test_a_table_of_few_reports_is_withheld_and_says_nothing() -> None:
+def test_tables_of_few_reports_are_withheld() -> None:
     made = build_release([table(FOUR, num_reports=999)], policy(), ISSUED)
     (one,) = made.tables
     assert (one.reports, one.cells, one.withheld) == (None, (), "c")
 
 
 @pytest.mark.parametrize("days", [0, 6])
-def test_a_window_that_may_still_take_reports_is_refused(days: int) -> None:
+def test_windows_still_open_for_reports_are_refused(days: int) -> None:
     with pytest.raises(PolicyError, match=r"not sealed on 2026-11-0\d"):
         build_release([table(FOUR)], policy(), DAY + timedelta(days=days))
     build_release([table(FOUR)], policy(), DAY + timedelta(days=7))
@@ -146,7 +146,7 @@ def test_rounding_widens_never_narrows_and_keeps_multiples(values: list[float], 
     assert (np.abs(near - exact) <= float(step) / 2 * (1 + 1e-9)).all()
 
 
-def test_a_rounded_number_has_no_bits_of_the_exact_one() -> None:
+def test_rounded_numbers_have_no_exact_bits() -> None:
     """Each is the float nearest to the decimal, as a reader of the text would make it."""
     step = Decimal("0.003")
     exact = np.linspace(0, 1, 1001)
@@ -157,7 +157,7 @@ def test_a_rounded_number_has_no_bits_of_the_exact_one() -> None:
     assert decimals(Decimal("0.5")) == 1
 
 
-def test_the_only_suppressed_cell_of_a_known_sum_takes_another_with_it() -> None:
+def test_sole_suppressed_cells_take_another_with_them() -> None:
     """Shares of a map add up to 1; c, alone, would be 1 less the others."""
     cells = {"a": 0.6, "b": 0.35, "c": 0.001, "d": 0.05}
     known = build_release([table(cells, complete=True)], policy(), ISSUED)
@@ -168,7 +168,7 @@ def test_the_only_suppressed_cell_of_a_known_sum_takes_another_with_it() -> None
     assert shown(total) == {"a": 0.6, "b": 0.35, "c": "u", "d": "u", "(total)": 1.001}
 
 
-def test_two_suppressed_cells_hide_each_other_if_they_are_large_enough() -> None:
+def test_large_suppressed_cells_hide_each_other() -> None:
     """Together they are .017, or .003, where .01 is what nobody may know them by."""
     cells = {"a": 0.6, "b": 0.383, "c": 0.001, "d": 0.016}
     hidden = {"c": "u", "d": "u"}
@@ -179,7 +179,7 @@ def test_two_suppressed_cells_hide_each_other_if_they_are_large_enough() -> None
     assert shown(made) == {**cells, "b": "u", **hidden}
 
 
-def test_a_table_of_all_does_not_reveal_a_cell_of_a_part() -> None:
+def test_whole_tables_do_not_reveal_cells_of_parts() -> None:
     """`c` of the north is all of it less the south's: one of the two is hidden with it."""
     whole = table({"a": 0.5, "b": 0.4, "c": 0.1})
     north = table({"a": 0.6, "b": 0.399, "c": 0.001}, strata=(("region", "north"),),
@@ -198,7 +198,7 @@ def test_a_table_of_all_does_not_reveal_a_cell_of_a_part() -> None:
     assert [one.symbols for one in alone.tables] == [("", "", "u"), ("", "", "")]
 
 
-def test_a_part_of_few_reports_is_not_the_whole_less_the_others() -> None:
+def test_small_parts_are_not_found_by_subtraction() -> None:
     """300 reports of the east: the smallest other part is withheld as well."""
     parts = [("north", 4000), ("south", 5700), ("east", 300)]
     tables = [table(FOUR)] + [
@@ -218,7 +218,7 @@ def reports(made: Release) -> list[int | None]:
     return [one.reports for one in made.tables]
 
 
-def test_two_splits_are_judged_without_the_table_that_they_split() -> None:
+def test_splits_are_judged_without_their_table() -> None:
     """100 reports of the south are both slots less the north, though no table of all stands."""
     regions = [region("n", 9900), region("s", 100)]
     slots = [table(FOUR, strata=(("slot", one),), num_reports=5000) for one in ("day", "night")]
@@ -228,7 +228,7 @@ def test_two_splits_are_judged_without_the_table_that_they_split() -> None:
     assert reports(made) == [None, 5000]
 
 
-def test_a_stratum_of_two_splits_at_once_is_not_recovered() -> None:
+def test_strata_of_two_splits_are_not_recovered() -> None:
     """A whole beside parts by region and slot, nothing in between: 400 of the south by night."""
     shares = {"a": 0.2, "b": 0.1, "c": 0.7}
     sizes = {("n", "day"): 4000, ("n", "night"): 2600, ("s", "day"): 3000, ("s", "night"): 400}
@@ -241,7 +241,7 @@ def test_a_stratum_of_two_splits_at_once_is_not_recovered() -> None:
 
 
 @pytest.mark.parametrize(("rounding", "withheld"), [(1, 2), (100, 2), (1000, 1)])
-def test_rounded_reports_do_not_tell_of_one_withheld_region(rounding: int, withheld: int) -> None:
+def test_rounded_reports_hide_a_withheld_region(rounding: int, withheld: int) -> None:
     """11 regions of 1,500 and one of 500, beside all of them; in thousands it may be anything."""
     parts = [region(f"r{number:02}", 1500) for number in range(11)] + [region("r11", 500)]
     rules = policy(reports_rounding=rounding)
@@ -251,7 +251,7 @@ def test_rounded_reports_do_not_tell_of_one_withheld_region(rounding: int, withh
     assert audit_releases([made]).findings == ()
 
 
-def test_parts_of_one_report_more_than_the_whole_are_judged() -> None:
+def test_parts_exceeding_the_whole_are_judged() -> None:
     """`c` of the north is the whole less the south, whatever one report more says."""
     parts = [region("n", 4001, {"a": 0.6, "c": 0.001}), region("s", 6000, {"a": 0.43, "c": 0.166})]
     made = build_release([table({"a": 0.498, "c": 0.1}), *parts], policy(), ISSUED)
@@ -260,7 +260,7 @@ def test_parts_of_one_report_more_than_the_whole_are_judged() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_windows_of_parts_do_not_tell_of_the_rest_of_a_longer_one(order: int) -> None:
+def test_windows_of_parts_hide_the_rest(order: int) -> None:
     """10,000 reports of eight days less 9,900 of the north in two halves are 100 others."""
     whole = table(FOUR, last_day=DAY + timedelta(days=7))
     halves = [
@@ -273,7 +273,7 @@ def test_windows_of_parts_do_not_tell_of_the_rest_of_a_longer_one(order: int) ->
     assert reports(build_release(halves, policy(), ISSUED, earlier=[first])) == [5000, None]
 
 
-def test_a_release_that_differs_by_one_window_tells_nothing_of_the_day_between() -> None:
+def test_releases_tell_nothing_of_the_day_between() -> None:
     week = table(FOUR, last_day=DAY + timedelta(days=6), num_reports=70_000)
     first = as_published(build_release([week], policy(), ISSUED))
     longer = table(FOUR, last_day=DAY + timedelta(days=7), num_reports=70_500)
@@ -287,7 +287,7 @@ def test_a_release_that_differs_by_one_window_tells_nothing_of_the_day_between()
     assert made.earlier == ("ab" * 32,)
 
 
-def test_a_share_of_the_day_between_is_judged_too() -> None:
+def test_shares_of_the_day_between_are_judged() -> None:
     """`d` of day 8 would be .001 of 10,000 reports."""
     week = table(FOUR, last_day=DAY + timedelta(days=6), num_reports=10_000)
     longer = table({**FOUR, "d": 0.0255}, last_day=DAY + timedelta(days=7), num_reports=20_000)
@@ -295,7 +295,7 @@ def test_a_share_of_the_day_between_is_judged_too() -> None:
     assert [shown(made, index)["d"] for index in (0, 1)].count("u") == 1
 
 
-def test_windows_that_give_a_day_only_together_are_withheld_too() -> None:
+def test_windows_that_together_give_days_are_withheld() -> None:
     """1-7 less 1-3 less 5-7 is day 4."""
 
     def days(first: int, last: int, reports: int) -> CellTable:
@@ -308,7 +308,7 @@ def test_windows_that_give_a_day_only_together_are_withheld_too() -> None:
     assert all(reports(build_release(three, policy(), ISSUED)))
 
 
-def test_a_district_is_judged_as_part_of_its_region() -> None:
+def test_districts_are_judged_within_their_region() -> None:
     """300 reports of d2 are the region less d1: the policy says where districts lie."""
     within = {"district": {"region": {"d1": "n", "d2": "n", "d3": "s"}}}
     rules = policy(strata=("region", "district"), within=within)
@@ -325,7 +325,7 @@ def test_a_district_is_judged_as_part_of_its_region() -> None:
         build_release([both], rules, ISSUED)
 
 
-def test_a_cell_that_was_shown_stays_as_it_was() -> None:
+def test_a_shown_cell_stays_as_it_was() -> None:
     """Another rounding, or another decoding, would narrow it down."""
     first = as_published(build_release([table(FOUR)], policy(rounding=Decimal("0.01")), ISSUED))
     again = table({"a": 0.502, "b": 0.299, "c": 0.15, "d": 0.012, "new": 0.1})
@@ -339,14 +339,14 @@ def test_a_cell_that_was_shown_stays_as_it_was() -> None:
     assert shown(revised)["d"] == "u"
 
 
-def test_a_cell_that_was_suppressed_stays_so_and_one_that_is_gone_is_kept() -> None:
+def test_suppressed_cells_stay_and_gone_ones_are_kept() -> None:
     first = as_published(build_release([table({**FOUR, "e": 0.012})], policy(), ISSUED))
     again = table({"a": 0.5, "b": 0.3, "c": 0.15, "e": 0.3})
     made = build_release([again], policy(), ISSUED, earlier=[first])
     assert shown(made) == {**FOUR, "e": "u"}
 
 
-def test_a_string_that_a_part_does_not_name_is_not_the_whole_less_the_others() -> None:
+def test_unnamed_strings_are_not_found_by_subtraction() -> None:
     """`x` is rare in the north, which does not name it; all of it less the south's would tell."""
     whole = table({"a": 0.5, "x": 0.1}, listed=False)
     north = table({"a": 0.6}, strata=(("region", "north"),), num_reports=4000, listed=False)
@@ -356,7 +356,7 @@ def test_a_string_that_a_part_does_not_name_is_not_the_whole_less_the_others() -
     assert [one.symbols for one in made.tables] == [("", ""), ("",), ("", "u")]
 
 
-def test_an_earlier_release_of_parts_is_not_undone_by_a_later_one_of_the_whole() -> None:
+def test_later_wholes_do_not_undo_earlier_parts() -> None:
     north = table({"a": 0.6, "c": 0.001}, strata=(("region", "north"),), num_reports=4000)
     south = table({"a": 0.5, "c": 0.166}, strata=(("region", "south"),), num_reports=6000)
     first = as_published(build_release([north, south], policy(), ISSUED))
@@ -383,7 +383,7 @@ def crossing(sizes: dict[tuple[str, str], int]) -> list[CellTable]:
     return [table(FOUR, strata=strata, num_reports=size) for strata, size in rows.items()]
 
 
-def test_where_much_is_suppressed_the_release_says_what_to_leave_out() -> None:
+def test_much_suppression_says_what_to_leave_out() -> None:
     """One part of 400 of four: without the two regions more than twice as much is shown."""
     sizes = {("n", "day"): 1200, ("n", "night"): 400, ("s", "day"): 1200, ("s", "night"): 1100}
     tables = crossing(sizes)

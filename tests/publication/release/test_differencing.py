@@ -20,7 +20,7 @@ def again(one: Release) -> Release:
     return replace(one, digest="ab" * 32)
 
 
-def test_what_is_left_of_a_whole_is_judged_as_a_table() -> None:
+def test_remainders_are_judged_as_tables() -> None:
     """10,000 of 121 .06 less 4,000 in the north .15: nobody of the other 6,000 is of 121."""
     whole, north = table(WHOLE), of_region("north", NORTH, 4000)
     made = build_release([whole, north], policy(), ISSUED)
@@ -33,7 +33,7 @@ def test_what_is_left_of_a_whole_is_judged_as_a_table() -> None:
         assert shown(before) == shown(build_release([first], policy(), ISSUED))
 
 
-def test_what_is_left_of_whole_tables_adds_up_too() -> None:
+def test_remainders_of_tables_add_up() -> None:
     """All shares are known to add up to 1, so that another cell goes with it."""
     made = build_release(
         [table(WHOLE, complete=True), of_region("north", NORTH, 4000, complete=True)],
@@ -44,13 +44,13 @@ def test_what_is_left_of_whole_tables_adds_up_too() -> None:
     assert sum(one == "u" for index in (0, 1) for one in shown(made, index).values()) == 2
 
 
-def test_parts_that_leave_enough_of_every_cell_are_shown() -> None:
+def test_parts_that_leave_enough_are_shown() -> None:
     whole = {"010": 0.5, "011": 0.3, "120": 0.2}
     made = build_release([table(whole), of_region("north", whole, 4000)], policy(), ISSUED)
     assert all("u" not in shown(made, index).values() for index in (0, 1))
 
 
-def test_a_number_that_was_revised_away_is_still_known() -> None:
+def test_revised_numbers_are_still_known() -> None:
     """120 is hidden now; its earlier number, 121 of now and the sum 1 would give 130."""
     rules = policy(min_low=0.09, on_change="revise")
     shares = {"010": 0.5, "011": 0.3, "120": 0.099, "121": 0.097, "130": 0.004}

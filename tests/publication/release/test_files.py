@@ -119,7 +119,7 @@ def test_the_same_release_gives_the_same_bytes(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
-def test_no_text_starts_a_formula_turns_the_writing_or_is_markup(folder: Path) -> None:
+def test_no_text_is_formula_bidi_or_markup(folder: Path) -> None:
     text = (folder / "release.csv").read_text(encoding="utf-8")
     with (folder / "release.csv").open(newline="", encoding="utf-8") as lines:
         values = [row["value"] for row in csv.DictReader(lines)]
@@ -143,7 +143,7 @@ def test_no_text_starts_a_formula_turns_the_writing_or_is_markup(folder: Path) -
         ("a|-1", "a|'-1"), ("a-b;c=d", "a-b;c=d"),
     ],
 )  # fmt: skip
-def test_formulas_of_any_width_and_after_a_semicolon_are_texts(text: str, safe: str) -> None:
+def test_formulas_of_any_kind_are_texts(text: str, safe: str) -> None:
     assert safe_cell(text) == safe
 
 
@@ -171,7 +171,7 @@ def test_an_edited_file_is_found(name: str, folder: Path, keys: tuple[Path, Path
         verify_release(folder, [load_public_key(keys[1])])
 
 
-def test_files_that_are_lost_added_or_linked_are_found(
+def test_lost_added_or_linked_files_are_found(
     folder: Path, keys: tuple[Path, Path], tmp_path: Path
 ) -> None:
     public = [load_public_key(keys[1])]
@@ -197,7 +197,7 @@ def test_one_of_several_keys_suffices(
         verify_release(folder, [new])
 
 
-def test_an_earlier_release_is_given_with_all_before_it(tmp_path: Path) -> None:
+def test_earlier_releases_come_with_all_before_them(tmp_path: Path) -> None:
     built: list[Release] = []
     for number, metric in enumerate("abc"):
         made = build_release([table({"x": 0.5}, metric=metric)], policy(), ISSUED, earlier=built)
@@ -209,7 +209,7 @@ def test_an_earlier_release_is_given_with_all_before_it(tmp_path: Path) -> None:
         build_release([table({"x": 0.5}, metric="d")], policy(), ISSUED, earlier=gap)
 
 
-def test_an_old_release_that_is_shown_again_is_known(tmp_path: Path) -> None:
+def test_replayed_releases_are_known(tmp_path: Path) -> None:
     first = build_release([table({"x": 0.5})], policy(), ISSUED)
     write_release(first, tmp_path / "1")
     before = [read_release(tmp_path / "1")]
@@ -258,7 +258,7 @@ def test_a_broken_or_foreign_signature_is_refused(
     "name", ["../release.csv", "/etc/passwd", "a/b.csv", "..", ".hidden", "", "manifest.json",
              "C:\\x.csv", "release.csv\n"]
 )  # fmt: skip
-def test_a_manifest_that_names_a_file_elsewhere_is_refused_even_if_signed(
+def test_signed_manifests_name_no_file_elsewhere(
     name: str, folder: Path, keys: tuple[Path, Path]
 ) -> None:
     made = json.loads((folder / "manifest.json").read_text())
@@ -281,9 +281,7 @@ def test_what_is_no_manifest_is_refused(text: str, folder: Path) -> None:
         verify_release(folder, [])
 
 
-def test_no_half_of_a_key_is_left_where_the_disk_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disks_leave_no_half_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before, an empty file was left, and the next `keygen` refused to write over it."""
     with monkeypatch.context() as broken:
         broken.setattr(Path, "chmod", Mock(side_effect=OSError(ENOSPC, "No space left on device")))

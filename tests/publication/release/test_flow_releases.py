@@ -117,7 +117,7 @@ def drawn(rng: np.random.Generator) -> Release:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_values_that_nothing_tells_apart_are_judged_as_one(
+def test_indistinguishable_values_are_judged_as_one(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same findings, of every value, as of all values one by one."""
@@ -153,7 +153,7 @@ def test_flows_that_cannot_be_released_are_refused(folder: Path, tmp_path: Path)
             read_source(tmp_path)
 
 
-def test_the_command_makes_and_audits_a_release_of_flows(folder: Path, tmp_path: Path) -> None:
+def test_the_command_releases_and_audits_flows(folder: Path, tmp_path: Path) -> None:
     rules = tmp_path / "release.toml"
     rules.write_text(
         'owner = "a@b.example"\naudience = "public"\nmin_reports = 1000\nmin_low = 0.005\n'

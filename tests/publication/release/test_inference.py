@@ -128,7 +128,7 @@ def test_one_withheld_region_is_what_enumeration_says() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_closed_form_of_one_sum_is_the_optimum(seed: int) -> None:
+def test_the_closed_form_is_the_optimum(seed: int) -> None:
     """A table by itself: its cells are parts of a sum; the program gives the same intervals."""
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.full(6, 0.5))
@@ -187,7 +187,7 @@ def of_district(district: str, region: str, **more: str) -> TableScope:
     return TableScope(strata, DAY, DAY, {("district", district): {"region": region}})
 
 
-def test_the_only_district_of_a_region_is_the_region() -> None:
+def test_sole_districts_are_their_region() -> None:
     """Two districts in the north, one in the south: nobody in the south is of another one."""
     regions = [TableScope({"region": name}, DAY, DAY) for name in "ns"]
     districts = [of_district("d1", "n"), of_district("d2", "n"), of_district("d3", "s")]
@@ -199,7 +199,7 @@ def test_the_only_district_of_a_region_is_the_region() -> None:
     assert dict(zip(at_night.tables, at_night.residual, strict=True))[2] is False  # d3 by day
 
 
-def test_a_region_of_which_no_district_is_named_holds_somebody() -> None:
+def test_regions_without_named_districts_hold_somebody() -> None:
     """Its own table does: that nobody is left beside districts that are named is no reason."""
     regions = [TableScope({"region": name}, DAY, DAY) for name in "ns"]
     found = find_atoms([*regions, of_district("d1", "n"), of_district("d2", "n")])
@@ -214,7 +214,7 @@ def test_a_district_that_moves_lies_in_no_region() -> None:
     assert dict(zip(found.tables, found.residual, strict=True)) == {1: False, 2: False, 4: False}
 
 
-def test_too_many_parts_are_refused_with_what_cuts_them() -> None:
+def test_too_many_parts_are_refused_with_remedies() -> None:
     strata = {"a": 30, "b": 30, "c": 30}
     scopes = [
         TableScope({name: str(k)}, DAY, DAY) for name, count in strata.items() for k in range(count)
@@ -253,7 +253,7 @@ def test_nothing_is_narrower_than_promised() -> None:
 @pytest.mark.parametrize(
     "seed", [535, *(pytest.param(one, marks=pytest.mark.long) for one in (13, 56, 59, 1492))]
 )
-def test_nothing_is_narrower_in_worlds_that_told_more_once(seed: int) -> None:
+def test_worlds_that_told_more_are_not_narrower(seed: int) -> None:
     assert narrow(seed) == []
 
 
@@ -264,7 +264,7 @@ def test_nothing_is_narrower_than_promised_in_2000_releases(start: int) -> None:
 
 
 @pytest.mark.long
-def test_a_tree_of_sixty_districts_is_judged_in_minutes() -> None:
+def test_trees_of_sixty_districts_take_minutes() -> None:
     """A country, 12 regions and 60 districts of 20 values: processor time, generously."""
     rng = np.random.default_rng(1)
     region_of = {f"d{number}": f"r{number % 12}" for number in range(60)}

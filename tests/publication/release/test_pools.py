@@ -40,7 +40,7 @@ OTHER_RULES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", OTHER_RULES)
-def test_a_pool_never_has_the_number_of_other_members(changes: dict[str, Any]) -> None:
+def test_pools_never_have_the_number_of_others(changes: dict[str, Any]) -> None:
     """With another rule for pools the table stands as it did: a mix would be wrong, or tell more.
 
     12 was 121, 122 and 123; 121 and 12 by other rules would tell the sum of 122 and 123.
@@ -55,7 +55,7 @@ def test_a_pool_never_has_the_number_of_other_members(changes: dict[str, Any]) -
             release(table(CELLS), earlier=first, on_change=mode, **changes)
 
 
-def test_a_total_is_of_the_rows_that_stand_with_it() -> None:
+def test_totals_are_of_the_rows_beside_them() -> None:
     first = release(table(CELLS), total=True)
     fewer = table({cell: share for cell, share in CELLS.items() if cell != "011"})
     assert shown(release(fewer, earlier=first, total=True)) == shown(first)
@@ -65,13 +65,13 @@ def test_a_total_is_of_the_rows_that_stand_with_it() -> None:
     assert shown(added) == {**shown(without), "(total)": 0.855}
 
 
-def test_a_total_never_has_the_number_of_a_value_of_its_name() -> None:
+def test_totals_never_take_a_values_number() -> None:
     first = release(table({**CELLS, "(total)": 0.1}), roll_up={})
     again = release(table(CELLS), earlier=first, roll_up={}, total=True)
     assert shown(again) == shown(first)
 
 
-def test_a_table_that_stays_has_its_outlines_and_symbols() -> None:
+def test_kept_tables_keep_outlines_and_symbols() -> None:
     """Not the outline of other cells; and what was suppressed is so as it was before."""
     ring = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
     cells = table({**CELLS, "130": 0.001}, error=0.02,
@@ -119,7 +119,7 @@ def test_rows_that_were_everybody_stay_so() -> None:
     assert Earlier.of([first]).reconcile(fewer, policy()).complete
 
 
-def test_pools_of_other_members_in_one_sum_are_judged() -> None:
+def test_pools_of_one_sum_are_judged() -> None:
     """12 of all, less what is shown of north and south, would be 121 of the south: 0.002."""
     whole = table({"010": 0.5, "120": 0.3, "121": 0.0362, "122": 0.0648})
     north = table({"010": 0.5, "120": 0.3, "121": 0.0875, "122": 0.057}, strata=NORTH,
@@ -137,7 +137,7 @@ def test_pools_of_other_members_in_one_sum_are_judged() -> None:
     assert all("12" in shown(release(*same), index) for index in range(3))
 
 
-def test_a_pool_of_rare_strings_does_not_name_them() -> None:
+def test_pools_of_rare_strings_do_not_name_them() -> None:
     """Only how many they are, and their sum; the next release of the same pool keeps it."""
     strings = {"big.example.org": 0.6, "alice.hospital.org": 0.04, "bob.hospital.org": 0.04}
     rules = {"places": RollUp(tree="domain")}
