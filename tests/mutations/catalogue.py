@@ -579,21 +579,21 @@ DECODER = (
         "decoder/estimation/lasso.py",
         "error * self._widening(share, error)",
         "error",
-        ("tests/statistical/test_decoder_calibration.py",),
+        ("tests/statistical/test_decoder_calibration.py::test_lasso_errors_hold_where_shares_shift",),
     ),
     Mutation(
         "lasso-own-share-unlisted", "what is taken out of the data is no unlisted share",
         "decoder/estimation/lasso.py",
         "max(share - taken, 0.0) ** 2",
         "max(share, 0.0) ** 2",
-        ("tests/statistical/test_decoder_calibration.py",),
+        ("tests/statistical/test_decoder_calibration.py::test_lasso_errors_miss_a_removed_unlisted_share",),
     ),
     Mutation(
         "lasso-response-unseen", "an estimate of what is not selected follows its share in part",
         "decoder/estimation/lasso.py",
         "np.clip(np.mean(parts), _LEAST_RESPONSE, 1.0)",
         "1.0",
-        ("tests/statistical/test_decoder_calibration.py",),
+        ("tests/statistical/test_decoder_calibration.py::test_lasso_errors_hold_where_shares_shift",),
     ),
     Mutation(
         "one-sided-bit-interval", "the score interval of one bit keeps its level",
@@ -628,7 +628,7 @@ DECODER = (
         "decoder/comparison/cell_contrasts.py",
         "for noise in np.geomspace(1 - repeated, loudest, _NOISES) if repeated > 0 else (1.0,):",
         "for noise in (1 - repeated,):",
-        ("tests/statistical/test_change_of_maps.py",),
+        ("tests/statistical/test_change_of_maps.py::test_the_level_holds_where_every_device_moves",),
     ),
     Mutation(
         "simplex-first-excess", "the projection on the simplex is the nearest point",
