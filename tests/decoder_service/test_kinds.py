@@ -183,7 +183,7 @@ def test_a_page_for_each_kind(kinds: Kinds) -> None:
     pair = page(kinds, f"/results/{kinds.results['pair']}")
     assert "<b>rejected</b>" in pair
     assert "&lt;script&gt;" in pair
-    assert 'class="told s' in pair
+    assert 'class="detected s' in pair
     assert "2 of 6 rows" in page(kinds, f"/results/{kinds.results['pair']}?q=dark")
     discover = page(kinds, f"/results/{kinds.results['discover']}")
     assert "Devices chose this text" in discover

@@ -47,7 +47,7 @@ def test_flow_reports_are_counted_by_cohort_and_symbol(tmp_path: Path) -> None:
     assert main(["flows", "commute", "--database", stored, "-o", str(out)]) == 0
     found = json.loads((out / "results.json").read_text())
     assert found["num_reports"] == DEVICES
-    assert {(row["origin"], row["destination"]) for row in found["flows"] if row["told"]} == {
+    assert {(row["origin"], row["destination"]) for row in found["flows"] if row["detected"]} == {
         (flow.grid.place(*home, flow.grid.finest), flow.grid.place(*WORK, flow.grid.finest))
         for home in HOMES
     }
