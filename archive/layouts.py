@@ -82,7 +82,11 @@ def declared(metric: Metric | Association) -> tuple[dict[str, Any], Layout]:
 
 
 def sum_rows(rows: Bytes, num_bits: int, linked: tuple[int, int] | None) -> Counts:
-    """Counts of a cohort's rows, (num_bits,)."""
+    """Count the set bits over the rows of a cohort.
+
+    linked: None for one metric, whose counts are (num_bits,); (k1, k2) for linked reports: k1 + k2
+    counts of bits, then k1 * k2 of pairs of them, and num_bits is not used.
+    """
     return sum_bits(rows, num_bits) if linked is None else _sum_linked(rows, linked)
 
 

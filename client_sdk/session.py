@@ -237,7 +237,7 @@ class Session:
     def close(self, timeout: float) -> None:
         """Stop sending at once, waiting at most `timeout` seconds for the thread; close the state.
 
-        Once this returns nothing leaves any more.
+        Once this returns nothing leaves any more. Values that wait in memory are lost, and counted.
         """
         self.worker.cancel()
         self.end_overflow(0)

@@ -23,7 +23,7 @@ class DiscoverDesign(KindDesign):
     name, part = "discover", "discover"
 
     def planner(self) -> KindPlanner:
-        """The share of a string that is found."""
+        """Return the planner of unlisted strings: the share of which nearly all are named."""
         planner: KindPlanner = import_module("metric_design.discover_planner").PLANNER
         return planner
 

@@ -140,7 +140,7 @@ class FlowDesign(KindDesign):
         return int(metric.details.window or metric.details.spread)
 
     def planner(self) -> KindPlanner:
-        """Its smallest flow."""
+        """Return the planner of flows, which predicts the smallest flow that is detected."""
         planner: KindPlanner = import_module("metric_design.flow_planner").PLANNER
         return planner
 

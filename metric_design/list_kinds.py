@@ -18,7 +18,7 @@ class ListDesign(KindDesign):
     name = "string"
 
     def planner(self) -> KindPlanner:
-        """The share of a value that is found."""
+        """Return the planner of listed values, which predicts the smallest detected share."""
         planner: KindPlanner = import_module("metric_design.list_planner").PLANNER
         return planner
 

@@ -108,7 +108,7 @@ class LocationDesign(KindDesign):
         return location.num_turns * len(location.grid.levels)
 
     def planner(self) -> KindPlanner:
-        """Its maps."""
+        """Return the planner of places, which predicts how far maps will be off."""
         planner: KindPlanner = import_module("metric_design.location_planner").PLANNER
         return planner
 

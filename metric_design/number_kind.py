@@ -97,7 +97,7 @@ class NumberDesign(KindDesign):
         return int(metric.details.spread)
 
     def planner(self) -> KindPlanner:
-        """Its means and its curves."""
+        """Return the planner of numbers, which predicts the errors of means and of curves."""
         planner: KindPlanner = import_module("metric_design.number_planner").PLANNER
         return planner
 

@@ -9,7 +9,7 @@ import typer
 
 from decoder.options import DecodeOptions
 from decoder.output.base_layer import read_base
-from decoder.output.flows_content import TOP, FlowDisplay
+from decoder.output.flows_content import MIN_KM, TOP, FlowDisplay
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.flows import FlowsJob, run_flows
 from decoder.workflows.kinds import FetchedCounts
@@ -41,7 +41,7 @@ def flows(
     ] = None,
     min_km: Annotated[
         float, typer.Option(min=0, help="Show no flow between centres nearer than that.")
-    ] = 0.0,
+    ] = MIN_KM,
     top: Annotated[
         int, typer.Option(min=0, help="Show so many flows besides those detected.")
     ] = TOP,

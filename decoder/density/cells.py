@@ -35,7 +35,7 @@ class Places:
 
     parents: for each level but the first, the index of each value's parent in the level above.
     laplacian: of the neighbours at the finest level, None for pairs.
-    listed: the finest values that are to be shown, ascending, reserved ones last; None for all.
+    listed: indices of the finest values that are shown, ascending, reserved ones last; None: all.
     """
 
     grid: Grid

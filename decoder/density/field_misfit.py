@@ -107,7 +107,7 @@ def own_reserved(misfit: Misfit, near: Floats, reserved: int) -> Floats:
 
 
 def even_map(readings: Sequence[LevelEquations], size: int, reserved: int) -> Floats:
-    """The map with equal cells, (n,), and the shares of reserved values that the equations give."""
+    """Return one map, (n,): equal cells, then the reserved shares that the equations give."""
     shares = np.full(size, 1 / size)
     for _ in range(2 if reserved else 0):  # the weights depend on them
         shares = own_reserved(Misfit(readings, shares), shares, reserved)

@@ -21,7 +21,7 @@ from decoder.output.flows_tables import (
 )
 from decoder.typing import Indices
 
-TOP = 200
+MIN_KM, TOP = 0.0, 200  # of `FlowDisplay`, where nothing else is asked for
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FlowDisplay:
     user's districts or stations.
     """
 
-    min_km: float = 0.0
+    min_km: float = MIN_KM
     top: int = TOP
     base: BaseLayer | None = None
 

@@ -12,6 +12,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
+from decoder.output.flows_content import FlowDisplay
 from decoder.workflows.kinds import decoder_kind
 from decoder_service.job_kinds.series import kinds_with_series
 from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
@@ -251,6 +252,7 @@ def _form(
         "has_collector": service.settings.collector is not None,
         "files": _files(request),
         "corrections": CORRECTIONS,
+        "usual_flows": FlowDisplay(),
     }  # fmt: skip
     return render(request, "new_job.html.j2", person, status, **context)
 

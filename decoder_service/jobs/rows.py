@@ -55,7 +55,7 @@ class JobRow:
     priority: int
     reason: str
     created: float
-    started: float | None
+    started: float | None  # of the last attempt
     ended: float | None
     result_id: str | None
     checks: str | None

@@ -21,7 +21,7 @@ from decoder.density.maps import DensityOptions, MapMethod
 from decoder.discovery.discovery import DiscoverOptions
 from decoder.inference.multiple_testing import Correction
 from decoder.options import DecodeOptions, Method
-from decoder.output.flows_content import TOP, FlowDisplay
+from decoder.output.flows_content import MIN_KM, TOP, FlowDisplay
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
 from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, known_job_kind
@@ -181,7 +181,7 @@ class DiscoverChoices(StrictModel):
 class FlowChoices(StrictModel):
     """Which flows are shown; see `decoder.output.flows_content.FlowDisplay`."""
 
-    min_km: Annotated[float, Field(ge=0, le=50_000, allow_inf_nan=False)] = 0.0
+    min_km: Annotated[float, Field(ge=0, le=50_000, allow_inf_nan=False)] = MIN_KM
     top: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = TOP
 
     def display(self) -> FlowDisplay:

@@ -39,7 +39,7 @@ _RESERVED = (COMMAND_LINE.name, SERVICE.name)
 MAX_NAME = 200
 MAX_AUDIT = 1000
 MAX_SESSIONS = 20  # of a person; the oldest ends
-_KEY = re.compile(r"rd_(viewer|analyst|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
+_KEY = re.compile(rf"rd_({'|'.join(Role)})_([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _UNKNOWN = (
     "the key is unknown to this decoder service, or revoked; an admin makes another (page Keys, or "

@@ -28,7 +28,7 @@ SERVICE_ID = "0" * 16  # the person who owns what the service starts by itself
 
 
 class Role(StrEnum):
-    """The role of a key or a session."""
+    """The role of a key or a session, from the least to the most: the order is a rank."""
 
     VIEWER = "viewer"  # released results and the metrics
     ANALYST = "analyst"  # also own jobs, results and lists, and shared lists

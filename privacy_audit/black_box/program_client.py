@@ -65,7 +65,11 @@ class ProgramClient:
         lives: list[Life],
         together: int = 1,
     ) -> list[list[SeenReport]]:
-        """Encode values in the program, which opens the device anew for each command."""
+        """Have the program encode each step of each life; return the reports of each life.
+
+        together: most reports of one value that one command asks for; the program opens the
+        device anew for each command.
+        """
         runs = [list(_runs(life, together)) for life in lives]
         asked = [
             _encode(metric, life.secret, value, len(days))

@@ -32,10 +32,11 @@ class Sitting:
 
 @dataclass(frozen=True)
 class WitnessTask:
-    """The devices to run in one controlled process. seeds: of all randomness. lives: of each
-    device.
+    """What one controlled process has to run.
 
-    metrics: compiled.  root: of the state directories.  delivery: choices of the app.
+    metrics: compiled.  root: folder of the state directories.  seed: of all its randomness.
+    machine: host, user and clock that it sees.  lives: the sittings of each device.
+    delivery: options of the app's `Delivery`.
     """
 
     metrics: str

@@ -65,7 +65,10 @@ class PrefixGroups(Frozen):
         return self.bits_per_level * min(group + 1, self.num_levels)
 
     def prefix(self, data: bytes, group: int) -> int:
-        """The bits of a string's code that a group hashes. Private on a device."""
+        """Return the first bits of a string's code, as many as a group hashes, as an integer.
+
+        data: the string's bytes. Private on a device.
+        """
         return self.code.encode(data, self.prefix_bits(group))
 
     def key(self, prefix: int, group: int) -> bytes:
