@@ -12,7 +12,7 @@ The slope is that of the last decade: 1 where ten times as many cost ten times a
 6. people: each with a key and a result; of 200 requests for the list of results, eight at once,
    the time of one by the clock.
 
-Usage: python benchmarks/growth.py [--axis candidates ...] [--page docs/growth.md]
+Usage: python benchmarks/_growth.py [--axis candidates ...] [--page docs/growth.md]
        [--records FILE] [--small]
 """
 
@@ -44,7 +44,7 @@ REQUESTS = 200  # of people
 ABOUT = """\
 # How cost grows
 
-Written by `python benchmarks/growth.py --page docs/growth.md`, {}, on the machine of
+Written by `python benchmarks/_growth.py --page docs/growth.md`, {}, on the machine of
 [the benchmarks](benchmarks.md); do not edit it. Seconds are of processors. The slope is that of
 the last step: 1 where ten times as many cost ten times as much.
 
