@@ -1,4 +1,4 @@
-"""How cost grows with devices, candidates, cells, windows, reports and people: three decades each.
+"""How cost grows with devices, candidates, cells, windows, reports and people, over decades.
 
 Each size runs in a process of its own, as a user runs it: seconds of its processors and its peak
 memory. Of reports it is `rappor serve` on SQLite that is measured, of people the decoder service.
@@ -190,9 +190,9 @@ AXES = {
         "smoothness; a metric may have a million cells.", _cells,
     ),
     "windows": Axis(
-        (1, 10, 100, 1_000), "a series of maps of 64 cells, with its page and files",
-        "The page: its data grow with windows times cells, and a browser holds all of them. "
-        "`--each month` makes fewer windows.", _windows,
+        (1, 10, 100), "a series of maps of 64 cells, with its page and files",
+        "Patience: the intervals of each window are sampled by themselves, so a thousand windows "
+        "take ten times a hundred. `--each month` makes fewer.", _windows,
     ),
     "reports": Axis(
         (1_000, 10_000, 100_000, 1_000_000), "the collector's process",

@@ -128,7 +128,7 @@ def stored(
 def signed_in(service: Running, name: str) -> httpx.Client:
     """A browser of a person."""
     headers = {"Origin": service.url}
-    with httpx.Client(base_url=service.url, headers=headers) as client:
+    with httpx.Client(base_url=service.url, headers=headers, timeout=30) as client:
         answer = client.post("/sign-in", data={"key": service.keys[name], "next": "/lists"})
         assert (answer.status_code, answer.headers["location"]) == (303, "/lists")
     return httpx.Client(base_url=service.url, headers=headers, cookies=client.cookies, timeout=30)
