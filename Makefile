@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
-# Test processes, each of which loads every module: two a core, since many tests wait for servers and disks.
-WORKERS ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
+# Test processes, one a core: each loads every module, which takes longer than the waits that more would fill.
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 # The versions that CI installs; CONSTRAINTS= (empty) takes the newest of every dependency.
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
