@@ -267,7 +267,8 @@ def _draw(picture: Path, found: dict[str, list[Point]]) -> None:
             if points[-1].memory:
                 panel.loglog(sizes, [point.memory for point in points], "s--", label="GiB")
                 panel.legend(fontsize=8)
-            panel.set(xlabel=name)
+            low, high = panel.get_ylim()
+            panel.set(xlabel=name, ylim=(min(low, high / 10), high))  # a decade at least
             panel.grid(visible=True, alpha=0.3)
         FigureCanvasSVG(figure).print_svg(picture, metadata={"Date": None})
 

@@ -18,7 +18,7 @@ from rappor_core.metrics.metric import Metric
 if TYPE_CHECKING:
     from metric_design.kind_planner import KindPlanner
 
-TOLD = 0.05  # level at which a flow is detected, over all pairs of cells
+ALPHA = 0.05  # level at which a flow is detected, over all pairs of cells
 POWER = 0.8  # how often the smallest flow that is named is detected
 LARGE_BAND = 0.25  # share of people in the band whose standard error is named
 AS_GOOD = 1.1  # times the variance
@@ -90,7 +90,7 @@ def class_error(metric: Metric, question: str, reports: float) -> float:
 def least_flow(metric: Metric, reports: float) -> float:
     """The smallest flow that is detected 8 times in 10, by its own question alone."""
     normal = NormalDist()
-    reach = normal.inv_cdf(1 - TOLD / len(metric.details.cells) ** 2) + normal.inv_cdf(POWER)
+    reach = normal.inv_cdf(1 - ALPHA / len(metric.details.cells) ** 2) + normal.inv_cdf(POWER)
     return min(1.0, reach * class_error(metric, "pair", reports))
 
 

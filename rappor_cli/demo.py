@@ -230,7 +230,7 @@ def _table(item: Shown) -> Table:
     table = Table(
         title=f"{name}: {summary.num_detected} found of {len(truth):,} held, "
         f"{summary.num_candidates:,} candidates, {summary.num_reports:,} reports; shares of about "
-        f"{percent(summary.detectable_share)} and more are visible",
+        f"{percent(summary.detectable_share)} and more are detectable",
         title_justify="left",
     )
     for heading in ("value", "true %", "estimate %", "95 % interval", "corrected p", "found"):

@@ -55,18 +55,18 @@ def drawn_shares(one: Density) -> Floats:
     """
     size = one.num_cells
     shares, low, high = one.shares[:size], one.low[:size], one.high[:size]
-    detected = np.clip(shares, low, np.maximum(low, high))
-    return np.maximum(np.where(one.detected[:size], detected, shares), 0.0)
+    inside = np.clip(shares, low, np.maximum(low, high))
+    return np.maximum(np.where(one.detected[:size], inside, shares), 0.0)
 
 
 def positions(one: Density, top: float) -> Floats:
     """Position of each cell on the colour scale from 0 (paper) to 1. top: the largest share
     drawn."""
     shares = drawn_shares(one)
-    detected = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
+    dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
     part = np.sqrt(np.minimum(shares / max(one.detectable_share, 1e-12), 1))
     pale = UNDETECTED_TO * np.floor(part * UNDETECTED_STEPS) / UNDETECTED_STEPS
-    return np.where(one.detected[: one.num_cells], detected, pale)
+    return np.where(one.detected[: one.num_cells], dark, pale)
 
 
 def change_positions(change: Floats, detected: Flags, top: float) -> Floats:

@@ -230,14 +230,14 @@ def _summary(
         missing=parts.missing,
         noise=parts.noise,
         signal_explained=signal_explained(fitted, estimate.missing, observed.noise.random.variance),
-        detectable_share=_visible(estimate, answer.decision, options),
+        detectable_share=_detectable(estimate, answer.decision, options),
         epsilon_infinity=params.epsilon_infinity,
         epsilon_one=params.epsilon_one,
         repetition=observed.noise.repetition,
     )
 
 
-def _visible(estimate: Estimate, decision: ListDecision, options: DecodeOptions) -> float:
+def _detectable(estimate: Estimate, decision: ListDecision, options: DecodeOptions) -> float:
     """The smallest share found 8 times in 10, under the rule as it came out."""
     threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
     if options.correction == "none":

@@ -241,15 +241,15 @@ function caption(panel, map) {
   const title = make("b", panel.slot), when = windows[slider.value];
   if (!map) { panel.caption.replaceChildren(title, when + ": no reports in this window"); return; }
   const count = Object.keys(map.changed).length;
-  const detected = flows ? when + ": " + map.reports.toLocaleString("en") + " reports; " + map.detected.size + " of " + map.ends.length.toLocaleString("en") + " drawn flows detected" : moved ? when + (map.base ? " against " + map.base : "") + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
+  const text = flows ? when + ": " + map.reports.toLocaleString("en") + " reports; " + map.detected.size + " of " + map.ends.length.toLocaleString("en") + " drawn flows detected" : moved ? when + (map.base ? " against " + map.base : "") + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
     map.detected.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - outside(map)) + " in the box, other " + percent(map.other) +
     (map.no_data === undefined ? "" : ", no data " + percent(map.no_data)) +
     (map.unlisted ? "; in cells not shown " + percent(map.unlisted) : "") +
     "; " + map.detected.size + " of " + data.cells.length.toLocaleString("en") + " cells detected" +
     (count ? "; " + count + " changed from the other windows (▲ more, ▼ less)" : "") +
     (map.source ? "; the map is " + map.source : "");
-  panel.caption.replaceChildren(title, detected);
-  panel.canvas.setAttribute("aria-label", panel.slot + ", " + detected);
+  panel.caption.replaceChildren(title, text);
+  panel.canvas.setAttribute("aria-label", panel.slot + ", " + text);
 }
 // A flow is bent to the right of its way, so that two ways do not overlap: start, control, end.
 const BEND = .16;  // of its length, as in map_picture.py
