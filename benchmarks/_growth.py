@@ -186,8 +186,8 @@ AXES = {
     ),
     "cells": Axis(
         (16, 144, 1_024, 10_000), "one map, with its page and files",
-        "Above 2,500 cells windows are not pooled, above 4,500 a map has no evidence of its own "
-        "smoothness; a metric may have a million cells.", _cells,
+        "Above 2,500 cells changes between windows are not tested, and windows deviate by blocks "
+        "of cells; a metric may have a million cells.", _cells,
     ),
     "windows": Axis(
         (1, 10, 100), "a series of maps of 64 cells, with its page and files",
@@ -201,8 +201,7 @@ AXES = {
     ),
     "people": Axis(
         (1, 10, 100, 1_000), "one request for the list of results, service and client",
-        "The processor of the one process that serves pages. A request costs what its own page "
-        "costs, whoever else there is.", _people,
+        "The processor of the one process that serves pages.", _people,
     ),
 }  # fmt: skip
 
