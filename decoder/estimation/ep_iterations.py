@@ -36,7 +36,7 @@ from decoder.model.noise import RandomString
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions, scatter_sums
 from decoder.progress import Progress, silent
-from decoder.typing import Floats
+from decoder.typing import Floats, Indices
 
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
@@ -67,6 +67,8 @@ class FitProblem:
     noise_of: shares (M,) -> covariance of the noise of each cohort, (m, k, k).
     may_be_full: whether all candidates may take part in the fit.
     damping: part of the step from the last sites to those that match, in (0, 1].
+    others: those of the tensor that the fit knows, where it leaves some out, (L,); their order is
+        that of all arrays of the fit. None: all. A tensor of them alone would be a copy.
     """
 
     centred: Floats
@@ -75,6 +77,12 @@ class FitProblem:
     noise_of: Callable[[Floats], Floats]
     may_be_full: bool = True
     damping: float = DAMPING
+    others: Indices | None = None
+
+    @property
+    def number(self) -> int:
+        """How many candidates the fit knows, L or M."""
+        return len(self.positions if self.others is None else self.others)
 
     @property
     def freedom(self) -> int:
@@ -84,7 +92,7 @@ class FitProblem:
     @property
     def few_rows(self) -> bool:
         """Whether there are so few rows that a fit without each candidate in turn is affordable."""
-        few = self.centred.size <= FEW_ROWS and 1 < len(self.positions) <= FEW_CANDIDATES
+        few = self.centred.size <= FEW_ROWS and 1 < self.number <= FEW_CANDIDATES
         return self.full and few
 
     @property
@@ -102,7 +110,7 @@ class FitProblem:
         if self.full:
             return work_of_all(*self._size)
         bits = float(self.positions[:1].size)
-        return len(self.positions) * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
+        return self.number * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
 
     def work_with(self, active: int) -> float:
         """Cost, in multiplications, of an iteration in which this number of candidates take
@@ -110,10 +118,20 @@ class FitProblem:
         active = min(active, most_active(self.centred.size))
         return self.work + work_of_all(active, *self._size[1:])
 
+    def members(self, sites: Sites) -> Positions:
+        """Index tensor of the candidates that take part, (A, m, h)."""
+        active = sites.active if self.others is None else self.others[sites.active]
+        return self.positions[active]
+
+    def sums(self, residual: Floats) -> Floats:
+        """z_i' u of every candidate that the fit knows, (L,); residual: u, (m, k)."""
+        sums = centred_sums(self.positions, residual, self.random)
+        return sums if self.others is None else sums[self.others]
+
     @property
     def _size(self) -> tuple[int, tuple[int, int], int]:
         cohorts, num_bits = self.centred.shape
-        return len(self.positions), (cohorts, num_bits), self.positions.shape[2]
+        return self.number, (cohorts, num_bits), self.positions.shape[2]
 
 
 @dataclass(frozen=True)
@@ -171,7 +189,7 @@ def run_ep(
 
 def _first(problem: FitProblem) -> EpIteration:
     """The first iteration, of a fit in which no candidate takes part."""
-    sites = Sites.none(len(problem.positions))
+    sites = Sites.none(problem.number)
     noise = problem.noise_of(sites.shrunken)
     fitted = _solve(problem, noise, sites, 0.0)
     cavity = _cavity(fitted, sites)
@@ -265,7 +283,7 @@ def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> 
 def solver_of(problem: FitProblem, noise: Floats, sites: Sites) -> Solver:
     """A solver in the space of the rows, or in that of the participating candidates where they
     are fewer."""
-    members, variance = problem.positions[sites.active], sites.variance[sites.active]
+    members, variance = problem.members(sites), sites.variance[sites.active]
     make = solver_in_rows if len(members) > problem.centred.size // 2 else candidate_solver
     return make(noise, _target(problem, sites), members, variance, problem.random)
 
@@ -273,7 +291,7 @@ def solver_of(problem: FitProblem, noise: Floats, sites: Sites) -> Solver:
 def _target(problem: FitProblem, sites: Sites) -> Floats:
     """y - Z m, (m, k)."""
     random, mean = problem.random, sites.mean[sites.active]
-    listed = scatter_sums(problem.positions[sites.active], mean, random.num_bits)
+    listed = scatter_sums(problem.members(sites), mean, random.num_bits)
     return np.asarray(problem.centred - (listed - random.mean * float(mean.sum())))
 
 
@@ -298,7 +316,7 @@ def _cavity(fitted: Balance, sites: Sites) -> Floats:
 
 def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
     """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity's variance."""
-    sums = centred_sums(problem.positions, fitted.solution.residual, problem.random)
+    sums = problem.sums(fitted.solution.residual)
     information = _information(fitted, sites)
     return Scores(sites.mean + sums / information, np.sqrt(fitted.excess * cavity))
 

@@ -311,15 +311,14 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
 
 def _without(problem: FitProblem, left_out: Indices) -> FitProblem:
     """The same problem without some candidates (B,)."""
-    others = np.ones(len(problem.positions), dtype=bool)
-    others[left_out] = False
+    others = np.delete(np.arange(len(problem.positions)), left_out)
 
     def noise_of(shares: Floats) -> Floats:
-        everyone = np.zeros(len(others))
+        everyone = np.zeros(len(problem.positions))
         everyone[others] = shares
         return problem.noise_of(everyone)
 
-    return replace(problem, positions=problem.positions[others], noise_of=noise_of)
+    return replace(problem, others=others, noise_of=noise_of)
 
 
 def _freedom(problem: FitProblem, now: EpIteration) -> float:

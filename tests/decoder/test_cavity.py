@@ -97,6 +97,19 @@ def test_left_out_scores_use_residuals_without_the_candidate(problem, make):
         assert scores[i] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("may_be_full", [True, False])
+def test_left_out_fits_equal_those_of_shorter_lists(problem, may_be_full):
+    """No copy of the tensor is made; what is left out has no part in a fit."""
+    left, problem = np.array([1, 4]), replace(problem, may_be_full=may_be_full)
+    masked, kept = cavity._without(problem, left), np.delete(np.arange(M), left)
+    shorter = replace(problem, positions=problem.positions[kept])
+    ours, theirs = rounds.run_ep(masked), rounds.run_ep(shorter)
+    assert masked.positions is problem.positions
+    assert ours.iterations == theirs.iterations
+    assert ours.last.scores.z == pytest.approx(theirs.last.scores.z, rel=1e-12)
+    assert ours.last.sites.active.tolist() == theirs.last.sites.active.tolist()
+
+
 def test_few_rows_have_scores_of_unseen_fits():
     """Against a fit from the start on the shorter list, with its own prior: z within .1."""
     rng, cohorts, bits, count = np.random.default_rng(5), 10, 6, 25
