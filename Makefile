@@ -21,7 +21,7 @@ help:
 	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as wheels in dist/"
-	@echo "make release  sdist, wheels, their check and an SBOM in dist/"
+	@echo "make release  sdist, wheels, the npm package, an SBOM and checksums in dist/, signed with SIGNING_KEY=FILE"
 	@echo "make versions  the test suite on every supported Python that is installed"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
 
@@ -124,6 +124,8 @@ docs: $(VENV)/.docs
 client-wheel: $(VENV)/.python
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association packaging/client_relay
 
+# A key of ssh-keygen, which signs the checksums; SECURITY.md says how they are checked.
+SIGNING_KEY ?=
 $(VENV)/.release: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[release]'
 	@touch $@
@@ -137,7 +139,11 @@ release: $(VENV)/.release
 	build/installed/bin/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) "$$(ls dist/rappor_telemetry-*.whl)[all]"
 	build/installed/bin/rappor --version
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json build/installed
-	cd dist && sha256sum *.whl *.tar.gz sbom.cdx.json > SHA256SUMS
+	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination ../dist; \
+	else echo "client_js: no package: Node and npm are not installed"; fi
+	cd dist && sha256sum * > ../build/SHA256SUMS && mv ../build/SHA256SUMS .
+	@if [ -n "$(SIGNING_KEY)" ]; then ssh-keygen -Y sign -q -f "$(SIGNING_KEY)" -n rappor-telemetry dist/SHA256SUMS; \
+	else echo "SHA256SUMS is not signed: make release SIGNING_KEY=FILE signs it with a key of ssh-keygen"; fi
 	@ls -l dist
 
 versions: $(VENV)/.release

@@ -1,5 +1,6 @@
-"""The whole, the wheels of the device, the citation and the images have one version."""
+"""All that a release is made of, and what names it, has one version."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -23,6 +24,14 @@ def test_wheels_name_each_other_by_that_version() -> None:
         for version in re.findall(r"rappor-telemetry[\w-]*==([\w.]+)", path.read_text())
     }
     assert pinned == {WHOLE}
+
+
+def test_the_npm_package_and_examples_have_that_version() -> None:
+    package = json.loads((ROOT / "client_js" / "package.json").read_text())
+    packed = re.findall(r"client-([\d.]+)\.tgz", (ROOT / "client_js" / "README.md").read_text())
+    mobile = (ROOT / "examples" / "mobile" / "pyproject.toml").read_text()
+    pinned = re.findall(r"rappor-telemetry[\w-]*==([\w.]+)", mobile)
+    assert {package["version"], *packed, *pinned} == {WHOLE}
 
 
 def test_images_are_tagged_with_that_version() -> None:
