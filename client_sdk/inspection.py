@@ -133,8 +133,8 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
         "epsilon_committed": _number(ever),
         "epsilon_worst_case": _number(promise.lifetime_epsilon),
         "sentence": (
-            f"{line.name}: {reports} reports were made, about {values} of at most "
-            f"{promise.max_memoized_values:.0f} answers. {_risk(so_far)}, and at most "
+            f"{line.name}: reports made: {reports}; answers: about {values} of at most "
+            f"{promise.max_memoized_values:.0f}. {_risk(so_far)}, and at most "
             f"{_bound(promise.lifetime_epsilon)} after all that your device ever sends about it."
         ),
     }
@@ -152,8 +152,8 @@ def _kept(metric: str, text: str) -> dict[str, Any]:
         present, known = len(saved["dwell"]), len(saved.get("known", ()))
         which = "first" if "since" in saved else "last known"
         said = (
-            f"{present} places of the time that runs and {known} {which} ones are kept for "
-            "answers to come, and none is sent as it is"
+            f"kept for answers to come, and none is sent as it is: places of the time that runs: "
+            f"{present}; {which} ones: {known}"
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         present, known, said = None, None, "what is kept of places cannot be read"

@@ -3,33 +3,39 @@
 import type { DeviceAccount, LineAccount } from "./account.js";
 import { valueOf, type Bound } from "./core/state.js";
 
-const epsilonText = (nats: Bound): string => (nats === null ? "no bound" : `epsilon ${nats.toFixed(2)}`);
+const PRIOR = 0.01; // of the example, as rappor_core/suspicion.py has it: how likely an answer was thought before
 
-/** What an epsilon means for a person (the likelihood ratio that it bounds). */
-const odds = (nats: Bound): string =>
-  `Whoever saw them all could change the odds between any two answers by a factor of at most ` +
-  `${Math.exp(Math.min(valueOf(nats), 700)).toPrecision(3)} (${epsilonText(nats)}).`;
+/** The most that a suspicion can become by what an epsilon bounds (Bayes' rule), in per cent, rounded up. */
+const believed = (nats: Bound): string => {
+  const share = 1 / (1 + ((1 - PRIOR) / PRIOR) * Math.exp(-valueOf(nats)));
+  const factor = share < 0.1 ? 100 : 10;
+  const percent = Math.min(Math.ceil(100 * share * factor - 1e-9) / factor, 100);
+  return `${percent} % (${nats === null ? "no bound" : `epsilon ${nats.toFixed(2)}`})`;
+};
+
+const risk = (nats: Bound): string =>
+  `Who thinks it ${100 * PRIOR} % likely that an answer is yours believes it at most ${believed(nats)} after what was sent so far`;
 
 const lineText = (name: string, line: LineAccount | "damaged"): string =>
   line === "damaged"
     ? `${name}: what was told is not known any more, and nothing more will be.`
-    : `${name}: ${line.reports} reports were made, about ${line.values} of at most ${line.maxValues} answers. ${odds(line.spent)} ` +
-      `However long this goes on, it stays at or below ${epsilonText(line.ever)}.`;
+    : `${name}: reports made: ${line.reports}; answers: about ${line.values} of at most ${line.maxValues}. ${risk(line.spent)}, ` +
+      `and at most ${believed(line.ever)} after all that your device ever sends about it.`;
 
 /** The account of `Client.inspect` or `inspectState` as text. */
 export const render = ({ consent, budget, waiting, batches, counters, metrics }: DeviceAccount): string => {
   const lines = Object.entries(metrics);
   const nats = lines.reduce((sum, [, line]) => sum + (line === "damaged" ? Infinity : valueOf(line.spent)), 0);
-  const bound = budget === null ? "No bound over all metrics is declared." : `Allowed are ${budget}.`;
+  const bound = budget === null ? "no bound over all metrics is declared" : `of ${budget} allowed`;
   return [
     `Consent: ${consent ? "given" : "not given; nothing is recorded"}`,
-    `Waiting: ${waiting} reports, ${batches} batches of them not yet acknowledged`,
+    `Reports waiting: ${waiting}; batches of them not yet acknowledged: ${batches}`,
     "",
     "What became of reports:",
     ...Object.entries(counters).sort().map(([name, number]) => `  ${name}: ${number}`),
     "",
     ...lines.map(([name, line]) => lineText(name, line)),
     "",
-    `This device, all metrics together: ${odds(nats === Infinity ? null : nats)} ${bound}`,
+    `This device, all metrics together: ${risk(nats === Infinity ? null : nats)} (${bound}).`,
   ].join("\n");
 };

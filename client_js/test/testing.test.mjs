@@ -113,10 +113,23 @@ test("a state is shown beside the process that uses it, as text and as numbers, 
   assert.deepEqual({ ...account }, { ...same });
   assert.deepEqual([status.condition, lastError, lastRefusal, notRecorded], ["active", "", "", {}]);
   const text = render(account);
-  assert.match(text, /^Consent: given\nWaiting: 1 reports/);
-  assert.match(text, /homepage: 1 reports were made, about 2 of at most 1000000 answers\. .* \(epsilon \d\.\d\d\)\. However long this goes on/);
+  assert.match(text, /^Consent: given\nReports waiting: 1; batches of them not yet acknowledged: 0\n/);
+  assert.match(text, /homepage: reports made: 1; answers: about 2 of at most 1000000\. .* at most \d+\.\d+ % \(epsilon \d\.\d\d\) after what was sent so far, and at most/);
   assert.ok(!text.includes("a.example"));
   await client.setConsent(false);
-  assert.match(render(inspectState(stateDir)), /^Consent: not given; nothing is recorded\nWaiting: 0 reports/);
+  assert.match(render(inspectState(stateDir)), /^Consent: not given; nothing is recorded\nReports waiting: 0; batches of them not yet acknowledged: 0\n/);
   await client.close();
+});
+
+// what tests/core/test_suspicion.py holds the Python client to
+const BELIEVED = [[0, "1 %"], [1, "2.68 %"], [2, "6.95 %"], [3, "16.9 %"], [6, "80.3 %"], [null, "100 %"]];
+
+test("a person reads the same figure of risk as of the Python client", () => {
+  for (const [epsilon, percent] of BELIEVED) {
+    const line = { values: 1, maxValues: 2, reports: 1, spent: epsilon, committed: epsilon, ever: epsilon };
+    const text = render({ consent: true, budget: 6, waiting: 0, batches: 0, counters: {}, metrics: { theme: line } });
+    const said = `${percent} (${epsilon === null ? "no bound" : `epsilon ${epsilon.toFixed(2)}`})`;
+    assert.ok(text.includes(`Who thinks it 1 % likely that an answer is yours believes it at most ${said} after what was sent so far, and at most ${said} after all`), text);
+    assert.ok(text.endsWith("after what was sent so far (of 6 allowed)."), text);
+  }
 });

@@ -144,7 +144,7 @@ def test_a_person_sees_what_is_queued_and_sent(open_client: Any) -> None:
     assert account["queued"] == {"homepage": 1, "theme": 1}
     assert "my-private-page" not in json.dumps(account)
     text = render(account)
-    assert "homepage: 1 reports were made" in text
+    assert "homepage: reports made: 1" in text
     assert "after what was sent so far" in text
     client.flush(20)
     after = client.inspect()

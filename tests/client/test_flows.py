@@ -322,7 +322,7 @@ def test_an_app_records_fixes_and_a_person_looks(tmp_path: Path) -> None:
         account = client.inspect()
         (kept,) = account["places"]
         assert kept["last_known_places"] == 1
-        assert "1 first ones are kept" in kept["sentence"]
+        assert "; first ones: 1" in kept["sentence"]
         now[0] = (START + timedelta(3)).timestamp()
         assert client.record_location("commute", *HOME, START + timedelta(3))
         (kept,) = client.inspect()["places"]
@@ -366,4 +366,4 @@ def test_the_state_directory_reads_its_account(tmp_path: Path) -> None:
     ) as client:  # fmt: skip
         assert client.record_location("commute", *HOME, START + timedelta(hours=NIGHT))
     said = account_of(str(tmp_path), as_json=False)
-    assert "commute: 1 places of the time that runs and 0 first ones are kept" in said
+    assert "places of the time that runs: 1; first ones: 0" in said

@@ -32,7 +32,7 @@ def test_the_command_as_a_person_runs_it(state_dir: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert "Waiting: 2 reports queued" in done.stdout
-    assert "crashed: 1 reports were made, about 2 of at most 2 answers." in done.stdout
+    assert "crashed: reports made: 1; answers: about 2 of at most 2." in done.stdout
     assert "at most 100 % (epsilon 13.18) after all that your device" in done.stdout  # 3 of 4.39
     assert "my-private-page" not in done.stdout
 

@@ -190,7 +190,7 @@ def test_inspect_shows_a_recorded_place_at_once(tmp_path: Path) -> None:
     ) as client:  # fmt: skip
         assert client.record_location("density", 1.5, 1.5, at=START)
         (kept,) = client.inspect()["places"]
-        assert "1 places of the time that runs" in kept["sentence"]
+        assert "places of the time that runs: 1" in kept["sentence"]
 
 
 def test_a_report_that_cannot_be_queued_is_retried() -> None:
