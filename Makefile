@@ -83,8 +83,14 @@ js-built:
 test-js: js-built
 	@$(TEST_JS)
 
-bench: $(VENV)/.dev
-	$(BIN)/rappor bench --markdown docs/benchmarks.md
+$(VENV)/.bench: $(VENV)/.dev pyproject.toml
+	$(INSTALL) -e '.[all,dev,bench]'
+	@touch $@
+
+# Whole, an afternoon of a machine that does nothing else; BENCH="NAME ..." runs some parts of it.
+BENCH ?=
+bench: $(VENV)/.bench
+	$(BIN)/rappor bench $(BENCH) --markdown docs/benchmarks.md
 
 # Every experiment of `rappor simulate`, small.
 SIMULATE := $(BIN)/rappor simulate

@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -79,6 +80,16 @@ def alternate(
             if number:
                 times[name].append((spent() - start) / count)
     return {name: tuple(found) for name, found in times.items()}
+
+
+def rival_python(given: Path | None, scratch: Path, packages: Sequence[str]) -> Path:
+    """The Python of an environment with rivals: the one that was given, or a new one."""
+    if given is not None:
+        return given
+    venv.create(scratch / "rivals", with_pip=True)
+    python = scratch / "rivals" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    return python
 
 
 def missing(name: str, path: Path, what: str) -> Comparison | None:

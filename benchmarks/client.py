@@ -3,13 +3,13 @@
 Imports are measured in fresh processes, rivals in turn, in processor time (user and system) and in
 elapsed time: a bare interpreter that imports mmh3, the SDKs of sentry and OpenTelemetry, and ours,
 alone and with an open state. All are compiled before, as pip does. They run in a virtual
-environment made for the purpose (needs pip), or in `--peers PYTHON`, an interpreter that has mmh3,
+environment made for the purpose (needs pip), or in `--rivals PYTHON`, an interpreter that has mmh3,
 sentry-sdk and opentelemetry-sdk.
 
 Recording is measured beside the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and
 one commit) and beside one fsync, because both drift with the machine.
 
-Usage: python benchmarks/client.py [--processes 20] [--times 1000000] [--peers PYTHON]
+Usage: python benchmarks/client.py [--processes 20] [--times 1000000] [--rivals PYTHON]
        [--records FILE] [--small]
 """
 
@@ -24,13 +24,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from _run import ROOT, Comparison, child, run
+from _run import ROOT, Comparison, child, rival_python, run
 
 from client_sdk import Client, Delivery, load_metrics, parse_metrics
 from rappor_core.metrics.compiled import compiled_text
@@ -77,13 +76,6 @@ def sizes() -> Iterator[Comparison]:
             yield Comparison("", wheel.name.partition("-")[0] + ", a wheel", "kB",
                              (wheel.stat().st_size / 1000,),
                              note=f"its sources as one stream {solid:.1f} kB")  # fmt: skip
-
-
-def make_peers(scratch: Path) -> Path:
-    venv.create(scratch / "peers", with_pip=True)
-    python = scratch / "peers" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *PEERS], check=True)
-    return python
 
 
 def imports(python: Path, processes: int, scratch: Path) -> Iterator[Comparison]:
@@ -232,13 +224,14 @@ def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
             yield from records(scratch, limit, 3 if chosen.small else 20)
         if not chosen.small:
             yield from sizes()
-            yield from imports(chosen.peers or make_peers(scratch), chosen.processes, scratch)
+            python = rival_python(chosen.rivals, scratch, PEERS)
+            yield from imports(python, chosen.processes, scratch)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--times", type=int, default=1_000_000, help="records, for memory")
-    parser.add_argument("--peers", type=Path, help="a Python with the rivals installed")
+    parser.add_argument("--rivals", type=Path, help="a Python with them, made where not given")
 
 
 if __name__ == "__main__":
