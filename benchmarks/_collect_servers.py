@@ -22,12 +22,28 @@ from _collect_load import METRICS
 START_SECONDS = 180  # on a machine with much other work
 
 
-@dataclass(frozen=True)
+@dataclass
 class Running:
     """A server in a process of its own."""
 
-    port: int
-    process: psutil.Process
+    command: list[str]
+    environment: dict[str, str]
+    listener: socket.socket
+
+    def __post_init__(self) -> None:
+        self.port = int(self.listener.getsockname()[1])
+
+    def start(self) -> None:
+        """Start it on the socket; returns when it answers."""
+        held = [self.listener.fileno()]
+        self._started = subprocess.Popen(self.command, env=self.environment, pass_fds=held)
+        self.process = psutil.Process(self._started.pid)
+        _await(self.port, self._started)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End it. kill: by SIGKILL, at once."""
+        (self._started.kill if kill else self._started.terminate)()
+        self._started.wait(30)
 
     def cpu_seconds(self) -> float:
         """Of the process and its workers, so far."""
@@ -54,14 +70,12 @@ def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator
             "RAPPOR_LOG_LEVEL": "error",
             "PYTHONPATH": str(Path(__file__).parent.parent),
         }
-        process = subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()])
-        port = listener.getsockname()[1]
+        running = Running(command, environment, listener)
         try:
-            _await(port, process)
-            yield Running(port, psutil.Process(process.pid))
+            running.start()
+            yield running
         finally:
-            process.terminate()
-            process.wait(30)
+            running.stop()
 
 
 def _cpu_of_family(process: psutil.Process) -> float:

@@ -1,9 +1,10 @@
 """Load for a long time, with everything that goes wrong in such a time, and a count at the end.
 
 A collector on PostgreSQL takes a share of its own measured peak: batches of 20 reports, 5 % of
-the requests broken, 1 % of the batches sent twice, and the database restarted twice on the way.
-At the end every acknowledged report must be counted once, requests outside the restarts must have
-been answered as they should, and the memory of the collector must not have grown.
+the requests broken, 1 % of the batches sent twice; on the way the database is restarted and the
+collector killed, twice each in turn. At the end every acknowledged report must be counted once,
+requests outside those times must have been answered as they should, and the memory of the
+collector must not have grown since it was last started.
 
 Usage: python benchmarks/_soak.py [--minutes 30] [--share 0.8]
 """
@@ -18,19 +19,18 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
-import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _collect_load import Load, make_frames, whole_answer
-from _collect_servers import server
+from _collect_servers import Running, server
 
 REPORTS = 20
 CONNECTIONS = 32
@@ -38,7 +38,10 @@ INVALID_SHARE = 0.05
 REPLAY_SHARE = 0.01
 PEAK_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
-RESTART_GRACE = 4.0  # seconds after a restart in which a 503 is no failure
+NO_ANSWER = 0  # in place of a status
+RESTART_GRACE = 4.0  # seconds after a restart in which what it causes is no failure
+ROUNDS = 2  # of a restart of the database and a kill of the collector
+WARM_SECONDS = 10.0  # of a new process, before its memory is read
 MAX_ERROR_RATE = 0.001
 MAX_GROWTH_MB = 50.0
 
@@ -53,11 +56,12 @@ class Score:
     broken: int = 0
     retried: int = 0
     failures: list[str] = field(default_factory=list)
-    quiet_until: float = 0.0  # until then a 503 is no failure: the database was restarted
+    expected: tuple[int, ...] = ()  # statuses that are no failures until then
+    until: float = 0.0
 
-    def in_restart(self) -> bool:
-        """Whether the database is being, or was just, restarted."""
-        return time.monotonic() < self.quiet_until
+    def is_failure(self, status: int) -> bool:
+        """Whether an answer to a good request should not be."""
+        return not (status in self.expected and time.monotonic() < self.until)
 
 
 class Line(asyncio.Protocol):
@@ -146,7 +150,7 @@ class Soaker:
                 document: dict[str, Any] = json.loads(body)
                 return document
             self.score.retried += 1
-            if status != HTTPStatus.SERVICE_UNAVAILABLE or not self.score.in_restart():
+            if self.score.is_failure(status):
                 self.score.failures.append(f"{status or 'no answer'} for a good batch")
             await asyncio.sleep(0.2)
 
@@ -157,16 +161,16 @@ class Soaker:
         body = body[: self.rng.randrange(5, 300)] + b"\x00"
         head = head.partition(b"Content-Length")[0] + b"Content-Length: %d" % len(body)
         status, _ = await self._send(line, b"\r\n\r\n".join((head, body)))
-        if status != HTTPStatus.BAD_REQUEST:
+        if status != HTTPStatus.BAD_REQUEST and self.score.is_failure(status):
             self.score.failures.append(f"{status or 'no answer'} for a broken batch")
 
     async def _send(self, line: Line, request: bytes) -> tuple[int, bytes]:
-        """Status and body; status 0 where no answer came."""
+        """Status and body; NO_ANSWER where none came."""
         self.score.requests += 1
         try:
             return await line.send(request)
         except OSError:
-            return 0, b""
+            return NO_ANSWER, b""
 
 
 @contextmanager
@@ -183,28 +187,46 @@ def own_postgresql(folder: Path) -> Iterator[tuple[Any, str]]:
         instance.cleanup()
 
 
+@asynccontextmanager
+async def away(score: Score, *expected: int) -> AsyncIterator[None]:
+    """A time in which these answers are no failures, and a while after it."""
+    score.expected, score.until = expected, float("inf")
+    yield
+    score.until = time.monotonic() + RESTART_GRACE
+
+
 async def restart(instance: Any, score: Score) -> None:
-    """Stop the database and start it again, noting the time that it was away."""
-    score.quiet_until = float("inf")
-    await asyncio.to_thread(instance.stop)
-    await asyncio.to_thread(instance.start)
-    score.quiet_until = time.monotonic() + RESTART_GRACE
+    """Stop the database and start it again."""
+    async with away(score, HTTPStatus.SERVICE_UNAVAILABLE):
+        await asyncio.to_thread(instance.stop)
+        await asyncio.to_thread(instance.start)
+
+
+async def kill(running: Running, score: Score) -> None:
+    """Kill the collector and start it again on its socket, where connections wait."""
+    async with away(score, NO_ANSWER):
+        running.stop(kill=True)
+        await asyncio.to_thread(running.start)
 
 
 async def soak(
-    soaker: Soaker, process: psutil.Process, instance: Any, seconds: float, share: float
+    soaker: Soaker, running: Running, instance: Any, seconds: float, share: float
 ) -> dict[str, float]:
-    """Measure the peak, then load for a time with two restarts; return figures."""
+    """Measure the peak, then load for a time with restarts and kills; return figures."""
     peak = await soaker.run(PEAK_SECONDS, None)
-    await soaker.run(min(10.0, seconds / 5), peak * share)
-    memory = process.memory_info().rss
     load = asyncio.create_task(soaker.run(seconds, peak * share))
-    for part in (1, 2):
-        await asyncio.sleep(seconds / 3)
+    pause = seconds / (2 * ROUNDS + 1)
+    for part in range(1, ROUNDS + 1):
+        await asyncio.sleep(pause)
         await restart(instance, soaker.score)
-        print(f"database restarted ({part} of 2)", flush=True)
+        print(f"database restarted ({part} of {ROUNDS})", flush=True)
+        await asyncio.sleep(pause)
+        await kill(running, soaker.score)
+        print(f"collector killed ({part} of {ROUNDS})", flush=True)
+    await asyncio.sleep(min(WARM_SECONDS, pause / 2))
+    memory = running.process.memory_info().rss
     rate = await load
-    growth = (process.memory_info().rss - memory) / (1 << 20)
+    growth = (running.process.memory_info().rss - memory) / (1 << 20)
     return {"peak": peak, "rate": rate, "growth_mb": growth}
 
 
@@ -228,7 +250,7 @@ def run(minutes: float, share: float) -> list[str]:
         server("ours", database, Path(folder)) as running,
     ):
         soaker = Soaker(running.port, seed=5)
-        figures = asyncio.run(soak(soaker, running.process, instance, 60 * minutes, share))
+        figures = asyncio.run(soak(soaker, running, instance, 60 * minutes, share))
         listed = httpx.get(f"http://127.0.0.1:{running.port}/v1/metrics", timeout=30).json()[
             "metrics"
         ]
