@@ -125,6 +125,7 @@ aggregates = Table(
     Column("num_cohorts", Integer),
     Column("own_values", Boolean),
 )
+Index("aggregates_created", aggregates.c.created)
 
 aggregate_readers = Table(
     "aggregate_readers",
@@ -132,6 +133,7 @@ aggregate_readers = Table(
     Column("sha256", String(64), ForeignKey("aggregates.sha256"), primary_key=True),
     Column("person_id", String(16), ForeignKey("people.id"), primary_key=True),
 )
+Index("aggregate_readers_person", aggregate_readers.c.person_id, aggregate_readers.c.sha256)
 
 # One result a `key`, for good: digests of aggregates, candidates, options and version.
 results = Table(
@@ -140,7 +142,7 @@ results = Table(
     Column("id", String(16), primary_key=True),
     Column("key", String(64), nullable=False, unique=True),
     Column("input_digest", String(64), nullable=False, index=True),  # the key without the version
-    Column("supersedes", String(16)),
+    Column("supersedes", String(16), index=True),
     Column("kind", String(16), nullable=False),
     Column("metric", String(256), nullable=False),
     Column("params_id", String(64), nullable=False),
@@ -154,6 +156,9 @@ results = Table(
     Column("released_by", String(16)),  # id of a person, who may take it back
     Column("stored", BigInteger, nullable=False, server_default="0"),  # bytes of its files, packed
 )
+Index("results_created", results.c.created, results.c.id)
+Index("results_released", results.c.released, results.c.created)
+Index("results_metric", results.c.metric, results.c.params_id)
 
 result_files = Table(
     "result_files",
@@ -171,6 +176,7 @@ result_readers = Table(
     Column("result_id", String(16), ForeignKey("results.id"), primary_key=True),
     Column("person_id", String(16), ForeignKey("people.id"), primary_key=True),
 )
+Index("result_readers_person", result_readers.c.person_id, result_readers.c.result_id)
 
 # Each change of state is one UPDATE that names the token and the attempt of who held the job.
 jobs = Table(
@@ -205,6 +211,7 @@ Index("jobs_live", jobs.c.owner, jobs.c.spec_digest, jobs.c.check_key, unique=Tr
       sqlite_where=_LIVE, postgresql_where=_LIVE)  # fmt: skip
 Index("jobs_state", jobs.c.state, jobs.c.owner, jobs.c.created)
 Index("jobs_owner", jobs.c.owner, jobs.c.started)
+Index("jobs_created", jobs.c.created, jobs.c.id)
 
 workers = Table(
     "workers",

@@ -93,6 +93,8 @@ def _inputs() -> None:
         sa.Column("sha256", sa.String(64), sa.ForeignKey("aggregates.sha256"), primary_key=True),
         sa.Column("person_id", sa.String(16), sa.ForeignKey("people.id"), primary_key=True),
     )
+    op.create_index("aggregates_created", "aggregates", ["created"])
+    op.create_index("aggregate_readers_person", "aggregate_readers", ["person_id", "sha256"])
     op.create_table(
         "list_contents",
         sa.Column("sha256", sa.String(64), primary_key=True),
@@ -181,6 +183,7 @@ def _work() -> None:
     )
     op.create_index("jobs_owner", "jobs", ["owner", "started"])
     op.create_index("jobs_state", "jobs", ["state", "owner", "created"])
+    op.create_index("jobs_created", "jobs", ["created", "id"])
 
 
 def _results() -> None:
@@ -206,6 +209,10 @@ def _results() -> None:
         sa.UniqueConstraint("key"),
     )
     op.create_index("ix_results_input_digest", "results", ["input_digest"])
+    op.create_index("ix_results_supersedes", "results", ["supersedes"])
+    op.create_index("results_created", "results", ["created", "id"])
+    op.create_index("results_released", "results", ["released", "created"])
+    op.create_index("results_metric", "results", ["metric", "params_id"])
     op.create_table(
         "result_files",
         sa.Column("result_id", sa.String(16), sa.ForeignKey("results.id"), primary_key=True),
@@ -219,6 +226,7 @@ def _results() -> None:
         sa.Column("result_id", sa.String(16), sa.ForeignKey("results.id"), primary_key=True),
         sa.Column("person_id", sa.String(16), sa.ForeignKey("people.id"), primary_key=True),
     )
+    op.create_index("result_readers_person", "result_readers", ["person_id", "result_id"])
 
 
 def _schedules() -> None:

@@ -1,0 +1,58 @@
+"""A request of one person does not read through what others have, however much that is."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from decoder_service.people.permissions import Role
+from tests.decoder_service.support import running, with_people
+from tests.decoder_service.test_pages import decoded, stored
+
+GROWING = ("results", "result_readers", "result_files", "jobs", "aggregates", "aggregate_readers")
+PAGES = ("/", "/jobs", "/results", "/lists", "/releases", "/schedules", "/metrics", "/usage")
+
+
+@pytest.fixture
+def queries() -> Iterator[dict[str, Any]]:
+    """The SELECTs that are run, with the parameters of one."""
+    seen: dict[str, Any] = {}
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith("SELECT"):
+            seen[statement] = parameters
+
+    event.listen(Engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(Engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.ANALYST, Role.ADMIN])
+def test_no_list_reads_a_whole_growing_table(
+    role: Role, tmp_path: Path, queries: dict[str, Any]
+) -> None:
+    files, summary = decoded(tmp_path, 0)
+    file = tmp_path / "decoder.sqlite"
+    with running(f"sqlite:///{file}") as service:
+        crowd = with_people(service.url, service.service, ana=Role.ANALYST, asking=role)
+        stored(crowd, 1, files, summary)
+        with crowd.client("asking") as client:
+            paths = client.get("/openapi.json").raise_for_status().json()["paths"]
+            lists = [path for path, verbs in paths.items() if "get" in verbs and "{" not in path]
+            queries.clear()
+            for path in (*lists, *PAGES):
+                client.get(path, follow_redirects=True)
+        assert len(queries) > 10
+        with sqlite3.connect(file) as database:
+            plans = {
+                statement: [
+                    step[3] for step in database.execute(f"EXPLAIN QUERY PLAN {statement}", given)
+                ]
+                for statement, given in queries.items()
+            }
+    whole = {f"SCAN {table}" for table in GROWING}
+    assert [statement for statement, plan in plans.items() if whole & set(plan)] == []
