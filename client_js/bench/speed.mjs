@@ -1,7 +1,8 @@
 // Times of one value in Chromium: node bench/speed.mjs [DIST ...], after npm run build.
 //
 // Of several builds, in turns in one run, for a comparison on a shared machine. Each figure is the
-// least and the median of batches: the least says what the code costs where nothing else runs.
+// least and the median of batches: the least says what the code costs where nothing else runs. Beside
+// a durable record stands one document read and written in IndexedDB, as durably: what any client pays.
 
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -42,6 +43,25 @@ window.durable = async (number) => {
     times.push(performance.now() - start);
   }
   return times;
+};
+window.plain = async (number) => {
+  window.database ??= await new Promise((done) => {
+    const request = indexedDB.open("plain", 1);
+    request.onupgradeneeded = () => request.result.createObjectStore("documents");
+    request.onsuccess = () => done(request.result);
+  });
+  const times = [];
+  for (let i = 0; i < number; i++) {
+    const start = performance.now();
+    await new Promise((done) => {
+      const running = window.database.transaction("documents", "readwrite", { durability: "strict" });
+      const store = running.objectStore("documents");
+      running.oncomplete = done;
+      store.get("one").onsuccess = () => (store.put({ number: i }, "one"), running.commit());
+    });
+    times.push(performance.now() - start);
+  }
+  return times;
 };`;
 
 const dists = process.argv.length > 2 ? process.argv.slice(2).map((name) => resolve(name)) : [resolve(HERE, "dist")];
@@ -63,21 +83,22 @@ for (const at of dists.keys()) {
   const opened = await (await browser.newContext()).newPage();
   await opened.goto(`http://127.0.0.1:${server.address().port}/${at}`);
   await opened.waitForFunction("window.durable");
-  pages.push({ opened, fresh: [], known: [], durable: [] });
+  pages.push({ opened, fresh: [], known: [], durable: [], plain: [] });
 }
 for (let round = 0; round < 40; round++) {
-  for (const { opened, fresh, known, durable } of pages) {
+  for (const { opened, fresh, known, durable, plain } of pages) {
     const [a, b] = await opened.evaluate(() => window.values());
     if (round >= 5) fresh.push(a), known.push(b); // the first ones warm up
     durable.push(...(await opened.evaluate(() => window.durable(20))));
+    plain.push(...(await opened.evaluate(() => window.plain(20))));
   }
 }
 const said = (times) => {
   const order = times.sort((a, b) => a - b);
   return `${order[0].toFixed(2)} / ${order[order.length >> 1].toFixed(2)}`;
 };
-for (const [at, { fresh, known, durable }] of pages.entries()) {
-  console.log(`${dists[at]}: least / median: new value ${said(fresh)} us, known ${said(known)} us, durable ${said(durable)} ms`);
+for (const [at, { fresh, known, durable, plain }] of pages.entries()) {
+  console.log(`${dists[at]}: least / median: new value ${said(fresh)} us, known ${said(known)} us, durable ${said(durable)} ms, plain ${said(plain)} ms`);
 }
 await browser.close();
 server.close();
