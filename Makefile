@@ -9,7 +9,7 @@ WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions constraints clean
+.PHONY: help demo test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions whole constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with a table, an HTML report and a service to look at"
 	@echo "make test   lint, types, import rules, and the tests that hold the promises of docs/claims.md"
@@ -22,6 +22,7 @@ help:
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as wheels in dist/"
 	@echo "make release  sdist, wheels, the npm package, an SBOM and checksums in dist/, signed with SIGNING_KEY=FILE"
+	@echo "make whole  all of these and more, in turn, as a release needs them; hours of a machine that does nothing else"
 	@echo "make versions  the test suite on every supported Python that is installed"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
 
@@ -154,6 +155,10 @@ release: $(VENV)/.release
 
 versions: $(VENV)/.release
 	$(BIN)/nox -s tests
+
+# Goes on where it was cut off, in the same state of the code; what each step said is in build/whole.
+whole: $(VENV)/.dev
+	$(BIN)/python benchmarks/_whole.py
 
 constraints:
 	$(PYTHON) -m venv build/constraints

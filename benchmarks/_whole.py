@@ -1,0 +1,142 @@
+"""Everything that a release needs, one after another on a machine that does nothing else.
+
+    make whole                                   # what has not passed yet in this state of the code
+    python benchmarks/_whole.py test bench       # these steps
+    python benchmarks/_whole.py --list           # what has passed, with times
+
+A step that fails does not stop those after it; all that it printed is in build/whole/STEP.log.
+What has passed is kept with a digest of all committed files but the documents, so a run that was
+cut off, or that only wrote figures into documents, goes on where it was. Exit code 1 where a step
+failed. Uncommitted changes are refused: nobody could say what was tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "whole"
+PYTHON = str(ROOT / ".venv" / "bin" / "python")
+RAPPOR = str(ROOT / ".venv" / "bin" / "rappor")
+SOAK_MINUTES = "60"
+KILLS = "1200"  # of the decoder service's workers on each database: about an hour
+JS_CLIENT = "client_js/bin/rappor-client-vectors.mjs"
+STEPS: Mapping[str, Sequence[str]] = {
+    "test": ("make", "test"),
+    "docs": ("make", "docs"),
+    "release": ("make", "release"),
+    "simulate": ("make", "simulate"),
+    "audit": (RAPPOR, "audit"),
+    "audit-typescript": (RAPPOR, "audit", "--command", f"node {JS_CLIENT}"),
+    "bench": ("make", "bench"),
+    "growth": (PYTHON, "benchmarks/_growth.py", "--page", "docs/growth.md"),
+    "soak-collector": (PYTHON, "benchmarks/_soak.py", "--minutes", SOAK_MINUTES),
+    "soak-service": (PYTHON, "-m", "pytest", "-q", "tests/decoder_service/test_worker_deaths.py"),
+    "mutations": (PYTHON, "-m", "tests.mutations"),
+    "test-long": ("make", "test-long"),
+    "versions": ("make", "versions"),
+}
+FIGURES = ("docs", "CHANGELOG.md")  # written by the steps, or about them
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run what is asked for; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(STEPS))
+    parser.add_argument("--list", action="store_true", help="what has passed, and leave")
+    given = parser.parse_args(words)
+    if unknown := set(given.steps) - set(STEPS):
+        parser.error(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
+    if not given.list and (changed := changes()):
+        parser.error(f"commit first, or undo: {', '.join(changed[:5])}")
+    code = digest()
+    done = passed(code)
+    if not given.list:
+        for name in given.steps or [name for name in STEPS if name not in done]:
+            done[name] = step(name, STEPS[name], code)
+    for name in STEPS:
+        print(line(name, done.get(name)))
+    return int(any(one["exit"] for one in done.values()))
+
+
+def changes() -> list[str]:
+    """Tracked files that differ from the commit, but those that the steps themselves write."""
+    told = _git("status", "--porcelain", "--untracked-files=no").splitlines()
+    paths = [row[3:] for row in told]
+    return [path for path in paths if path.split("/")[0] not in FIGURES]
+
+
+def digest() -> str:
+    """Of all committed files but those with figures."""
+    rows = _git("ls-tree", "-r", "HEAD").splitlines()
+    kept = [row for row in rows if row.partition("\t")[2].split("/")[0] not in FIGURES]
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:12]
+
+
+def step(name: str, command: Sequence[str], code: str) -> dict[str, Any]:
+    """Run one; its record, which is also kept."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    load = os.getloadavg()[0]
+    began, start = datetime.now(UTC), time.monotonic()
+    print(f"{began:%H:%M:%S} {name}: {' '.join(command)}", flush=True)
+    environment = os.environ | ({"RAPPOR_TEST_KILLS": KILLS} if name == "soak-service" else {})
+    with (FOLDER / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    record = {
+        "step": name,
+        "code": code,
+        "began": f"{began:%Y-%m-%d %H:%M}",
+        "exit": process.returncode,
+        "seconds": round(time.monotonic() - start),
+        "processor": round(used.ru_utime + used.ru_stime),
+        "load": round(load, 1),
+    }
+    with (FOLDER / "steps.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+    print(line(name, record), flush=True)
+    return record
+
+
+def passed(code: str) -> dict[str, dict[str, Any]]:
+    """The last record of each step that passed in this state of the code."""
+    kept = FOLDER / "steps.jsonl"
+    if not kept.exists():
+        return {}
+    records = map(json.loads, kept.read_text(encoding="utf-8").splitlines())
+    return {one["step"]: one for one in records if one["code"] == code and not one["exit"]}
+
+
+def line(name: str, record: Mapping[str, Any] | None) -> str:
+    """One step in words."""
+    if record is None:
+        return f"{name:18} not run in this state of the code"
+    minutes, seconds = divmod(record["seconds"], 60)
+    verdict = f"failed ({record['exit']})" if record["exit"] else "passed"
+    used = f"{record['processor'] / 60:.1f} min of processor, load {record['load']} at its start"
+    return f"{name:18} {verdict}, {minutes} min {seconds:02d} s, {used}, {record['began']}"
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
