@@ -15,13 +15,13 @@ cohorts prevent whatever the share is in `few_cohorts`.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, ndtr, ndtri
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc, ndtr, ndtri
 
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import FEW_COHORTS
@@ -341,10 +341,11 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
 def _least_count(level: float, total: int, chance: float) -> float:
     """The least number of successes that as many or more of `total` trials have with probability
     <= level."""
-    least = float(binom.isf(level, total, chance)) + 1
-    while least > 0 and binom.sf(least - 2, total, chance) <= level:
-        least -= 1
-    return least
+
+    def enough(successes: int) -> bool:
+        return bool(bdtrc(successes - 1, total, chance) <= level)
+
+    return float(bisect_left(range(total + 2), True, key=enough))
 
 
 def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from decoder.association.table import Independence, margins, side_sums
 from decoder.errors import ImproperError
@@ -125,7 +125,7 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
     scores = vectors[:, told].T @ departure
     statistic = float((scores**2 / values[told]).sum())
     freedom = int(told.sum())
-    return Independence(statistic, freedom, float(chi2.sf(statistic, freedom)), level)
+    return Independence(statistic, freedom, float(chdtrc(freedom, statistic)), level)
 
 
 def _weights(counts: PairCounts, design: Floats) -> Floats:

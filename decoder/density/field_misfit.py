@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from decoder.density.field_prior import RESERVED_PRECISION
 from decoder.density.linear_system import LevelEquations
@@ -37,7 +37,7 @@ class Misfit:
     def explains(self, shares: Floats) -> bool:
         """Whether the residuals of a map are no larger than noise makes them, but for one in a
         million."""
-        return 2 * self.at(shares)[0] <= float(chi2.isf(UNLIKELY, self.freedom))
+        return 2 * self.at(shares)[0] <= float(chdtri(self.freedom, UNLIKELY))
 
     def own_information(self) -> Floats:
         """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""

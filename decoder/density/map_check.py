@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from decoder.density.field_misfit import UNLIKELY, Misfit
 from decoder.density.linear_system import LevelEquations
@@ -38,12 +38,12 @@ class MapCheck:
     @property
     def p_value(self) -> float:
         """P-value of the test of the coarse sums, in [0, 1]."""
-        return float(chi2.sf(self.chi_square / self.dispersion, self.freedom))
+        return float(chdtrc(self.freedom, self.chi_square / self.dispersion))
 
     @property
     def agrees(self) -> bool:
         """Whether neither test rejects the map at one in a million."""
-        rows = chi2.sf(self.misfit / self.dispersion, self.misfit_freedom)
+        rows = chdtrc(self.misfit_freedom, self.misfit / self.dispersion)
         return self.p_value > UNLIKELY and float(rows) > UNLIKELY
 
 

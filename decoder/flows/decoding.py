@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc, ndtri
 
 from decoder.errors import DecodeError
 from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
@@ -192,7 +192,7 @@ def _surprising(moments: FlowMoments) -> Flags:
     """(P,) flows that are above what gravity says by more than chance makes one of all."""
     flows = moments.pairs
     estimate, error = flows.cavity()
-    return np.asarray(estimate - flows.fitted > stats.norm.isf(0.5 / len(estimate)) * error)
+    return np.asarray(estimate - flows.fitted > -ndtri(0.5 / len(estimate)) * error)
 
 
 def _expected(moments: FlowMoments, surprising: Flags) -> Floats:
@@ -221,8 +221,8 @@ def summarised(
 ) -> dict[str, Any]:
     """The tables of a decoding, by the names of their fields in `FlowDecoding`."""
     fit, space = moments.fit, moments.fit.gravity.space
-    quantile = float(stats.norm.isf((1 - level) / 2))
-    strict = float(stats.norm.isf(alpha / (2 * space.num_cells**2)))
+    quantile = -float(ndtri((1 - level) / 2))
+    strict = -float(ndtri(alpha / (2 * space.num_cells**2)))
     flows = _table(moments.pairs, quantile)
     asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
     detected = _detected(flows, strict, space.between_cells & asked)
@@ -251,7 +251,7 @@ def summarised(
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
         "own_cell": own,
         "moved": moved,
-        "detectable_share": min(1.0, (strict + float(stats.norm.ppf(FOUND_OFTEN))) * small),
+        "detectable_share": min(1.0, (strict + float(ndtri(FOUND_OFTEN))) * small),
     }
 
 
@@ -298,7 +298,7 @@ def _detected_zones(
     zones: ShareTable, space: FlowSpace, answers: Mapping[str, Answers], alpha: float
 ) -> Flags:
     """Whether a pair of zones is detected, at `alpha` over their number."""
-    strict = float(stats.norm.isf(alpha / (2 * space.num_zones**2)))
+    strict = -float(ndtri(alpha / (2 * space.num_zones**2)))
     asked = max(answers[ZONES].num_reports, answers[PAIR].num_reports) > 0
     sides = np.arange(space.num_zones + RESERVED)
     inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
@@ -378,7 +378,7 @@ def question_checks(
         each = [_misfit(one, cohort, expected) / widened[cohort] for cohort in one.used]
         statistic = float(sum(each))
         freedom = len(one.used) * (one.num_symbols - 1)
-        p_value = float(stats.chi2.sf(statistic, freedom))
+        p_value = float(chdtrc(freedom, statistic))
         found.append(QuestionCheck(name, round(one.num_reports), statistic, freedom, p_value))
     return tuple(found)
 

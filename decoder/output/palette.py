@@ -9,12 +9,14 @@ at no change, from blue (less) to orange (more), and are pale by the same rule (
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decoder.density.maps import Density
 from decoder.typing import Flags, Floats
+
+if TYPE_CHECKING:
+    from decoder.density.maps import Density  # a decoding without a map need not load it
 
 DETECTED_FROM = 0.3
 UNDETECTED_TO = 0.2
