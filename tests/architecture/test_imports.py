@@ -195,6 +195,16 @@ def test_a_collectors_client_needs_no_numerical_library() -> None:
     assert not names & {"numpy", "scipy", "typer", "rich"}
 
 
+@pytest.mark.parametrize(
+    ("command", "unneeded"),
+    [("decode", {"scipy.stats", "decoder.density.maps"}), ("density", {"scipy.stats"}),
+     ("plan", {"scipy.stats"})],
+)  # fmt: skip
+def test_commands_load_no_distributions_or_maps(command: str, unneeded: set[str]) -> None:
+    """scipy.stats alone takes half as long to load as all else."""
+    assert not unneeded & names_after(f"import rappor_cli.{command}")
+
+
 @pytest.mark.long
 def test_maps_need_no_simulation() -> None:
     names = names_after("import rappor_cli.density")
