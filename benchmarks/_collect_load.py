@@ -148,7 +148,9 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
 
-async def drive(port: int, requests: list[bytes], seconds: float) -> Outcome:
+async def drive(
+    port: int, requests: list[bytes], seconds: float, connections: int = CONNECTIONS
+) -> Outcome:
     """Keep the connections busy for a time; every answer must be a 200."""
     loop = asyncio.get_running_loop()
     latencies: list[float] = []
@@ -158,7 +160,7 @@ async def drive(port: int, requests: list[bytes], seconds: float) -> Outcome:
         await loop.create_connection(
             lambda: Connection(queue, started + seconds, latencies), "127.0.0.1", port
         )
-        for _ in range(CONNECTIONS)
+        for _ in range(connections)
     ]
     errors = await asyncio.gather(*(connection.done for _, connection in made))
     elapsed = time.perf_counter() - started

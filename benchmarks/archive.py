@@ -5,7 +5,7 @@ same files with pyarrow and summing them with numpy.unpackbits; memory of the la
 
 What that makes of 1e11 reports is in docs/scale.md.
 
-Usage: python benchmarks/archive.py [--reports 20000000] [--records FILE] [--small]
+Usage: python benchmarks/archive.py [--reports 100000000] [--records FILE] [--small]
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def measure(chosen: argparse.Namespace) -> Iterator[Comparison]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reports", type=int, default=20_000_000)
+    parser.add_argument("--reports", type=int, default=100_000_000)
 
 
 if __name__ == "__main__":

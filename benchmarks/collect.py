@@ -1,7 +1,7 @@
 """Requests a second that a collector answers after the commit, against the plain way to do it.
 
-Every server runs alone in a process of its own on 127.0.0.1; one client process keeps 32
-connections busy with batches that were made before the clock started. Rivals:
+Every server runs alone in a process of its own on 127.0.0.1; one client process keeps 32,
+or 8, connections busy with batches that were made before the clock started. Rivals:
 
 - plain: FastAPI, a pydantic model, SQLAlchemy, a row a report and a transaction a request;
 - bare: an ASGI function with the same strict decoder, writer and counters, and nothing else.
@@ -21,15 +21,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import uvloop
-from _collect_load import Load, Outcome, drive, make_requests
+from _collect_load import CONNECTIONS, Load, Outcome, drive, make_requests
 from _collect_servers import database_bytes, database_cpu_seconds, databases, fsync_ms, server
 from _run import Comparison, run, scaled
 
 WARM_SECONDS = 0.5
 ENOUGH = {1: 24_000, 100: 12_000}  # requests a second: more than any server answers here
+LOADS = ((100, CONNECTIONS), (1, CONNECTIONS), (100, 8))  # reports a request, connections
 
 
-def serve(kind: str, database: str, load: Load, seconds: float, workers: int = 1) -> Outcome:
+def serve(
+    kind: str, database: str, load: Load, seconds: float, workers: int, connections: int
+) -> Outcome:
     """One server, one load, warmed for half a second."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -40,7 +43,7 @@ def serve(kind: str, database: str, load: Load, seconds: float, workers: int = 1
         uvloop.run(drive(running.port, requests[:warm], WARM_SECONDS))
         stored = database_bytes(database)
         before = running.cpu_seconds(), database_cpu_seconds(database), time.process_time()
-        outcome = uvloop.run(drive(running.port, requests[warm:], seconds))
+        outcome = uvloop.run(drive(running.port, requests[warm:], seconds, connections))
         after = running.cpu_seconds(), database_cpu_seconds(database), time.process_time()
         count = outcome.rate * seconds
         cpu = [(late - early) / count for early, late in zip(before, after, strict=True)]
@@ -58,13 +61,15 @@ def compare(kind: str, seconds: float, rounds: int) -> Iterator[Comparison]:
     servers += [("bare", "binary", 1)]
     servers += [("ours", "binary", 2)] if kind == "postgresql" else []
     with databases(kind) as make:
-        for reports in (100, 1):
+        for reports, connections in LOADS:
             found: Rounds = {server: [] for server in servers}
             for _ in range(rounds):
                 for server in servers:
                     name, form, workers = server
-                    found[server].append(serve(name, make(), Load(form, reports), seconds, workers))
-            yield from comparisons_of(f"{kind}, {reports} a request", reports, found)
+                    load = Load(form, reports)
+                    found[server].append(serve(name, make(), load, seconds, workers, connections))
+            where = f"{kind}, {reports} a request, {connections} connections"
+            yield from comparisons_of(where, reports, found)
 
 
 def comparisons_of(where: str, reports: int, found: Rounds) -> Iterator[Comparison]:
