@@ -22,8 +22,8 @@ help:
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as wheels in dist/"
 	@echo "make release  sdist, wheels, the npm package, an SBOM and checksums in dist/, signed with SIGNING_KEY=FILE"
-	@echo "make whole  all of these and more, in turn, as a release needs them; hours of a machine that does nothing else"
 	@echo "make versions  the test suite on every supported Python that is installed"
+	@echo "make whole  all of these and more, in turn, as a release needs them; hours of a machine that does nothing else"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
 
 $(VENV)/.python:

@@ -25,4 +25,5 @@ def test_a_soak_with_restarts_and_kills_loses_nothing() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "database restarted (2 of 2)" in done.stdout
     assert "collector killed (2 of 2)" in done.stdout

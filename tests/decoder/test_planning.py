@@ -12,11 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from decoder.errors import PlanError
 from metric_design.central_claim import at_most, claim, smallest_cohort
 from metric_design.design import solve
-from metric_design.detection import by_itself, detection, information, interference
+from metric_design.detection import (
+    _least_count,
+    by_itself,
+    detection,
+    information,
+    interference,
+)
 from metric_design.metric_table import Labels
 from metric_design.plan import Plan, Trust, choose, make_plan
 from metric_design.plan_html import render_plan
@@ -335,3 +342,13 @@ def test_modes_the_review_warns_of_are_not_recommended() -> None:
     assert choose(asked, ZIPF, LABELS, review=against("once")).metric.max_reports == 1
     with pytest.raises(PlanError, match="warns of every plan: no; --mode once plans it"):
         choose(request, ZIPF, LABELS, review=lambda *_: [Finding("warning", "", "no")])
+
+
+@pytest.mark.parametrize("total", [0, 1, 7, 1_000, 9_999_999])
+def test_least_counts_are_those_of_the_binomial_law(total: int) -> None:
+    """Checked by scipy.stats, of which commands load nothing: enough, and one less is not."""
+    for chance in (0.01, 0.225, 0.5, 0.9):
+        for level in (1e-12, 1e-4, 0.05, 0.3):
+            least = _least_count(level, total, chance)
+            assert binom.sf(least - 1, total, chance) <= level
+            assert least == 0 or binom.sf(least - 2, total, chance) > level
