@@ -156,7 +156,8 @@ release: $(VENV)/.release
 versions: $(VENV)/.release
 	$(BIN)/nox -s tests
 
-# Goes on where it was cut off, in the same state of the code; what each step said is in build/whole.
+# Goes on where it was cut off, in the same state of the code; what each step said is in build/whole,
+# how each ended in docs/evaluation/steps.jsonl.
 whole: $(VENV)/.dev
 	$(BIN)/python benchmarks/_whole.py
 

@@ -5,9 +5,11 @@
     python benchmarks/_whole.py --list           # what has passed, with times
 
 A step that fails does not stop those after it; all that it printed is in build/whole/STEP.log.
-What has passed is kept with a digest of all committed files but those with figures (`FIGURES`), so
-a run that was cut off, or that only wrote figures, goes on where it was. Exit code 1 where a step
-failed. Uncommitted changes are refused: nobody could say what was tested.
+The last run of each step stands in docs/evaluation/steps.jsonl, to be committed with the figures,
+with a digest of all committed files but those with figures (`FIGURES`). So a run that was cut off,
+or that only wrote figures, goes on where it was, on another machine, too, and what stands there of
+other code is dropped. Exit code 1 where a step failed. Uncommitted changes are refused: nobody
+could say what was tested.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "whole"
+RECORDS = ROOT / "docs" / "evaluation" / "steps.jsonl"
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 RAPPOR = str(ROOT / ".venv" / "bin" / "rappor")
 SOAK_MINUTES = "60"
@@ -64,13 +67,15 @@ def main(words: Sequence[str] | None = None) -> int:
     if not given.list and (changed := changes()):
         parser.error(f"commit first, or undo: {', '.join(changed[:5])}")
     code = digest()
-    done = passed(code)
-    if not given.list:
-        for name in given.steps or [name for name in STEPS if name not in done]:
-            done[name] = step(name, STEPS[name], code)
+    done = records(code)
+    left = [name for name in STEPS if name not in done or done[name]["exit"]]
+    failed = False
+    for name in [] if given.list else given.steps or left:
+        done[name] = step(name, STEPS[name], code)
+        failed |= bool(done[name]["exit"])
     for name in STEPS:
         print(line(name, done.get(name)))
-    return int(any(one["exit"] for one in done.values()))
+    return int(failed)
 
 
 def changes() -> list[str]:
@@ -109,19 +114,16 @@ def step(name: str, command: Sequence[str], code: str) -> dict[str, Any]:
         "processor": round(used.ru_utime + used.ru_stime),
         "load": round(load, 1),
     }
-    with (FOLDER / "steps.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+    kept = {**records(code), name: record}.values()
+    RECORDS.write_text("".join(json.dumps(one) + "\n" for one in kept), encoding="utf-8")
     print(line(name, record), flush=True)
     return record
 
 
-def passed(code: str) -> dict[str, dict[str, Any]]:
-    """The last record of each step that passed in this state of the code."""
-    kept = FOLDER / "steps.jsonl"
-    if not kept.exists():
-        return {}
-    records = map(json.loads, kept.read_text(encoding="utf-8").splitlines())
-    return {one["step"]: one for one in records if one["code"] == code and not one["exit"]}
+def records(code: str) -> dict[str, dict[str, Any]]:
+    """The last record of each step in this state of the code."""
+    lines = RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else []
+    return {one["step"]: one for one in map(json.loads, lines) if one["code"] == code}
 
 
 def line(name: str, record: Mapping[str, Any] | None) -> str:

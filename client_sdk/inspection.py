@@ -14,7 +14,7 @@ from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import date_of, last_day
-from rappor_core.suspicion import THOUGHT, believed, percent_up
+from rappor_core.suspicion import THOUGHT, belief_text
 
 REASONS = {"full", "expired", "closed", "late", "ahead", "held", "not_recorded", "trouble"}
 REASONS |= {"mistake"}
@@ -135,7 +135,8 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
         "sentence": (
             f"{line.name}: reports made: {reports}; answers: about {values} of at most "
             f"{promise.max_memoized_values:.0f}. {_risk(so_far)}, and at most "
-            f"{_bound(promise.lifetime_epsilon)} after all that your device ever sends about it."
+            f"{belief_text(promise.lifetime_epsilon)} after all that your device ever sends "
+            "about it."
         ),
     }
 
@@ -186,11 +187,7 @@ def _total(lines: list[dict[str, Any]], name: str) -> float:
 
 def _risk(epsilon: float) -> str:
     """What all reports so far mean for a person."""
-    return f"{THOUGHT} at most {_bound(epsilon)} after what was sent so far"
-
-
-def _bound(epsilon: float) -> str:
-    return f"{percent_up(believed(epsilon))} (epsilon {epsilon:.2f})"
+    return f"{THOUGHT} at most {belief_text(epsilon)} after what was sent so far"
 
 
 def _number(value: float) -> float | None:

@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from decoder.output.number_text import factor
 from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
-from rappor_core.risk import risk_of
+from rappor_core.risk import PRIOR, belief_text, risk_of
 
+BELIEF = f"{100 * PRIOR:g} %"
 METRICS = (
     *("metric", "kind", "params_id", "state", "accepted", "days served"),
-    *("one report", "for life", "until", "by whom"),
+    *(f"{BELIEF} after one report", "for life", "until", "by whom"),
 )
 ASSOCIATIONS = (
     *("association", "of", "state", "linked", "days served"),
-    *("both reports", "for life", "until", "by whom"),
+    *(f"{BELIEF} after both reports", "for life", "until", "by whom"),
 )
 SIDES = ("of", "params_ids")
 Row = list[str]
@@ -63,11 +63,9 @@ def window_text(served: Mapping[str, str] | None) -> str:
 
 
 def epsilon_text(epsilon: float) -> str:
-    """An epsilon in nats with the factor by which it may change odds; "?" if this program does
-    not know it."""
-    if math.isnan(epsilon):
-        return "?"
-    return "no bound" if math.isinf(epsilon) else f"{epsilon:.2f} (odds x{factor(epsilon)})"
+    """What a suspicion of `PRIOR` can become by an epsilon in nats; "?" if this program does not
+    know it."""
+    return "?" if math.isnan(epsilon) else belief_text(epsilon)
 
 
 def _epsilons(definitions: Sequence[Mapping[str, Any]]) -> tuple[float, float]:

@@ -11,12 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rappor_core.metrics.validation import APP, WEB
-from rappor_core.suspicion import PRIOR, THOUGHT, believed, percent_up
+from rappor_core.suspicion import PRIOR, THOUGHT, belief_text, believed, percent_up
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
 
-__all__ = ["PRIOR", "THOUGHT", "Risk", "believed", "percent_up", "risk_of"]
+__all__ = [
+    "PRIOR",
+    "THOUGHT",
+    "Risk",
+    "belief_text",
+    "believed",
+    "percent_up",
+    "rise_text",
+    "risk_of",
+]
 
 
 class Risk(NamedTuple):
@@ -43,6 +52,11 @@ class Risk(NamedTuple):
             f"{THOUGHT} at most {once} after one report, and at most {ever} after all that your "
             f"device ever sends about it{lives}."
         )
+
+
+def rise_text(epsilon: float) -> str:
+    """How far a suspicion rises at most by what an epsilon (in nats) bounds, in words."""
+    return f"a suspicion of {100 * PRIOR:g} % rises to at most {belief_text(epsilon)}"
 
 
 def risk_of(*metrics: Metric) -> Risk:

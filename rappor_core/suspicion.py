@@ -22,6 +22,11 @@ def believed(epsilon: float, prior: float = PRIOR) -> float:
     return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
 
 
+def belief_text(epsilon: float) -> str:
+    """What a suspicion of `PRIOR` can become at most, with the epsilon (in nats) that says so."""
+    return f"{percent_up(believed(epsilon))} (epsilon {epsilon:.2f})"
+
+
 def percent_up(share: float) -> str:
     """A share in per cent, rounded up, since it is stated as a bound."""
     digits = 2 if share < 0.1 else 1

@@ -10,13 +10,14 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from decoder.files import row_of
-from decoder.output.number_text import count, factor, fraction, interval, p_text
+from decoder.output.number_text import count, fraction, interval, p_text
 from decoder.output.svg import forest
 from decoder.output.tables import TablePage
 from decoder.results.tables import Detected, short
 from decoder.results.warnings import odd_cohorts, percent
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import WEB
+from rappor_core.risk import rise_text
 
 MOST_MARKS = 60  # rows of the picture
 
@@ -104,19 +105,15 @@ def _guarantee(one: float, life: float | None) -> str:
     one, life: epsilon of a report, and of all that is ever sent of a value, in nats; None as
     infinity.
     """
-    by_report = (
-        f"one report changes the odds of any guess about a device's value at most "
-        f"{factor(one)} times (epsilon = {one:.2f})"
-    )
+    by_report = f"by one report {rise_text(one)}"
     if life is None or math.isinf(life):
         return (
-            f"{by_report[0].upper()}{by_report[1:]}. There is no permanent response: the bound for "
+            f"About a device's value, {by_report}. There is no permanent response: the bound for "
             "a device's life is this one times its number of reports."
         )
     return (
-        f"Each device randomised its own data before sending. To whoever sees everything that a "
-        f"device ever sends about one value, the odds of any guess about that value change at most "
-        f"{factor(life)} times (epsilon = {life:.2f}), for life; {by_report}."
+        f"Each device randomised its own data before sending. About a device's value, {by_report}; "
+        f"by everything that it ever sends about one value {rise_text(life)}, for life."
     )
 
 

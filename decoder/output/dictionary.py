@@ -6,7 +6,6 @@ One page for people who never saw the code; nothing in it needs a key.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,11 +13,10 @@ from pathlib import Path
 
 from decoder.files import make_folder, replacing
 from decoder.output.jinja import page_template
-from decoder.output.number_text import factor
 from rappor_core.metrics.association import Association
 from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
-from rappor_core.risk import risk_of
+from rappor_core.risk import rise_text, risk_of
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import visible
 
@@ -95,7 +93,7 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
     """
     make_folder(folder)
     page = page_template("dictionary.html.j2").render(
-        entries=list(entries), contact=contact, odds=odds_text
+        entries=list(entries), contact=contact, rise=rise_text
     )
     with replacing(folder / "index.html") as part:
         part.write_text(page, encoding="utf-8")
@@ -178,10 +176,3 @@ def _period(metric: Metric) -> str:
     times = "at most one report" if most == 1 else f"at most {most:,} reports"
     ever = "" if metric.max_reports is None else f", {metric.max_reports:,} in all"
     return f"{times} a {metric.period}{ever}"
-
-
-def odds_text(epsilon: float) -> str:
-    """An epsilon in words, as the factor by which odds can change."""
-    if math.isinf(epsilon):
-        return "no bound"
-    return f"epsilon {epsilon:.2f}: odds change at most {factor(epsilon)} times"

@@ -7,8 +7,8 @@ from typing import Any
 
 from decoder.output.flows_view import flows_view
 from decoder.output.jinja import page_template
-from decoder.output.number_text import factor
 from decoder.output.tables import TableQuery
+from rappor_core.risk import rise_text
 
 SHOWN = 25  # rows of the page's table at least; all that are detected, and flows.csv has the rest
 
@@ -26,8 +26,7 @@ def _guarantee(found: Mapping[str, Any]) -> str:
     epsilon, reports = found["epsilon"], found["max_reports"]
     said = (
         f"Each device answers one question about its pair of usual cells, which one its cohort "
-        f"says, through noise of its own: an answer changes the odds of any guess at most "
-        f"{factor(epsilon)} times (epsilon = {epsilon:.2f})"
+        f"says, through noise of its own: by one answer {rise_text(epsilon)}"
     )
     if reports == 1:
         return f"{said}, and it answers once in its life."

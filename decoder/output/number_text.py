@@ -13,14 +13,6 @@ def fraction(part: float) -> str:
     return "not known" if math.isnan(part) else "all" if part >= 1 else percent(part)
 
 
-def factor(epsilon: float) -> str:
-    """Format the factor e^epsilon."""
-    if epsilon > 13.8:
-        return "over a million"
-    value = math.exp(epsilon)
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
 def p_text(p: float) -> str:
     """Format a p-value."""
     return f"{p:.3f}" if p >= 0.001 else "< 1e-300" if p < 1e-300 else f"{p:.0e}"

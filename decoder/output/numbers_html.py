@@ -7,9 +7,9 @@ from typing import Any
 from decoder.numbers.changes import NumberSeries
 from decoder.numbers.tables import NumberDecoding
 from decoder.output.jinja import page_template
-from decoder.output.number_text import factor
 from decoder.output.number_view import number_view
 from decoder.output.numbers_svg import change_text
+from rappor_core.risk import rise_text
 
 
 def render_numbers(
@@ -34,8 +34,7 @@ def _guarantee(decoding: NumberDecoding) -> str:
     one = decoding.params.epsilon_one
     said = (
         f"Each device says on which side of a public cut its number lies, through a coin of its "
-        f"own: one report changes the odds of any guess at most {factor(one)} times "
-        f"(epsilon = {one:.2f})"
+        f"own: by one report {rise_text(one)}"
     )
     if decoding.number.mode == "once":
         return f"{said}, and a device reports once in its life."

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.output.dictionary import DictionaryEntry, entries_of, odds_text
+from decoder.output.dictionary import DictionaryEntry, entries_of
 from decoder_service.metrics.rules import DeclaredMetrics
 from decoder_service.people.permissions import Person
 from decoder_service.shell.errors import AuthenticationError
@@ -21,6 +21,7 @@ from decoder_service.shell.web import router as new_router
 from rappor_core.errors import RapporError
 from rappor_core.metrics.association import Association, CountedAssociation
 from rappor_core.metrics.metric import Metric
+from rappor_core.risk import rise_text
 
 router = new_router()
 _UNREAD = "not all of what is collected can be shown: {}"
@@ -58,7 +59,7 @@ def public_dictionary(request: Request) -> Response:
         _person(request),
         entries=entries,
         contact="",
-        odds=odds_text,
+        rise=rise_text,
         problem=declared.problem or (_UNREAD.format(unread) if unread else ""),
     )
 

@@ -39,6 +39,7 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     steps = {name: ("sh", "-c", ran.format(name, code)) for name, code in RESULTS.items()}
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "FOLDER", tmp_path / "build")
+    monkeypatch.setattr(module, "RECORDS", tmp_path / "steps.jsonl")
     monkeypatch.setattr(module, "STEPS", steps)
     return module
 
@@ -57,6 +58,10 @@ def test_a_failed_step_runs_again_and_no_other(whole: ModuleType) -> None:
     assert run(whole) == (1, ["first", "broken", "last"])
     assert run(whole) == (1, ["broken"])
     assert run(whole, "first") == (0, ["first"])
+    assert len(whole.RECORDS.read_text().splitlines()) == 3
+    commit(whole.ROOT, "code.py")
+    assert run(whole, "first") == (0, ["first"])
+    assert len(whole.RECORDS.read_text().splitlines()) == 1  # nothing is kept of other code
 
 
 def test_figures_keep_what_passed_and_code_does_not(whole: ModuleType) -> None:
@@ -76,7 +81,10 @@ def test_the_list_says_what_passed(whole: ModuleType, capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(RESULTS)
     assert "passed, 0 min 0" in lines[0]
-    assert "not run in this state of the code" in lines[1]
+    assert "failed (3), 0 min 0" in lines[1]
+    commit(whole.ROOT, "code.py")
+    assert run(whole, "--list") == (0, [])
+    assert capsys.readouterr().out.count("not run in this state of the code") == 3
 
 
 def test_uncommitted_code_and_unknown_steps_are_refused(

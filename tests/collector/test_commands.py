@@ -19,6 +19,7 @@ import pytest
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.suspicion import belief_text
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
 from tests.association_support import TEXT as LINKED
@@ -100,7 +101,8 @@ def test_the_life_of_a_metric_through_commands(
         assert json.loads(closed.stdout)["days_with_reports"] == 1
         listed = run("metrics", "list", "--collector", url, **analyst)
         assert re.search(
-            r"^metric +kind +params_id +state +accepted +days served +one report +for life +until",
+            r"^metric +kind +params_id +state +accepted +days served "
+            r"+1 % after one report +for life +until",
             listed.stdout,
             re.M,
         )
@@ -236,12 +238,12 @@ def test_associations_and_new_kinds_are_listed(run: Run, tmp_path: Path) -> None
     lines = run("metrics", "list", *on).stdout.splitlines()
     (number,) = (line for line in lines if line.startswith("crashes "))
     metric = parse_metrics(NUMBER).metrics["crashes"]
-    for words in ("number", "2099-06-30", "o@example.org", f"{metric.epsilon_one:.2f} (odds"):
+    for words in ("number", "2099-06-30", "o@example.org", belief_text(metric.epsilon_one)):
         assert words in number
-    assert f"{metric.lifetime_epsilon:.2f} (odds x" in number
+    assert belief_text(metric.lifetime_epsilon) in number
     both = parse_metrics(LINKED).associations[1]
     once = sum(one.epsilon_one for one in both.metrics)
     (linked,) = (line for line in lines if line.startswith("theme_crashed "))
-    for words in ("theme and crashed", "2099-06-30", "web@example.org", f"{once:.2f} (odds x"):
+    for words in ("theme and crashed", "2099-06-30", "web@example.org", belief_text(once)):
         assert words in linked
     assert len(json.loads(run("metrics", "list", *on, "--json").stdout)) == 5

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from rappor_core.risk import rise_text
 from rappor_core.suspicion import believed, percent_up
 
 # what client_js/test/testing.test.mjs holds the other client to
@@ -22,3 +23,9 @@ def test_figures_are_those_of_the_other_client(epsilon: float, percent: str) -> 
     assert percent_up(believed(epsilon)) == percent
     odds = 0.01 / 0.99 * math.exp(epsilon)  # Bayes' rule in odds
     assert believed(epsilon) == pytest.approx(odds / (1 + odds) if odds < math.inf else 1)
+
+
+@pytest.mark.parametrize(("epsilon", "percent"), BELIEVED)
+def test_every_text_of_an_epsilon_says_that_figure(epsilon: float, percent: str) -> None:
+    words = f"a suspicion of 1 % rises to at most {percent} (epsilon {epsilon:.2f})"
+    assert rise_text(epsilon) == words

@@ -386,8 +386,8 @@ def test_pages_without_rows_say_what_to_do(tmp_path: Path) -> None:
                            Metrics(service.service.database, lambda: [listed]))  # fmt: skip
         with service.client(None) as anyone:
             page = anyone.get("/dictionary").text
-        for words in ("A word &lt;b&gt;of", "words@example.org", "2099-12-31", "epsilon 3.00",
-                      "odds change at most 20 times", "at most 16.9 %",
+        for words in ("A word &lt;b&gt;of", "words@example.org", "2099-12-31",
+                      "a suspicion of 1 % rises to at most 16.9 % (epsilon 3.00)",
                       "at most 100 %"):  # fmt: skip
             assert words in page, words
         with signed_in(service, "ben") as ben:

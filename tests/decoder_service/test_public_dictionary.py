@@ -18,6 +18,7 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from decoder.errors import RemoteError
 from decoder_service.metrics.rules import Metrics, checked, checked_associations
+from rappor_core.risk import rise_text
 from tests.association_support import linked_file
 from tests.collector.support import Bench, Clock, make_bench
 from tests.decoder_service.support import Running, running
@@ -69,7 +70,7 @@ def test_linked_metrics_are_explained_with_their_risk(linked: Linked) -> None:
         assert f'<section id="{one.name}">' in page
         assert one.description in page
         once = sum(metric.epsilon_one for metric in one.metrics)
-        assert f"epsilon {once:.2f}: odds change at most" in page
+        assert rise_text(once) in page
         assert f"the reports of {one.of[0]} and of {one.of[1]} of one day are sent together" in page
     assert page.count("Sent together") == 4
     hashed = [one for one in file.associations if one.cohort_of_second]
