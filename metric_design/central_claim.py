@@ -11,6 +11,7 @@ from metric_design.central_privacy import central_epsilon
 from metric_design.request import PERIODS_A_YEAR
 from rappor_core.errors import ParameterError, shown
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.risk import risk_of
 
 REPORTS_A_COHORT = 130  # of min_reports: the smallest of 32 cohorts then holds about 100
 MONTH = 30  # reports, of a claim
@@ -162,10 +163,9 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
     rows, reason = claims(metric, sorted({int(min(n, most)) for n in counts}), devices)
     if reason is not None:
         return [f"no claim about published counts: {reason}"]
-    life = f"{metric.lifetime_epsilon:.3g}"
     return [
         *map(claim_sentence, rows),
-        f"against the collector itself: {life}, for life, without any condition",
+        f"against the collector itself: {risk_of(metric).for_life}, without any condition",
     ]
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any
 
 from metric_design.review import Finding, check_metrics, reports_to_serve
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.validation import APP, WEB, Platform
+from rappor_core.risk import risk_of
 from rappor_core.text import counted
 
 WEAK = 10.0  # nats of a life from which on 1 % likely may become 99.5 %
 USUAL_LIFE = 6.0  # nats of a life, where another epsilon protects too little
-_OLD = date(2000, 1, 1)  # the review of a plan says nothing of expiry
 
 Review = Callable[[MetricsFile, int], Iterable[Finding]]  # of a file and a population
 
@@ -26,7 +26,8 @@ class MetricToPlan:
 
     name: of the metric.  given: keys of its table in `metrics.toml` that are decided.
     target: how well it is to be told, in the unit of its planner; None: as well as it can be.
-    devices: that report; None: solved for.  epsilon: nats for life; None: solved for.
+    devices: that report; None: solved for.  epsilon: nats for life, over all lives of a browser's
+    storage; None: solved for.
     periods: of which a picture each is wanted.  more: keys that only a plan has (`extra_keys`).
     """
 
@@ -37,6 +38,18 @@ class MetricToPlan:
     epsilon: float | None = None
     periods: int = 1
     more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def platforms(self) -> tuple[Platform, ...]:
+        """Those that are given, without what is none; of a table that does not say, an app."""
+        given = self.given.get("platforms", [APP])
+        return tuple(p for p in (APP, WEB) if isinstance(given, list) and p in given)
+
+    @property
+    def lives(self) -> int:
+        """Of a browser's storage, over which a budget counts what one of them may tell; or 1."""
+        lives = self.given.get("lives")
+        return lives if WEB in self.platforms and isinstance(lives, int) and lives > 0 else 1
 
 
 @dataclass(frozen=True)
@@ -62,8 +75,8 @@ class MetricPlan:
 
     @property
     def epsilon(self) -> float:
-        """For life, in nats."""
-        return self.metric.lifetime_epsilon
+        """For life, in nats: what a budget counts, so over all lives of a browser's storage."""
+        return risk_of(self.metric).worst
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values, for JSON."""
@@ -83,8 +96,15 @@ class MetricPlan:
 
 
 def reviewed(file: MetricsFile, population: int) -> Iterable[Finding]:
-    """The review of a file, without the attacks of `rappor metrics check` on what devices send."""
-    return check_metrics(file, today=_OLD, population=population)
+    """The review of a file, without the attacks of `rappor metrics check` on what devices send, and
+    what depends on the day."""
+    return check_metrics(file, today=None, population=population)
+
+
+def file_with(existing: MetricsFile | None, planned: Iterable[Metric]) -> MetricsFile:
+    """The metrics that a device has, and those that are planned: what a budget must hold."""
+    known = {} if existing is None else dict(existing.metrics)
+    return MetricsFile(known | {metric.name: metric for metric in planned})
 
 
 def with_budget(file: MetricsFile) -> MetricsFile:

@@ -26,6 +26,7 @@ from metric_design.metric_plan import (
     USUAL_LIFE,
     Review,
     budget_of,
+    file_with,
     objection,
     reviewed,
     weak_sentence,
@@ -43,6 +44,7 @@ from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.validation import APP
 from rappor_core.risk import Risk, risk_of
 from rappor_core.sequence_risk import risk_text, sequence_risk
 
@@ -130,7 +132,7 @@ class Plan:
     @property
     def declared_budget(self) -> float:
         """The budget of a file with this metric alone: that given, or what the metric costs."""
-        return budget_of(self.budget or self.metric.lifetime_epsilon)
+        return budget_of(self.budget or self.risk.worst)
 
     @property
     def file_text(self) -> str:
@@ -253,7 +255,7 @@ def make_plan(
         no_claim=no_claim,
         budget=budget,
         spent=spent,
-        left=_left(budget, spent, metric),
+        left=_left(budget, existing, metric),
     )
 
 
@@ -358,16 +360,18 @@ def _weak(request: PlanRequest, metric: Metric, population: ExpectedShares) -> s
     )
 
 
-def _left(budget: float | None, spent: float, metric: Metric) -> float | None:
+def _left(budget: float | None, existing: MetricsFile | None, metric: Metric) -> float | None:
+    """What the new metric leaves of a budget. Raises PlanError where it does not hold it."""
     if budget is None:
         return None
-    left = budget - spent - metric.lifetime_epsilon
+    left = budget - file_with(existing, [metric]).lifetime_epsilon
     if left < 0:
+        spent = 0.0 if existing is None else existing.lifetime_epsilon_on(APP)
         raise PlanError(
-            f"budget = {budget:g}: other metrics take {spent:.3g}, and {metric.name!r} would cost "
-            f"{metric.lifetime_epsilon:.3g}; give epsilon_life = {max(budget - spent, 0):.3g} or "
-            "less, or retire a metric, or raise the budget (devices that began with a smaller one "
-            "keep it without new consent)"
+            f"budget = {budget:g}: other metrics take {spent:.3g} in an app, and {metric.name!r} "
+            f"would cost {metric.lifetime_epsilon:.3g}; give epsilon_life = "
+            f"{max(budget - spent, 0):.3g} or less, or retire a metric, or raise the budget "
+            "(devices that began with a smaller one keep it without new consent)"
         )
     return left
 

@@ -11,18 +11,27 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from decoder.errors import PlanError
 from decoder.progress import Progress, silent
 from metric_design.kind_planner import KindPlanner
 from metric_design.kinds import kind_design, kind_designs
-from metric_design.metric_plan import MetricPlan, MetricToPlan, Review, budget_of, reviewed
+from metric_design.metric_plan import (
+    MetricPlan,
+    MetricToPlan,
+    Review,
+    budget_of,
+    file_with,
+    reviewed,
+)
 from metric_design.noise import rounded_down
 from metric_design.plan_sentences import about
 from metric_design.solve_plan import decides_epsilon
 from rappor_core.errors import toml_problem
 from rappor_core.metrics.metrics_file import MetricsFile, read_budget
+from rappor_core.metrics.validation import APP
 from rappor_core.text import counted
 
 
@@ -39,18 +48,19 @@ class FilePlan:
     """The plan of all questions.
 
     answer: to all together.  plans: of each, in the order asked.  budget: of a device, nats.
-    spent: by metrics that a device has already.
+    spent: by metrics that a device has already.  left: of the budget.
     """
 
     answer: str
     plans: tuple[MetricPlan, ...]
     budget: float
     spent: float
+    left: float
 
     @property
     def epsilon(self) -> float:
         """Of a life, by the planned metrics together."""
-        return sum(plan.epsilon for plan in self.plans)
+        return file_with(None, (plan.metric for plan in self.plans)).lifetime_epsilon
 
     @property
     def tables(self) -> str:
@@ -72,7 +82,7 @@ class FilePlan:
             "budget": {
                 "total": self.budget,
                 "other_metrics": self.spent,
-                "left": self.budget - self.spent - self.epsilon,
+                "left": self.left,
             },
             "questions": [plan.to_dict() for plan in self.plans],
         }
@@ -174,7 +184,6 @@ def plan_questions(
     Raises:
         PlanError: where a question cannot be answered, or the budget does not hold them all.
     """
-    spent = 0.0 if existing is None else existing.lifetime_epsilon
     for name in {one.question.name for one in asked} & _names(existing):
         raise PlanError(f"metric {name!r} is in the file already; choose another name")
     plans: dict[str, MetricPlan] = {}
@@ -189,7 +198,8 @@ def plan_questions(
         if one not in rest:
             solve(one)
     if rest:
-        each = _share(rest, budget, spent + sum(plan.epsilon for plan in plans.values()))
+        taken = file_with(existing, (plan.metric for plan in plans.values()))
+        each = _share(rest, budget, taken)
         for one in rest:
             solve(one, epsilon=each)
     needed = max(plans.values(), key=lambda plan: plan.devices)
@@ -197,7 +207,7 @@ def plan_questions(
         if plans[one.question.name].devices < needed.devices:
             solve(one, devices=needed.devices, epsilon=plans[one.question.name].epsilon)
     progress("planning", len(asked), len(asked))
-    return _file_plan([plans[one.question.name] for one in asked], needed, budget, spent)
+    return _file_plan([plans[one.question.name] for one in asked], needed, budget, existing)
 
 
 def _names(existing: MetricsFile | None) -> set[str]:
@@ -210,29 +220,42 @@ def _takes_what_it_needs(question: MetricToPlan) -> bool:
     return question.devices is not None and question.target is not None
 
 
-def _share(rest: Sequence[Asked], budget: float | None, taken: float) -> float:
-    """What is left of the budget for each."""
+def _share(rest: Sequence[Asked], budget: float | None, other: MetricsFile) -> float:
+    """What is left of the budget for each, where least is.
+
+    other: metrics that a device has, and those that take what they need.
+    """
     names = ", ".join(one.question.name for one in rest)
     if budget is None:
         raise PlanError(
             f"epsilon is not known for {names}: give --epsilon for the life of a device, or "
             "--devices and how well each metric is to be told"
         )
-    if budget <= taken:
+    on = [one.question.platforms or (APP,) for one in rest]
+    rooms = {p: budget - other.lifetime_epsilon_on(p) for p in chain.from_iterable(on)}
+    if min(rooms.values()) <= 0:
+        taken = budget - min(rooms.values())
         raise PlanError(
             f"budget = {budget:g}: other metrics take {taken:.3g}, and nothing is left for {names}"
         )
-    return rounded_down((budget - taken) / len(rest))
+    each = min(room / sum(p in one for one in on) for p, room in rooms.items())
+    return rounded_down(each)
 
 
 def _file_plan(
-    plans: Sequence[MetricPlan], needed: MetricPlan, budget: float | None, spent: float
+    plans: Sequence[MetricPlan],
+    needed: MetricPlan,
+    budget: float | None,
+    existing: MetricsFile | None,
 ) -> FilePlan:
-    total = sum(plan.epsilon for plan in plans)
-    if budget is not None and spent + total > budget * (1 + 1e-9):
+    metrics = [plan.metric for plan in plans]
+    total = file_with(None, metrics).lifetime_epsilon
+    whole = file_with(existing, metrics).lifetime_epsilon
+    spent = 0.0 if existing is None else existing.lifetime_epsilon
+    if budget is not None and whole > budget * (1 + 1e-9):
         costs = ", ".join(f"{plan.name} {plan.epsilon:.3g}" for plan in plans)
         raise PlanError(
-            f"budget = {budget:g}: the metrics take {spent + total:.3g} ({costs}; others "
+            f"budget = {budget:g}: the metrics take {whole:.3g} ({costs}; others "
             f"{spent:.3g}); ask for less of one, or raise the budget (devices that began with a "
             "smaller one keep it without new consent)"
         )
@@ -243,4 +266,5 @@ def _file_plan(
             f"{counted(len(plans), 'metric')} together cost a device epsilon {total:.3g} for life, "
             f"with {about(needed.devices)} devices{who}."
         )
-    return FilePlan(answer, tuple(plans), budget_of(budget or spent + total), spent)
+    budget = budget_of(budget or whole)
+    return FilePlan(answer, tuple(plans), budget, spent, budget - whole)

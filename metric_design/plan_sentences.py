@@ -9,6 +9,7 @@ from metric_design.design import Design
 from metric_design.population import ExpectedShares
 from metric_design.request import PlanRequest, Unknown
 from rappor_core.metrics.metric import Metric
+from rappor_core.risk import risk_of
 from rappor_core.text import counted
 
 
@@ -42,7 +43,7 @@ def answer_sentence(chosen: SolvedPlan, metric: Metric, seen: int) -> str:
     """
     request, design = chosen.request, chosen.design
     devices = f"{about(request.devices or 1)} devices"
-    life = f"epsilon {metric.lifetime_epsilon:.3g} for life"
+    life = risk_of(metric).for_life
     often = f"each {_often(request.power)}"
     limit = f"of {percent(design.share or 1.0)} or more"
     if seen:

@@ -42,10 +42,12 @@ class Finding:
 
 
 def check_metrics(
-    file: MetricsFile, *, today: date, population: int | None = None
+    file: MetricsFile, *, today: date | None, population: int | None = None
 ) -> Iterator[Finding]:
     """Yield all findings about a metrics file, before it ships.
 
+    today: for what expires, and how many lives of a browser's storage may begin until then; None:
+        neither is looked at.
     population: number of devices expected to report, for the warnings about tracking.
     """
     if file.budget is None:
@@ -53,7 +55,7 @@ def check_metrics(
             "warning", "", "no `budget` at the top: no bound over all metrics of a device"
         )
     for metric in file.declared:
-        if metric.expires < today:
+        if today is not None and metric.expires < today:
             yield Finding("error", metric.base_name, f"expired on {metric.expires}")
         if math.isinf(metric.params.epsilon_infinity) and metric.max_reports != 1:
             yield Finding(
@@ -92,7 +94,7 @@ def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
         yield Finding(level, metric.base_name, message)
 
 
-def _web(metric: Metric, today: date) -> Iterator[Finding]:
+def _web(metric: Metric, today: date | None) -> Iterator[Finding]:
     """Say what a browser that deletes its storage costs, and whether `lives` are enough."""
     if WEB not in metric.platforms:
         return
@@ -103,6 +105,8 @@ def _web(metric: Metric, today: date) -> Iterator[Finding]:
         "the device can count the lives, so past them the bound does not hold"
     )
     yield Finding("note", metric.base_name, message)
+    if today is None:
+        return
     most = max(0, (metric.expires - today).days) // SAFARI_DAYS + 1
     if lives < most:
         message = (

@@ -27,6 +27,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.risk import risk_of
 
 if TYPE_CHECKING:
     from metric_design.kind_planner import KindPlanner
@@ -122,7 +123,7 @@ class DesignSearch:
         if is_declared(self.question):
             yield dict(self.question.given)
             return
-        given, nats = self.given, rounded_down(epsilon)
+        given, nats = self.given, rounded_down(epsilon / self.question.lives)
         for design in self.planner.designs(self.question, given, nats, int(devices)):
             inner = {
                 key: {**value, **given[key]}
@@ -255,7 +256,7 @@ def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) 
     assert target is not None  # noqa: S101 (without one any design will do)
     reached = (
         f"{planner.asks} = {target:g} is not reached {how}{mode}: with {about(devices)} devices "
-        f"and epsilon {one.metric.lifetime_epsilon:.3g} for life you "
+        f"and {risk_of(one.metric).for_life} you "
         f"{planner.finding(one.metric, one.precision)}"
     )
     ways = []
@@ -297,15 +298,15 @@ def _plan(
     others: list[tuple[ModeSolution, str | None]],
 ) -> MetricPlan:
     metric, precision = chosen.found.metric, chosen.found.precision
-    devices, life = f"{about(chosen.devices)} devices", f"epsilon {metric.lifetime_epsilon:.3g}"
+    devices, life = f"{about(chosen.devices)} devices", risk_of(metric).for_life
     asked = precision if question.target is None else question.target
     told = planner.finding(metric, precision if solved == planner.asks else asked)
     if solved == "devices":
-        answer = f"To {told}, with {life} for life you need {devices}."
+        answer = f"To {told}, with {life} you need {devices}."
     elif solved == "epsilon":
-        answer = f"To {told}, with {devices} you need {life} for life."
+        answer = f"To {told}, with {devices} you need {life}."
     else:
-        answer = f"With {devices} and {life} for life you {told}."
+        answer = f"With {devices} and {life} you {told}."
     parts = [_often(metric), *(_other(planner, solved, *one) for one in others)]
     return MetricPlan(
         name=question.name,
@@ -335,7 +336,7 @@ def _other(planner: KindPlanner, solved: str, other: ModeSolution, warned: str |
     metric = other.found.metric
     takes = {
         "devices": f"takes {about(other.devices)} devices",
-        "epsilon": f"takes epsilon {metric.lifetime_epsilon:.3g}",
+        "epsilon": f"takes {risk_of(metric).for_life}",
     }.get(solved, f"would {planner.finding(metric, other.found.precision)}")
     said = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
     series = ", as a series over time needs," if metric.max_reports != 1 else ""

@@ -126,10 +126,10 @@ def _promise(metric: Metric) -> dict[str, Any]:
         "epsilon_7": params.epsilon_n(7),
         "epsilon_30": params.epsilon_n(30),
         "epsilon_infinity": _number(params.epsilon_infinity),
-        "lifetime_epsilon": _number(risk.life),
+        "lifetime_epsilon": _number(risk.worst),
         "epsilon_sequence": sequence_risk(metric).to_dict(),
         "belief_after_one_report": believed(risk.report),
-        "belief_ever": believed(risk.life),
+        "belief_ever": believed(risk.worst),
     }
 
 

@@ -77,4 +77,4 @@ def _epsilons(definitions: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     if not metrics:
         return math.nan, math.nan
     risk = risk_of(*metrics)
-    return risk.report, risk.life
+    return risk.report, risk.worst

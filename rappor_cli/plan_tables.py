@@ -193,9 +193,8 @@ def _print(made: FilePlan, findings: list[str], folder: Path | None) -> None:
             print()
         for line in _lines(plan, alone=len(made.plans) == 1):
             print(plain(line))
-    left = made.budget - made.spent - made.epsilon
-    if left > 1e-2:
-        print(f"budget left for later metrics: {left:.3g} of {made.budget:.3g}")
+    if made.left > 1e-2:
+        print(f"budget left for later metrics: {made.left:.3g} of {made.budget:.3g}")
     for finding in findings:
         print(plain(finding))
     print()

@@ -69,8 +69,7 @@ def _lines(made: Plan) -> list[str]:
         *(sentence for sentence in (made.weak,) if sentence),
     ]
     lines += map(claim_sentence, made.claims)
-    life = f"{made.metric.lifetime_epsilon:.3g}"
-    lines.append(f"against the collector itself: {life}, for life, without any condition")
+    lines.append(f"against the collector itself: {made.risk.for_life}, without any condition")
     if made.no_claim:
         lines.append(f"no claim about published counts: {made.no_claim}")
     if made.left is not None:

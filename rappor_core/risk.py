@@ -8,6 +8,7 @@ their figures from here, by what the ledger of a device lets it send in its whol
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from rappor_core.metrics.validation import APP, WEB
@@ -34,12 +35,25 @@ class Risk(NamedTuple):
     report: by one report.  life: by all that an installation ever sends, as its ledger bounds it;
     of a metric for browsers alone, by all the `lives` of a browser's storage.
     web: by those lives where it runs in an app, too; otherwise 0.  lives: how many; otherwise 0.
+    answer: by all reports of one memoised answer, in one life of the storage.
     """
 
     report: float
     life: float
     web: float = 0.0
     lives: int = 0
+    answer: float = math.inf
+
+    @property
+    def worst(self) -> float:
+        """Nats: by all that is ever sent, where it is most. What a budget counts."""
+        return max(self.life, self.web)
+
+    @property
+    def for_life(self) -> str:
+        """`worst` in words: "epsilon 6 for life", with the lives that it is over."""
+        lives = f" over {self.lives:,} lives of a browser's storage" if self.lives else ""
+        return f"epsilon {self.worst:.3g} for life{lives}"
 
     @property
     def sentence(self) -> str:
@@ -72,4 +86,5 @@ def risk_of(*metrics: Metric) -> Risk:
         sum(metric.lifetime_epsilon for metric in metrics) if app else over_lives,
         over_lives if app else 0.0,
         max(metric.lives or 0 for metric in metrics),
+        sum(min(m.params.epsilon_infinity, m.lifetime_epsilon) for m in metrics),
     )

@@ -34,7 +34,7 @@ export const withdraw = (store: Transaction): void => {
   store.through();
 };
 
-/** What was told of one metric, and what it can cost, in nats. ever: at most, in its life. */
+/** What was told of one metric, and what it can cost, in nats. ever: at most, in one life of its storage. */
 export interface LineAccount {
   readonly values: number;
   readonly maxValues: number;

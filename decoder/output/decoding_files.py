@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
@@ -52,7 +52,7 @@ def write_outputs(
     Each is written whole or not at all. Raises OutputError.
     """
     found, source = results(decoding), manifest(decoding)
-    page = partial(_page, found, source, decoding.definition)
+    page = partial(_page, found, source)
     files: dict[str, Callable[[Path], object]] = {
         "results.csv": partial(write_results_csv, decoding),
         "candidates.csv": partial(write_candidates_csv, decoding),
@@ -65,21 +65,21 @@ def write_outputs(
 
 def render_report(decoding: Decoding) -> str:
     """Render report.html: one page, self-contained, that can be shown to a customer."""
-    return _page(results(decoding), manifest(decoding), decoding.definition)
+    return _page(results(decoding), manifest(decoding))
 
 
-def _page(found: dict[str, Any], source: dict[str, Any], definition: Mapping[str, Any]) -> str:
+def _page(found: dict[str, Any], source: dict[str, Any]) -> str:
     """report.html. found, source: contents of results.json and manifest.json."""
     table = page_of(found["detected"], "value", TableQuery(rows=MOST_MARKS))
     first, last = source["first_day"], source["last_day"]
     return page_template("report.html.j2").render(
         source=source,
         params=RapporParams.from_dict(source["params"]),
-        description=definition.get("description"),
+        description=source["definition"].get("description"),
         window=days(first, last) if first and last else None,
         query=None,
         own=False,
-        **decoding_view(found, source, table, definition),
+        **decoding_view(found, source, table),
     )
 
 
@@ -166,6 +166,7 @@ def manifest(decoding: Decoding) -> dict[str, Any]:
         "metric": decoding.metric,
         "params_id": decoding.params_id,
         "params": decoding.params.to_dict(),
+        "definition": dict(decoding.definition),
         "epsilon_infinity": summary.epsilon_infinity,
         "epsilon_one": summary.epsilon_one,
         "first_day": decoding.first_day and decoding.first_day.isoformat(),

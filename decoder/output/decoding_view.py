@@ -17,7 +17,7 @@ from decoder.results.tables import Detected, short
 from decoder.results.warnings import odd_cohorts, percent
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import WEB
-from rappor_core.risk import rise_text
+from rappor_core.risk import rise_text, risk_of
 
 MOST_MARKS = 60  # rows of the picture
 
@@ -26,7 +26,6 @@ def decoding_view(
     found: Mapping[str, Any],
     manifest: Mapping[str, Any],
     table: TablePage,
-    definition: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The variables of `result_decode.html.j2`.
 
@@ -35,13 +34,14 @@ def decoding_view(
         manifest: content of manifest.json.
         table: the rows to show, of `found["detected"]`; where its query asks for all, of the
             candidates, by the names of `Detected` as far as they are shown.
-        definition: the metric as declared, None where not known.
     """
     detected = _detected(found["detected"])
     shown = [] if table.query.all else _detected(table.rows)
     rows = table.rows if table.query.all else [vars(row) for row in shown]
     known = not table.query.all and any(row.true_share is not None for row in detected)
     correction, alpha = manifest["correction"], manifest["alpha"]
+    definition = manifest["definition"]
+    metric = Metric.from_dict(definition) if definition else None
     z = [math.nan if one is None else one for one in found["diagnostics"]["cohort_z"]]
     odd = odd_cohorts(np.array(z)).tolist()
     return {
@@ -57,8 +57,8 @@ def decoding_view(
         "level": f"{100 * manifest['level']:g} %",
         "promise": _promise(correction, alpha),
         "p_heading": p_heading(correction),
-        "guarantee": _guarantee(manifest["epsilon_one"], manifest["epsilon_infinity"]),
-        "cost": _cost(definition),
+        "guarantee": _guarantee(manifest["epsilon_one"], _of_one_value(manifest, metric)),
+        "cost": None if metric is None else _cost(metric),
         "method_text": _method_text(found["diagnostics"]["method"], correction, alpha)
         + _weights_text(manifest["weights"]),
         "checked": not all(map(math.isnan, z)),
@@ -117,12 +117,14 @@ def _guarantee(one: float, life: float | None) -> str:
     )
 
 
-def _cost(definition: Mapping[str, Any] | None) -> str | None:
-    """A sentence on what the metric's caps allow a device to spend in its life; None where not
-    declared."""
-    if not definition:
-        return None
-    metric = Metric.from_dict(definition)
+def _of_one_value(manifest: Mapping[str, Any], metric: Metric | None) -> float | None:
+    """Nats: all reports of one value, as the parameters bound it or, where known, the metric."""
+    life: float | None = manifest["epsilon_infinity"]
+    return life if metric is None else risk_of(metric).answer
+
+
+def _cost(metric: Metric) -> str:
+    """A sentence on what the metric's caps allow a device to spend in its life."""
     text = (
         f"A device memoises at most {metric.max_memoized_values:,} values of this metric, and "
         f"spends for life at most epsilon = {metric.lifetime_epsilon:.2f} on it."

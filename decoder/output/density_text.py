@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from decoder.density.maps import Density
 from decoder.results.warnings import percent
 from rappor_core.metrics.groups import CROWD
+from rappor_core.risk import risk_of
 from rappor_core.sequence_risk import guess_sentence, sequence_risk
 from rappor_core.text import counted
 
@@ -146,13 +147,13 @@ def held_text(one: Density) -> str:
 def promise_text(one: Density) -> str:
     """Sentences on held places and on what each device was promised."""
     metric = one.metric
-    life, once = metric.lifetime_epsilon, metric.epsilon_one
-    lasting = metric.params.epsilon_infinity
-    by_cell = "" if math.isinf(lasting) else f", epsilon {lasting:.2f} for a cell, for life"
+    risk, lasting = risk_of(metric), metric.params.epsilon_infinity
+    by_cell = "" if math.isinf(lasting) else f", epsilon {risk.answer:.2f} for a cell, for life"
+    noise = f"epsilon {risk.report:.2f} for a report{by_cell}"
     held = held_text(one)
     return (
         f"{held}{' ' if held else ''}"
-        f"Each device added its own noise before sending: epsilon {once:.2f} for a report{by_cell}"
-        f", and at most {life:.2f} for which values it ever names. "
+        f"Each device added its own noise before sending: {noise}, and at most "
+        f"{risk.for_life} for which values it ever names. "
         f"{sequence_risk(metric).sentence} {guess_sentence(metric, CROWD)}"
     )

@@ -113,15 +113,10 @@ def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
         over=metric.expires < today,
         period=_period(metric),
         once=risk.report,
-        value=_of_one_answer(metric),
-        life=risk.life,
+        value=risk.answer,
+        life=risk.worst,
         risk=risk_text(metric),
     )
-
-
-def _of_one_answer(metric: Metric) -> float:
-    """Nats: what all reports of one answer can tell, in one life of the device's storage."""
-    return min(metric.params.epsilon_infinity, metric.lifetime_epsilon)
 
 
 def _asked(metric: Metric) -> tuple[str, tuple[str, ...]]:
@@ -157,8 +152,8 @@ def _association_entry(one: Association, today: date) -> DictionaryEntry:
         over=one.expires < today,
         period=f"at most once a {one.first.period}",
         once=risk.report,
-        value=sum(map(_of_one_answer, one.metrics)),
-        life=risk.life,
+        value=risk.answer,
+        life=risk.worst,
         risk=risk.sentence,
     )
 

@@ -20,6 +20,8 @@ from decoder.output.flows_tables import (
     zone_columns,
 )
 from decoder.typing import Indices
+from rappor_core.metrics.metric import Metric
+from rappor_core.risk import risk_of
 
 MIN_KM, TOP = 0.0, 200  # of `FlowDisplay`, where nothing else is asked for
 
@@ -81,6 +83,7 @@ def flows_content(
         "num_reports": found.num_reports,
         "epsilon": found.params.epsilon_one,
         "max_reports": definition.get("max_reports"),
+        "for_life": risk_of(Metric.from_dict(definition)).for_life,
         "flow": found.flow.to_dict(),
         "level": found.level,
         "alpha": found.alpha,

@@ -9,6 +9,7 @@ from decoder.output.flows_view import flows_view
 from decoder.output.jinja import page_template
 from decoder.output.tables import TableQuery
 from rappor_core.risk import rise_text
+from rappor_core.text import counted
 
 SHOWN = 25  # rows of the page's table at least; all that are detected, and flows.csv has the rest
 
@@ -28,7 +29,4 @@ def _guarantee(found: Mapping[str, Any]) -> str:
         f"Each device answers one question about its pair of usual cells, which one its cohort "
         f"says, through noise of its own: by one answer {rise_text(epsilon)}"
     )
-    if reports == 1:
-        return f"{said}, and it answers once in its life."
-    life = reports * epsilon
-    return f"{said}. It gives at most {reports} answers in its life, {life:.2f} in all."
+    return f"{said}. It gives {counted(reports, 'answer')} at most: {found['for_life']}."

@@ -9,7 +9,8 @@ from decoder.numbers.tables import NumberDecoding
 from decoder.output.jinja import page_template
 from decoder.output.number_view import number_view
 from decoder.output.numbers_svg import change_text
-from rappor_core.risk import rise_text
+from rappor_core.metrics.metric import Metric
+from rappor_core.risk import rise_text, risk_of
 
 
 def render_numbers(
@@ -38,9 +39,9 @@ def _guarantee(decoding: NumberDecoding) -> str:
     )
     if decoding.number.mode == "once":
         return f"{said}, and a device reports once in its life."
-    life = decoding.params.epsilon_infinity
+    risk = risk_of(Metric.from_dict(decoding.definition))
     return (
-        f"{said}. It has two answers for life, each bounded by epsilon = {life:.2f}, so both "
-        f"together by {2 * life:.2f}, however long it reports and whatever its numbers are; when "
-        "its number crosses the cut is not hidden."
+        f"{said}. It has two answers for life, each bounded by epsilon = {risk.answer:.2f}; both "
+        f"together by {risk.for_life}, whatever its numbers are; when its number crosses the cut "
+        "is not hidden."
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, date, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,59 @@ def test_several_metrics_share_one_budget(
     file.write_text(QUESTIONS.replace("budget = 5.0", "budget = 2.1"))
     assert main(["plan", str(file), "--population", "100k"]) == 1
     assert "nothing is left for theme" in capsys.readouterr().err
+
+
+LABELS = {"description": "d", "owner": "o@example.org", "expires": date(2090, 1, 1)}
+IN_A_BROWSER = """
+[metrics.load]
+kind = "number"
+unit = "min"
+of_period = "sum"
+edges = [1, 5]
+none = "zero"
+mode = "once"
+max_reports = 1
+platforms = ["web"]
+lives = 5
+"""
+
+
+@pytest.mark.parametrize("epsilon", ["epsilon_life = 2\n", ""])
+def test_a_budget_counts_lives_of_browsers(epsilon: str) -> None:
+    """A plan of 2 nats was one that its own file counted as 10."""
+    asked, budget = read_questions(f"budget = 3\n{IN_A_BROWSER}{epsilon}", LABELS, 5e7)
+    made = plan_questions(asked, budget)
+    file = parse_metrics(made.text)  # refuses what its budget does not hold
+    (plan,) = made.plans
+    assert file.lifetime_epsilon == made.epsilon == plan.epsilon
+    assert plan.epsilon == pytest.approx(2 if epsilon else 3, rel=0.02)
+    assert made.left == pytest.approx(3 - plan.epsilon)
+    assert "for life over 5 lives of a browser's storage" in made.answer
+
+
+def test_browsers_and_apps_have_a_budget_each() -> None:
+    """5 nats of the one and 4 of the other are 5, not 9."""
+    web = IN_A_BROWSER.replace("load", "other").replace("lives = 5", "lives = 2")
+    known = parse_metrics(f"budget = 6\n{web}{HEAD}epsilon = 2.5\n")
+    assert known.lifetime_epsilon == pytest.approx(5, abs=0.01)
+    app = IN_A_BROWSER.split("platforms")[0]
+    asked, _ = read_questions(f"{app}epsilon_life = 4\n", LABELS, 1e5)
+    made = plan_questions(asked, 6, known)
+    assert made.left == pytest.approx(1, abs=0.02)
+    rest, _ = read_questions(app, LABELS, 1e5)
+    shared = plan_questions(rest, 6, known)  # all of 6 are left in an app
+    assert shared.epsilon == pytest.approx(6, abs=0.02)
+
+
+def test_a_plan_warns_of_no_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lives that Safari may begin until a metric expires are counted from today, not from 2000."""
+    day = datetime.now(UTC).date() + timedelta(days=30)
+    text = IN_A_BROWSER + f"expires = {day}\nepsilon_life = 20\n"
+    file = tmp_path / "questions.toml"
+    file.write_text(text)
+    words = ["--population", "10M", "--owner", "o@example.org", "--description", "d"]
+    assert main(["plan", str(file), *words]) == 0
+    assert "Safari" not in capsys.readouterr().out
 
 
 @pytest.mark.long

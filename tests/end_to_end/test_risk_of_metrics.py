@@ -28,11 +28,13 @@ from privacy_audit.audit import AuditOptions, AuditResult
 from privacy_audit.identity import identity
 from privacy_audit.report import page, to_dict
 from rappor_cli.main import main
+from rappor_cli.metric_rows import metric_rows
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
 from rappor_core.metrics.metric import Metric
-from rappor_core.risk import Risk, believed, percent_up, risk_of
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.risk import Risk, belief_text, believed, percent_up, rise_text, risk_of
 from rappor_core.sequence_risk import sequence_risk
 from tests.flow_support import flow_text
 from tests.metric_texts import declaration
@@ -73,6 +75,10 @@ CASES = {
     "pair": declaration(
         "m", "pair", of=["a", "b"], values={"a": ["x", "y"], "b": [False, True]}, **MEMO,
         max_memoized_values=4,
+    ),
+    "few reports in a browser": declaration(
+        "m", "boolean", epsilon_infinity=2.0, epsilon_one=0.5, max_memoized_values=2,
+        platforms=["web"], max_reports=1, lives=20,
     ),
     "app and web": declaration(
         "m", "boolean", **MEMO, max_memoized_values=2, **WEB | {"platforms": ["app", "web"]}
@@ -136,11 +142,18 @@ def test_five_places_say_the_same_of_a_metric(
         assert sequence in text, place
     inspected, for_life = account_of_a_device(CASES[case], tmp_path / "state")
     bound = percent_up(believed(risk.life))
-    assert f"at most {bound} (epsilon {risk.life:.2f}) after all that your device" in inspected
+    one_life = metric.lifetime_epsilon  # a device knows of one life of its storage
+    assert f"at most {belief_text(one_life)} after all that your device" in inspected
     assert f"at most {bound} after all that your device" in risk.sentence
+    assert for_life == pytest.approx(one_life)
     told = json.loads(json.dumps(to_dict(audited, day, sdk)))["metrics"][0]
-    lives = [for_life, entries[0].life, plan.risk.life, told["lifetime_epsilon"]]
-    assert lives == [pytest.approx(risk.life)] * 4
+    budget = MetricsFile({metric.name: metric}).lifetime_epsilon
+    lives = [risk.worst, entries[0].life, plan.risk.worst, told["lifetime_epsilon"]]
+    assert lives == [pytest.approx(budget)] * 4
+    listed = {"name": "m", "params_id": "", "state": "", "accepted": 0, "served": None}
+    (row,) = metric_rows([listed | {"definition": metric.to_dict()}])
+    assert belief_text(risk.worst) in row
+    assert rise_text(risk.worst) in said["dictionary"]
 
 
 def test_the_files_are_of_every_kind() -> None:
@@ -164,10 +177,22 @@ def test_a_browser_is_counted_by_its_lives() -> None:
     assert f"; {percent_up(believed(app.web))} in a browser over 5 lives" in app.sentence
 
 
+def test_few_reports_bound_an_answer_too() -> None:
+    """A page that took the permanent response alone said 6.95 % of one report in a life."""
+    metric = parse_metrics(CASES["few reports in a browser"]).declared[0]
+    risk = risk_of(metric)
+    assert risk.answer == metric.epsilon_one == pytest.approx(0.5, abs=0.01)
+    assert (
+        risk.for_life
+        == f"epsilon {20 * risk.answer:.3g} for life over 20 lives of a browser's storage"
+    )
+
+
 def test_metrics_together_tell_what_each_tells() -> None:
     metrics = [parse_metrics(CASES[case]).declared[0] for case in ("four values", "number")]
     each = [risk_of(metric) for metric in metrics]
     together = risk_of(*metrics)
-    assert together == Risk(sum(r.report for r in each), sum(r.life for r in each))
+    sums = [sum(getattr(r, name) for r in each) for name in ("report", "life", "answer")]
+    assert together == Risk(*sums[:2], answer=sums[2])
     odds = math.exp(together.life) / 99
     assert believed(together.life) == pytest.approx(odds / (1 + odds))

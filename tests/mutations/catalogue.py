@@ -195,8 +195,15 @@ CLIENT = (
         "weaker-rate", "a new version that reports more often is refused",
         _LEDGER,
         "for name in _BOUNDS if now",
-        "for name in _BOUNDS[:-1] if now",
+        "for name in _BOUNDS[:-2] if now",
         ("tests/client/test_ledger.py",),
+    ),
+    Mutation(
+        "weaker-window", "a new version that may report twice in a window is refused",
+        _LEDGER,
+        "for name in _BOUNDS if now",
+        "for name in _BOUNDS[:-1] if now",
+        ("tests/client/test_location_attacks.py",),
     ),
     Mutation(
         "budget-raised", "a larger declaration does not raise the budget that a device began with",
