@@ -29,8 +29,8 @@ from rappor_core.whole_files import replacing
 
 try:
     from client_sdk.delivery.relay import RelayTransport
-    from ohttp.pause_list import PauseList, PauseListError, accepted, public_key, read
-    from ohttp.pause_wire import LIST_PATH, MOST_BYTES
+    from ohttp.pause_list import accepted, public_key, read
+    from ohttp.pause_wire import LIST_PATH, MOST_BYTES, PauseList, PauseListError
 except ModuleNotFoundError as error:
     raise ImportError(
         "a remote pause needs the library cryptography: pip install 'rappor-telemetry[relay]'"

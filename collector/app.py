@@ -110,6 +110,7 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
 
 
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
+    paused.check_list(settings.paused_list)
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)

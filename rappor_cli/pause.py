@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ohttp.pause_list import PauseList, public_key, read, sign
-from ohttp.pause_wire import MOST_BYTES
+from ohttp.pause_list import public_key, read, sign
+from ohttp.pause_wire import MOST_BYTES, PauseList
 from publication.release.signature import load_private_key
 from rappor_cli import options as shared
 from rappor_cli.groups import command_group

@@ -84,12 +84,15 @@ class World:
 def world(request: Any, tmp_path: Path, metrics: MetricsFile) -> Iterator[World]:
     file, (config,) = new_keys(tmp_path)
     known = list(metrics.metrics.values())
-    settings: dict[str, Any] = {"ohttp_keys": file, "paused_list": tmp_path / "served.list"}
+    served = tmp_path / "served.list"
+    served.write_bytes(sign(PRIVATE, listed()))  # a collector does not start without one
+    settings: dict[str, Any] = {"ohttp_keys": file, "paused_list": served}
     database = f"sqlite:///{tmp_path}/collector.sqlite"
     with (
         running_server(known, Clock(), database=database, **settings) as server,
         PassingRelay(str(server.http.base_url)) as passing,
     ):
+        served.unlink()
         relay = Relay(passing.url, encode_keys([config])) if request.param == "relay" else None
         yield World(server, tmp_path, metrics, relay)
 
