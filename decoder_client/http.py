@@ -47,7 +47,11 @@ class ServiceConnection:
     key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+            parts.port  # noqa: B018 (a port above 65535 is another one to a socket)
+        except ValueError as error:
+            raise RemoteError(f"service {self.url!r}: {failure_reason(error)}") from None
         if parts.scheme not in ("http", "https") or not self.url.isprintable():
             raise RemoteError(f"service {self.url!r} is not an http:// or https:// URL")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:

@@ -24,7 +24,7 @@ from rappor_cli import options as shared
 from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
 from rappor_cli.repeats import Repeats
-from rappor_cli.store import opened
+from rappor_cli.store import need_one, opened
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.whole_files import write_whole
 
@@ -99,11 +99,12 @@ def _counts(
     params_id: str | None,
 ) -> AssociationAggregate:
     """From the one source that was named."""
+    need_one(collector, database, [aggregate] if aggregate else ())
     if aggregate is not None:
-        if name or collector or any(window):
+        if name or any(window):
             raise typer.BadParameter("NAME, --from and --to go with --collector or --database")
         return read_association_file(aggregate)
-    if name is None or (collector is None and database is None):
+    if name is None:
         raise typer.BadParameter(
             "give NAME with --collector URL or --database URL, --aggregate FILE, or --reports FILE"
         )

@@ -28,9 +28,11 @@ from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_areas, print_json, print_maps
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
-from rappor_cli.store import opened
+from rappor_cli.store import need_one, opened
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
+
+AREA_NAME = "name"
 
 
 class MapMethodName(StrEnum):
@@ -78,7 +80,9 @@ def density(
             help="GeoJSON of named areas, as districts: shares with intervals.", exists=True
         ),
     ] = None,
-    area_name: Annotated[str, typer.Option(help="Property of --areas that names them.")] = "name",
+    area_name: Annotated[
+        str, typer.Option(help="Property of --areas that names them.")
+    ] = AREA_NAME,
     output: shared.OutputFolder = None,
     every_window: Annotated[
         bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
@@ -88,6 +92,10 @@ def density(
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
     options = DensityOptions(method.value, level=level, alpha=alpha, repeats=repeats)
     window = read_day(first), read_day(last)
+    if every_window and not output:
+        raise typer.BadParameter("--every-window goes with -o DIR")
+    if area_name != AREA_NAME and not areas:
+        raise typer.BadParameter("--area-name goes with --areas FILE")
     job = MapJob(
         metric,
         _source(aggregate, collector, database, window, split),
@@ -120,7 +128,8 @@ def _source(
     window: DayRange,
     split: SplitName,
 ) -> LocationSource:
-    """Files, a collector or its database, in that order."""
+    """Files, a collector or its database."""
+    need_one(collector, database, files or ())
     if files:
         if any(window) or split is not SplitName.WHOLE:
             raise typer.BadParameter(
@@ -131,9 +140,7 @@ def _source(
         raise typer.BadParameter(f"--from {window[0]} is after --to {window[1]}")
     if collector:
         return LocationWindows(collector, window, split)
-    if database:
-        return StoredWindows(database, window, split)
-    raise typer.BadParameter("give --aggregate FILE, --collector URL or --database URL")
+    return StoredWindows(str(database), window, split)
 
 
 def _only_one(cells: Path | None, region: Path | None) -> tuple[Path | None, Path | None]:

@@ -18,7 +18,7 @@ from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
-from rappor_cli.store import stored_counts
+from rappor_cli.store import need_one, stored_counts
 from rappor_cli.text import print_note
 
 
@@ -83,13 +83,12 @@ def _source(
     last: str | None,
 ) -> AggregateSource:
     """Files, or the days of a collector or its database; without days all that it serves."""
-    if bool(aggregate) + bool(collector) + bool(database) != 1:
-        raise typer.BadParameter("give one of --aggregate FILE, --collector URL, --database URL")
+    need_one(collector, database, aggregate or ())
     days = read_day(first), read_day(last)
     if aggregate:
         if any(days):
             raise typer.BadParameter("--from and --to ask a collector; a file is its own days")
         return AggregateFiles(tuple(aggregate))
-    if database:
-        return FetchedCounts((stored_counts(database, metric, *days),))
-    return CollectorWindow(str(collector), metric, *days)
+    if collector:
+        return CollectorWindow(collector, metric, *days)
+    return FetchedCounts((stored_counts(str(database), metric, *days),))

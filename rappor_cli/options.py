@@ -52,10 +52,11 @@ Collector = Annotated[
     str | None,
     typer.Option("--collector", help="URL of a collector; the key comes from RAPPOR_KEY."),
 ]
+DATABASE_VARIABLE = "RAPPOR_DATABASE"
 Database = Annotated[
     str | None,
     typer.Option(
-        "--database", envvar="RAPPOR_DATABASE", help="Its database, e.g. sqlite:///rappor.sqlite."
+        "--database", envvar=DATABASE_VARIABLE, help="Its database, e.g. sqlite:///rappor.sqlite."
     ),
 ]
 NeededDatabase = Annotated[

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+
+from rappor_cli.options import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
     from collector.domain.operations import Collector
@@ -57,7 +60,19 @@ def stored_counts(
         )
 
 
-def need_one(collector: str | None, database: str | None) -> None:
-    """Raise a usage error unless a collector or a database was named. --collector wins."""
-    if collector is None and database is None:
-        raise typer.BadParameter("name --collector URL or --database URL")
+def need_one(
+    collector: str | None, database: str | None, files: Sequence[Path] | None = None
+) -> None:
+    """Raise a usage error unless one source was named.
+
+    Files and a collector go before a database of the environment; one that is typed beside them
+    would be ignored.
+    """
+    typed = None if database == os.environ.get(DATABASE_VARIABLE) else database
+    given = {"--aggregate": files, "--collector": collector, "--database": typed}
+    named = [option for option, value in given.items() if value]
+    if len(named) > 1:
+        raise typer.BadParameter(f"give one of {' and '.join(named)}")
+    if not named and database is None:
+        file = "" if files is None else ", or --aggregate FILE"
+        raise typer.BadParameter(f"name --collector URL or --database URL{file}")

@@ -64,6 +64,8 @@ def restore(file: Path, database: str, program: Program) -> None:
     Raises SettingsError, also for a copy of the other kind of database; StorageError.
     """
     url = parse_url(database, program)
+    if file.is_dir():
+        raise SettingsError(f"{file} is a folder: give the file of a backup in it")
     if not file.is_file():
         raise SettingsError(f"{file}: there is no such file")
     if url.get_backend_name() == "sqlite":

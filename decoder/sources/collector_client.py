@@ -12,7 +12,7 @@ from datetime import date
 from http.client import HTTPException, HTTPResponse
 from typing import Any, TypeVar
 from urllib.error import URLError
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from decoder.errors import RemoteError
 from rappor_core.aggregate import Aggregate
@@ -83,9 +83,13 @@ def answer_of(
     if given:
         url += "?" + urlencode(given)
     try:
+        urlsplit(url).port  # noqa: B018 (a port above 65535 is another one to a socket)
         request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
     except ValueError as error:
-        raise RemoteError(f"collector {collector!r} is not the address of a host") from error
+        reason = failure_reason(error)
+        raise RemoteError(
+            f"collector {collector!r} is not the address of a host: {reason}"
+        ) from error
     if body is not None:
         request.add_header("Content-Type", content_type)
     _add_key(request, os.environ.get(KEY_VARIABLE, "") if key is None else key)

@@ -6,7 +6,7 @@ Progress and notes come in as in `decoder.workflows.decoding`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -174,7 +174,7 @@ def write_maps(
         OutputError: a file cannot be written.
     """
     # Here: a second of libraries that a table does not need.
-    from decoder.output.area_files import map_layers, write_areas
+    from decoder.output.area_files import AREA_FILES, map_layers, write_areas
     from decoder.output.density_csv import write_density_files
     from decoder.output.density_html import render_page
     from decoder.output.density_png import write_picture
@@ -185,9 +185,10 @@ def write_maps(
     names: tuple[str, ...] = ("density.csv", "density.parquet")
     if maps.areas:
         names = (*names, *write_areas(densities, maps.areas, folder))
+    else:  # those of another run would seem to go with these maps
+        _remove(folder, AREA_FILES)
     if densities[0].places.pairs:  # those of another metric would seem to go with the tables
-        for name in MAP_FILES:
-            (folder / name).unlink(missing_ok=True)
+        _remove(folder, MAP_FILES)
         return names
     with replacing(folder / "density.gpkg") as part:
         write_geopackage(part, map_layers(densities, maps.areas), str(densities[-1].last_day))
@@ -199,3 +200,8 @@ def write_maps(
         )
         part.write_text(page, encoding="utf-8")
     return (*names, *MAP_FILES)
+
+
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)

@@ -147,6 +147,7 @@ def is_safe_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""
+        parts.port  # noqa: B018 (raises for one above 65535)
     except ValueError:
         return False
     return bool(host) and (

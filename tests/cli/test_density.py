@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from decoder.density.cells import places_of
+from decoder.errors import RemoteError
 from decoder.workflows.maps import MAP_FILES
+from decoder_client.http import ServiceConnection
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.reserved import RESERVED
@@ -406,3 +408,65 @@ def test_shares_of_areas_are_printed_and_written(
     assert found["low"] < 0.825 < found["high"]  # .82, and an eighth of two cells of .02
     assert found["detected"]
     assert "[red]Old town" in (out / "density.html").read_text()
+
+
+def test_areas_of_another_run_do_not_stay(files: list[str], tmp_path: Path) -> None:
+    """areas.csv of a night lay beside the map of a day."""
+    box = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
+    area = {"type": "Feature", "properties": {"name": "a"},
+            "geometry": {"type": "Polygon", "coordinates": [box]}}  # fmt: skip
+    areas = tmp_path / "areas.geojson"
+    areas.write_text(json.dumps({"type": "FeatureCollection", "features": [area]}))
+    out = tmp_path / "out"
+    given = ["density", "places", *files[:2], "-o", str(out)]
+    assert main([*given, "--areas", str(areas)]) == 0
+    assert {"areas.csv", "areas.geojson"} <= {path.name for path in out.iterdir()}
+    assert main(given) == 0
+    assert not {"areas.csv", "areas.geojson"} & {path.name for path in out.iterdir()}
+
+
+@pytest.mark.parametrize("command", ["density", "flows", "association"])
+@pytest.mark.parametrize(
+    "others",
+    [["--database", "sqlite:///x.sqlite"], ["--collector", "http://127.0.0.1:1"]],
+)
+def test_a_source_that_is_typed_is_never_ignored(
+    command: str, others: list[str], files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = [] if command == "association" else ["places"]
+    assert main([command, *name, *files[:2], *others]) == 2
+    assert f"give one of --aggregate and {others[0]}" in " ".join(capsys.readouterr().err.split())
+    assert main([command, "places"]) == 2
+    assert "name --collector URL or --database URL" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_database_of_the_environment_comes_last(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAPPOR_DATABASE", "sqlite:///nowhere.sqlite")
+    assert main(["density", "places", *files[:2]]) == 0
+    assert "0-0-0" in capsys.readouterr().out
+    assert main(["density", "places"]) == 1
+    assert "nowhere.sqlite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--area-name", "title"], "--area-name goes with --areas"),
+        (["--every-window"], "--every-window goes with -o"),
+    ],
+)
+def test_options_without_a_use_are_refused(
+    words: list[str], message: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["density", "places", *files[:2], *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_port_is_never_another_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """65536 more is the same port to a socket, and the key would go there."""
+    assert main(["aggregate", "places", "--collector", f"http://127.0.0.1:{65536 + 8000}"]) == 1
+    assert "is not the address of a host: Port out of range" in capsys.readouterr().err
+    with pytest.raises(RemoteError, match="out of range"):
+        ServiceConnection(f"http://127.0.0.1:{65536 + 8000}", "key")

@@ -300,6 +300,8 @@ def test_a_backup_overwrites_nothing(
         back_up(database_url, there)
     with pytest.raises(SettingsError, match="no such file"):
         restore(tmp_path / "nothing", database_url)
+    with pytest.raises(SettingsError, match="is a folder: give the file of a backup"):
+        restore(tmp_path, database_url)
     if bench.database.is_postgresql:
         monkeypatch.setenv("PATH", "")
         with pytest.raises(SettingsError, match="pg_dump is not on the PATH"):

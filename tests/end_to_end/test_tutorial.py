@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_readme import Shell, agrees, await_collector, commands
+from tests.end_to_end.test_readme import Shell, agrees, commands
 from tests.free_ports import free_port
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -40,8 +40,6 @@ def test_every_command_prints_what_the_page_says(shell: Shell, tmp_path: Path) -
                 (tmp_path / name).write_text(text.replace("8000", ports["8000"]))
     for command, expected in commands(TEXT):
         printed = shell.run(command.replace("8100", decoder_port) + "\n")
-        if command.endswith("&"):
-            await_collector(f"http://127.0.0.1:{ports[re.search('--port (8.00)', command)[1]]}")
         assert agrees(expected, printed), f"$ {command}\n{printed}"
         for value, share in SHARE.findall("\n".join(expected)):
             found = dict(SHARE.findall(printed))
