@@ -22,6 +22,7 @@ from decoder.output.density_text import (
     visible_text,
     window_text,
 )
+from decoder.output.number_text import points_interval
 from decoder.results.warnings import percent, points
 from rappor_core.grid.drawing import cell_centre
 from rappor_core.reserved import RESERVED
@@ -125,7 +126,7 @@ def _change_table(one: Density, found: Differences) -> Table:
     title = f"{one.location.slot}: change from the first window to the last, in points"
     table = _columns(title, ("cell", "change", "interval", _DETECTED), NO_CHANGE)
     for i in np.argsort(found.p_value, kind="stable")[:_SHOWN]:
-        interval = f"{points(found.low[i])} to {points(found.high[i])}"
+        interval = points_interval(found.low[i], found.high[i])
         told = "yes" if found.detected[i] else "no"
         table.add_row(one.cells[i], points(found.difference[i]), interval, told)
     return table

@@ -26,7 +26,8 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
 
     Args:
         aggregate: of a metric of kind `number`, with its definition.
-        options: `level`, `repeats` and `without_cohorts` are used.
+        options: `level`, `repeats` and `without_cohorts` are used; `alpha` is kept for what is
+            said of changes.
 
     Returns:
         The curve with its intervals, bins, quantiles, the mean, and a smooth picture.
@@ -54,6 +55,7 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
         last_day=aggregate.last_day,
         num_reports=aggregate.num_reports,
         level=level,
+        alpha=options.alpha,
         repetition=bound,
         kappa=curve.kappa,
         freedom=curve.freedom,

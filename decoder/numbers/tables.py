@@ -89,7 +89,8 @@ class NumberDecoding:
     """A window of a metric of numbers.
 
     with_data: share of devices that had data, where no data is an answer `apart`; shares of curve,
-    bins, quantiles and mean are of those.  repetition: the bound of it; kappa, freedom: what
+    bins, quantiles and mean are of those.  level: of the intervals; alpha: at which a change is
+    said.  repetition: the bound of it; kappa, freedom: what
     replicates measured (`Survival`).  fitted: shares of all cells, no data first, sum 1.
     """
 
@@ -102,6 +103,7 @@ class NumberDecoding:
     last_day: date | None
     num_reports: int
     level: float
+    alpha: float
     repetition: float
     kappa: float
     freedom: float

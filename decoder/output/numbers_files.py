@@ -65,6 +65,7 @@ def numbers_content(decoding: NumberDecoding, series: NumberSeries | None = None
         "unit": decoding.number.unit,
         "of_period": decoding.number.of_period,
         "level": decoding.level,
+        "alpha": decoding.alpha,
         "repetition": decoding.repetition,
         "kappa": decoding.kappa,
         "freedom": decoding.freedom,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decoder.numbers.changes import ANY_DATA, ChangeRow
+from decoder.numbers.changes import ANY_DATA, MEAN, ChangeRow
 from decoder.numbers.tables import Bin, CurvePoint
-from decoder.output.number_text import known
+from decoder.output.number_text import known, points_interval
 from decoder.output.svg import Tick, axis_step, tick_text
+from decoder.results.warnings import points
 
 WIDTH, HEIGHT = 860, 320
 NARROW = 330  # of a picture that a phone shows at its own size
@@ -118,16 +119,27 @@ def bin_text(one: Bin) -> str:
     return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
 
 
-def change_text(row: ChangeRow) -> tuple[str, str, str, str]:
-    """A change in words: what changed, by how much, and both ends of its interval; shares in
-    points."""
-    numbers = (row.difference, row.low, row.high)
+def change_text(row: ChangeRow, unit: str) -> tuple[str, str, str]:
+    """A change in words: what changed, by how much, and its interval.
+
+    Of shares in points, of a mean in the unit of the metric; a mean logarithm has no unit.
+    """
+    name = quantity_text(row.quantity, unit)
     if row.of_share:
-        change, low, high = (f"{100 * number:+.1f}" for number in numbers)
-        any_data = row.quantity == ANY_DATA
-        return f"% {row.quantity if any_data else f'at or above {row.quantity}'}", change, low, high
-    change, low, high = (known(number, row.low, row.high) for number in numbers)
-    return row.quantity, change if change.startswith("-") else f"+{change}", low, high
+        return name, points(row.difference), points_interval(row.low, row.high)
+    change, low, high = (
+        f"{'+' if one > 0 else ''}{known(one, row.low, row.high)}"
+        for one in (row.difference, row.low, row.high)
+    )
+    of = unit if row.quantity == MEAN else ""
+    return name, f"{change} {of}".rstrip(), f"{low} to {high} {of}".rstrip()
+
+
+def quantity_text(quantity: str, unit: str) -> str:
+    """What a change is of (`ChangeRow.quantity`), in words."""
+    if quantity == ANY_DATA or quantity.startswith(MEAN):
+        return quantity
+    return f"at or above {quantity} {unit}".rstrip()
 
 
 def edge_text(edge: float) -> str:

@@ -20,10 +20,10 @@ from decoder.output.flows_files import FILES, MARK, write_flows
 from decoder.output.flows_map import side_text
 from decoder.output.flows_tables import FlowPlaces, band_texts
 from decoder.output.flows_view import flows_view
-from decoder.output.number_text import interval
+from decoder.output.number_text import interval, p_text, points_interval
 from decoder.output.tables import TableQuery
 from decoder.progress import Note, Progress, quiet, silent
-from decoder.results.warnings import percent
+from decoder.results.warnings import percent, points
 from decoder.sources.aggregates import AggregateSource
 from decoder.sources.windows import sum_of
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
@@ -222,8 +222,8 @@ def _band_table(content: dict[str, Any]) -> AnswerTable:
 
 def _change_table(content: dict[str, Any]) -> AnswerTable:
     rows = tuple(
-        (row["string"], row["first_day"], row["later_first_day"], percent(row["difference"]),
-         interval(row["low"], row["high"]), f"{row['p_adjusted']:.2g}")
+        (row["string"], row["first_day"], row["later_first_day"], points(row["difference"]),
+         points_interval(row["low"], row["high"]), p_text(row["p_adjusted"]))
         for row in sorted(content["changes"], key=lambda one: one["p_adjusted"])[:PRINTED]
     )  # fmt: skip
     headings = ("distance", "from", "to", "change", "interval", "corrected p")

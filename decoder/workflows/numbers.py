@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from decoder.errors import CandidatesError
-from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
+from decoder.numbers.changes import ANY_DATA, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import NumberDecoding
 from decoder.output.number_text import known, p_text
 from decoder.output.number_view import number_view
 from decoder.output.numbers_files import numbers_content, write_numbers
-from decoder.output.numbers_svg import change_text, edge_text
+from decoder.output.numbers_svg import change_text, edge_text, quantity_text
 from decoder.output.tables import TableQuery
 from decoder.progress import Progress
 from decoder.results.warnings import percent
@@ -74,8 +74,7 @@ class Numbers(DecoderKind):
             windows=[_days(one) | {"reports": one["num_reports"]} for one in content["windows"]],
             rows=[row for window in content["windows"] for row in _edge_rows(window, unit)],
             changes=[
-                row | {"string": _quantity_name(row["quantity"], unit)}
-                for row in content["changes"]
+                row | {"string": quantity_text(row["quantity"], unit)} for row in content["changes"]
             ],
             means=[_days(one) | one["mean"] for one in content["windows"] if one["mean"]],
             unit=unit,
@@ -159,12 +158,12 @@ def _curve_table(decoding: NumberDecoding) -> AnswerTable:
 def _change_table(series: NumberSeries) -> AnswerTable:
     rows = [
         (str(series.windows[change.first].first_day), str(series.windows[change.second].first_day),
-         *change_text(row), p_text(row.p_adjusted))
+         *change_text(row, series.windows[0].number.unit), p_text(row.p_adjusted))
         for change in series.changes
         for row in sorted(change.rows, key=lambda one: one.p_value)[:3]
     ]  # fmt: skip
-    headings = ("from", "to", "quantity", "change", "low", "high", "p")
-    title = "changes in points, with corrected p: the three clearest of each pair of windows"
+    headings = ("from", "to", "quantity", "change", "interval", "p")
+    title = "changes, with corrected p: the three clearest of each pair of windows"
     if len(rows) > SHOWN_CHANGES:
         title = f"{title}; the first {SHOWN_CHANGES} of {len(rows):,}"
     return AnswerTable(title, headings, tuple(rows[:SHOWN_CHANGES]))
@@ -176,9 +175,9 @@ def _end(end: float | None, missing: str = "open") -> str:
 
 def _edge_rows(window: dict[str, Any], unit: str) -> list[dict[str, Any]]:
     """A row for each edge; first the share with data, where that is asked apart."""
-    named = [(_quantity_name(f"{one['edge']:.10g}", unit), one) for one in window["curve"]]
+    named = [(quantity_text(f"{one['edge']:.10g}", unit), one) for one in window["curve"]]
     if window["with_data"] is not None:
-        named.insert(0, (_quantity_name(ANY_DATA, unit), window["with_data"]))
+        named.insert(0, (quantity_text(ANY_DATA, unit), window["with_data"]))
     return [
         {
             **_days(window),
@@ -191,13 +190,6 @@ def _edge_rows(window: dict[str, Any], unit: str) -> list[dict[str, Any]]:
         }
         for name, one in named
     ]
-
-
-def _quantity_name(quantity: str, unit: str) -> str:
-    """As `decoder.numbers.changes` names it, in words."""
-    if quantity == ANY_DATA or quantity.startswith(MEAN):
-        return quantity
-    return f"at or above {quantity} {unit}".rstrip()
 
 
 def _days(window: dict[str, Any]) -> dict[str, str]:
