@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from decoder.flows.detection import FOUND_OFTEN, reach
 from metric_design.kinds import KindDesign, Level
 from metric_design.review import reports_to_serve
 from rappor_core.errors import InformationLostError
@@ -18,8 +18,7 @@ from rappor_core.metrics.metric import Metric
 if TYPE_CHECKING:
     from metric_design.kind_planner import KindPlanner
 
-ALPHA = 0.05  # level at which a flow is detected, over all pairs of cells
-POWER = 0.8  # how often the smallest flow that is named is detected
+ALPHA = 0.05  # at which the decoder detects a flow, unless it is told another
 LARGE_BAND = 0.25  # share of people in the band whose standard error is named
 AS_GOOD = 1.1  # times the variance
 
@@ -89,9 +88,8 @@ def class_error(metric: Metric, question: str, reports: float) -> float:
 
 def least_flow(metric: Metric, reports: float) -> float:
     """The smallest flow that is detected 8 times in 10, by its own question alone."""
-    normal = NormalDist()
-    reach = normal.inv_cdf(1 - ALPHA / len(metric.details.cells) ** 2) + normal.inv_cdf(POWER)
-    return min(1.0, reach * class_error(metric, "pair", reports))
+    errors = reach(ALPHA, len(metric.details.cells))
+    return min(1.0, errors * class_error(metric, "pair", reports))
 
 
 def _errors(metric: Metric, reports: int) -> str:
@@ -104,7 +102,7 @@ def _errors(metric: Metric, reports: int) -> str:
         f"standard error {100 * flow_error:.2g} points of a flow, {100 * zone_error:.2g} of a pair "
         f"of zones, {100 * band_error:.2g} of a distance band with a quarter of all, each by its "
         f"own question alone (all five together are nearer); a flow of "
-        f"{100 * least_flow(metric, reports):.2g} % is detected {POWER * 10:.0f} times in 10"
+        f"{100 * least_flow(metric, reports):.2g} % is detected {FOUND_OFTEN * 10:.0f} times in 10"
     )
 
 

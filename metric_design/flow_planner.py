@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from metric_design.flow_kind import POWER, best_symbols, least_flow
+from decoder.flows.detection import FOUND_OFTEN
+from metric_design.flow_kind import best_symbols, least_flow
 from metric_design.kind_planner import KindPlanner, length_of, numbers_of_cohorts, whole_of
 from metric_design.metric_plan import MetricToPlan
 from rappor_core.metrics.flow import COHORT_STEP
@@ -50,7 +51,7 @@ class FlowPlanner(KindPlanner):
         cells = len(metric.details.cells)
         return (
             f"tell a flow of {100 * precision:.3g} % of the devices, of those between {cells:,} "
-            f"cells, from zero {10 * POWER:.0f} times in 10"
+            f"cells, from zero {10 * FOUND_OFTEN:.0f} times in 10"
         )
 
     def supposed(self, metric: Metric) -> str:  # noqa: ARG002

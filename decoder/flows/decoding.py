@@ -10,6 +10,7 @@ from scipy.special import chdtrc, ndtri
 
 from decoder.errors import DecodeError
 from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
+from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
 from decoder.flows.moments import FlowMoments, Moments
@@ -29,7 +30,6 @@ from rappor_core.metrics.metric import Metric
 
 ROUNDS = 3  # of taking out collisions: what the first two predict, the third subtracts
 MOST_ROUNDS = 6  # while more flows turn out to be far from gravity
-FOUND_OFTEN = 0.8
 FORGED = 0.01
 REJECTED = 0.001  # p-value of a question whose answers do not fit
 MOST_OF_PEOPLE = 0.5
@@ -222,10 +222,9 @@ def summarised(
     """The tables of a decoding, by the names of their fields in `FlowDecoding`."""
     fit, space = moments.fit, moments.fit.gravity.space
     quantile = -float(ndtri((1 - level) / 2))
-    strict = -float(ndtri(alpha / (2 * space.num_cells**2)))
     flows = _table(moments.pairs, quantile)
     asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
-    detected = _detected(flows, strict, space.between_cells & asked)
+    detected = _detected(flows, limit(alpha, space.num_cells), space.between_cells & asked)
     zones = _table(moments.of(space.sums(ZONES)), quantile)
     flow_share = project_simplex(fit.mean)
     flows = _hull(flows, moments.pairs, detected, quantile)
@@ -251,7 +250,7 @@ def summarised(
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
         "own_cell": own,
         "moved": moved,
-        "detectable_share": min(1.0, (strict + float(ndtri(FOUND_OFTEN))) * small),
+        "detectable_share": min(1.0, reach(alpha, space.num_cells) * small),
     }
 
 
@@ -298,11 +297,10 @@ def _detected_zones(
     zones: ShareTable, space: FlowSpace, answers: Mapping[str, Answers], alpha: float
 ) -> Flags:
     """Whether a pair of zones is detected, at `alpha` over their number."""
-    strict = -float(ndtri(alpha / (2 * space.num_zones**2)))
     asked = max(answers[ZONES].num_reports, answers[PAIR].num_reports) > 0
     sides = np.arange(space.num_zones + RESERVED)
     inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
-    return _detected(zones, strict, inside & asked)
+    return _detected(zones, limit(alpha, space.num_zones), inside & asked)
 
 
 def _hull(flows: ShareTable, moments: Moments, detected: Flags, quantile: float) -> ShareTable:

@@ -28,11 +28,12 @@ from decoder.discovery.discovery import (
     named_shares,
 )
 from decoder.flows.decoding import decode_flows
+from decoder.flows.detection import FOUND_OFTEN
 from decoder.flows.space import FlowSpace
 from decoder.model.noise import BitNoise
 from decoder.numbers.decoding import decode_numbers
 from decoder.typing import Floats
-from metric_design.flow_kind import POWER, class_error, least_flow
+from metric_design.flow_kind import class_error, least_flow
 from metric_design.metric_plan import MetricToPlan, reviewed
 from metric_design.number_kind import Z
 from metric_design.plan_file import asked_of
@@ -198,7 +199,7 @@ def drawn_map(side: int, rng: np.random.Generator) -> Floats:
 def _flow_predicted(metric: Metric, devices: int) -> Mapping[str, float]:
     return {
         "standard error of a flow": class_error(metric, "pair", devices),
-        "the least flow is detected": POWER,
+        "the least flow is detected": FOUND_OFTEN,
     }
 
 

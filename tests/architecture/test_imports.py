@@ -195,6 +195,11 @@ def test_a_collectors_client_needs_no_numerical_library() -> None:
     assert not names & {"numpy", "scipy", "typer", "rich"}
 
 
+def test_reviewing_flows_needs_no_numerical_library() -> None:
+    names = {name.partition(".")[0] for name in names_after("import metric_design.flow_kind")}
+    assert not names & {"numpy", "scipy"}
+
+
 @pytest.mark.parametrize(
     ("command", "unneeded"),
     [("decode", {"scipy.stats", "decoder.density.maps"}), ("density", {"scipy.stats"}),

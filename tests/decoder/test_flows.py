@@ -11,10 +11,12 @@ import pytest
 from decoder.errors import DecodeError
 from decoder.flows.answers import symbol_counts
 from decoder.flows.decoding import decode_flows, flow_of
+from decoder.flows.detection import limit, reach
 from decoder.flows.space import FlowSpace
 from decoder.flows.tables import FlowDecoding, ShareTable
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats
+from metric_design.flow_kind import class_error, least_flow
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import question_of
 from simulations.flows.city import city_matrix, draw_flows
@@ -104,6 +106,19 @@ def test_each_table_holds_the_truth(decoding: FlowDecoding, truth: Floats) -> No
     apart = truth[space.between_cells].sum() - inside
     assert abs(decoding.own_cell.estimate[0] - inside) < 4.5 * decoding.own_cell.std_error[0]
     assert abs(decoding.moved.estimate[0] - apart) < 4.5 * decoding.moved.std_error[0]
+
+
+def test_plans_name_the_flow_that_is_detected(small_decoding: FlowDecoding) -> None:
+    metric = small_metric()
+    errors = small_decoding.flows.std_error[FlowSpace.of(small_decoding.flow).between_cells]
+    planned = least_flow(metric, DEVICES) / class_error(metric, "pair", DEVICES)
+    assert small_decoding.detectable_share / np.median(errors) == pytest.approx(planned)
+
+
+@pytest.mark.parametrize(("cells", "errors"), [(4, 3.797), (20, 4.678)])
+def test_both_ends_of_an_interval_are_counted(cells: int, errors: float) -> None:
+    assert reach(0.05, cells) == pytest.approx(errors, abs=5e-4)
+    assert reach(0.05, cells, 0.5) == pytest.approx(limit(0.05, cells))
 
 
 def test_bands_come_from_their_question_alone(

@@ -1,0 +1,38 @@
+"""When a flow is detected, in standard errors: for the decoder, and for plans before a report.
+
+The standard library is enough, so that checking a metric loads no library of numbers.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+FOUND_OFTEN = 0.8  # how often the smallest flow that is named is detected
+_NORMAL = NormalDist()
+
+
+def limit(alpha: float, cells: int) -> float:
+    """Standard errors above 0 from which on a flow is detected.
+
+    Args:
+        alpha: of the two-sided intervals of all pairs together (Bonferroni), in (0, 1).
+        cells: or zones, of which all ordered pairs are tested.
+
+    Returns:
+        A number of standard errors.
+    """
+    return -_NORMAL.inv_cdf(alpha / (2 * cells**2))
+
+
+def reach(alpha: float, cells: int, power: float = FOUND_OFTEN) -> float:
+    """Standard errors that a flow must measure to be detected with a chance of `power`.
+
+    Args:
+        alpha: as in `limit`.
+        cells: as in `limit`.
+        power: in (0, 1).
+
+    Returns:
+        A number of standard errors.
+    """
+    return limit(alpha, cells) + _NORMAL.inv_cdf(power)
