@@ -57,7 +57,9 @@ def density(
     slot: Annotated[list[str] | None, typer.Option(help="Only these slots.")] = None,
     method: Annotated[MapMethodName, typer.Option(help="Of the map.")] = MapMethodName.FIELD,
     level: shared.Level = 0.95,
-    alpha: Annotated[float, typer.Option(help="False share among detected cells.")] = 0.05,
+    alpha: Annotated[
+        float, typer.Option(help="False share among detected cells; chance of any false change.")
+    ] = 0.05,
     repeats: Repeats = None,
     cells: Annotated[
         Path | None,

@@ -12,29 +12,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import inv
-from scipy.special import ndtri
 
 from decoder.comparison.cell_contrasts import RandomCells, contrast_cells
+from decoder.comparison.differences import no_change
 from decoder.density.field_prior import Graph, Prior
 from decoder.density.space_time_changes import patterns
 from decoder.density.space_time_modes import Deviations, modes_of
-from decoder.typing import Flags, Floats
+from decoder.typing import Floats
 
-_ALPHA = 0.05  # family-wise, over all cells and patterns of a series
 MOST_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
-OWN = 2.0  # standard errors by which a window itself must differ for its change to be detected
+OWN = 2.0  # standard errors by which one of many windows itself must differ
 
 
 class WindowChanges(NamedTuple):
     """Changes of the cells of one window, (n,) each, with standard errors.
 
-    from_others: less the mean of the other windows; detected: a change beyond the Bonferroni
-    limit of all cells and windows.  since: less each earlier window, the first one's change first;
-    of a series of more than 14 windows less the first alone.
+    from_others: less the mean of the other windows; p_adjusted: of no such change, times the
+    number of all cells and patterns of windows (Bonferroni).  since: less each earlier window, the
+    first one's change first; of a series of more than 14 windows less the first alone.
     """
 
     from_others: tuple[Floats, Floats]
-    detected: Flags
+    p_adjusted: Floats
     since: tuple[tuple[Floats, Floats], ...]
 
 
@@ -44,11 +43,11 @@ def series_changes(
     """Changes of each of two or more windows against the others. Arguments as in
     `SeriesContrasts.of`."""
     series = SeriesContrasts.of(deviations, laplacian, repeated)
-    sizes, errors, detected = series.from_others()
+    sizes, errors, p_adjusted = series.from_others()
     return [
         WindowChanges(
             (sizes[t], errors[t]),
-            detected[t],
+            p_adjusted[t],
             tuple(series.between(base, t) for base in bases_of(t, series.windows)),
         )
         for t in range(series.windows)
@@ -92,23 +91,21 @@ class SeriesContrasts:
         contrast[first] -= 1
         return contrast_cells(self.models, contrast, self.repeated)
 
-    def from_others(self) -> tuple[Floats, Floats, Flags]:
+    def from_others(self) -> tuple[Floats, Floats, Floats]:
         """Differences of each window from the mean of the others: differences, errors and
-        changes, (T, n) each.
+        p-values, (T, n) each, which are corrected for all cells and patterns (`_p_adjusted`).
 
-        A change is detected where one window, or all from one on, differ beyond the Bonferroni
-        limit of all cells and patterns, and the window itself by OWN standard errors with the same
-        sign: in a steady change a window in the middle is near the mean of the others.
+        Of three windows or more the window itself must differ by OWN standard errors: in a steady
+        change a window in the middle is near the mean of the others. Two windows have one contrast,
+        which tells the later one.
         """
         tried = patterns(self.windows)
         found = [self.contrast(one) for one in tried]
         sizes, errors = (np.stack(part) for part in zip(*found, strict=True))
-        tests = tried if self.windows > 2 else tried[1:]  # two windows have one contrast
-        used = slice(len(tried) - len(tests), None)
-        signs = _significant(tests, sizes[used], errors[used])
-        own = slice(0, self.windows)
-        detected = (signs != 0) & (signs * sizes[own] > OWN * errors[own])
-        return sizes[own], errors[own], detected
+        own = sizes[: self.windows], errors[: self.windows]
+        first, least = (0, OWN) if self.windows > 2 else (1, 0.0)
+        signs = np.where(np.abs(own[0]) > least * own[1], np.sign(own[0]), 0.0)
+        return *own, _p_adjusted(tried[first:], sizes[first:], errors[first:], signs)
 
 
 def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
@@ -136,22 +133,27 @@ def _contrast(pattern: Floats) -> Floats:
     return np.asarray(pattern / pattern.sum() - (1 - pattern) / (1 - pattern).sum())
 
 
-def _significant(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
-    """Signs of the significant changes of each window and cell, (T, n), 0 for none.
+def _p_adjusted(tried: Floats, sizes: Floats, errors: Floats, signs: Floats) -> Floats:
+    """Corrected p-values that a cell does not change in a window, (T, n).
 
-    tried: patterns (K, T).  sizes, errors: of their contrasts, (K, n). In each cell the pattern
-    furthest beyond the limit is taken out of the others, until none is beyond it.
+    In each cell the pattern with the smallest p-value is taken out of the others, then the next. A
+    p-value is times the number of all cells and patterns, and not below those taken before it. That
+    of a window is of the first pattern that holds it and has its sign; 1 without one.
+
+    tried: patterns (K, T).  sizes, errors: of their contrasts, (K, n).  signs: of the windows' own
+    differences, (T, n), 0 where a window itself does not differ.
     """
-    limit = -float(ndtri(_ALPHA / 2 / sizes.size))
     share = np.array([_contrast(one) for one in tried]) @ tried.T  # of pattern j in contrast i
-    signs = np.zeros((tried.shape[1], sizes.shape[1]))
-    for cell in np.flatnonzero((np.abs(sizes / errors) > limit).any(axis=0)):
-        left = sizes[:, cell].copy()
-        for _ in range(len(tried)):
-            best = int(np.argmax(np.abs(left / errors[:, cell])))
-            size = left[best]
-            if abs(size) <= limit * errors[best, cell]:
-                break
-            signs[tried[best] > 0, cell] = np.sign(size)
-            left -= size * share[:, best]
-    return signs
+    left, cells = sizes.copy(), np.arange(sizes.shape[1])
+    found, reached = np.ones(signs.shape), np.zeros(sizes.shape[1])
+    for _ in range(len(tried)):
+        best = np.argmax(np.abs(left / errors), axis=0)
+        size = left[best, cells]
+        p = no_change(size, errors[best, cells])
+        reached = np.maximum(reached, np.minimum(p * sizes.size, 1.0))
+        if (reached == 1).all():
+            break
+        holds = (tried[best].T > 0) & (signs == np.sign(size)) & (signs != 0)
+        found = np.where(holds, np.minimum(found, reached), found)
+        left -= size * share[:, best]
+    return found

@@ -50,7 +50,8 @@ class DensityOptions:
 
     method: `field` (smooth where the data are), `hierarchy` (families of cells) or
     `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
-    level: of the intervals.  alpha: false share among the cells called detected.
+    level: of the intervals.  alpha: false share among the cells called detected, and the chance
+    that any cell of a map is called changed that did not change.
     repeats: as in DecodeOptions; None: what the definition allows.
     """
 
@@ -81,10 +82,10 @@ class Density(NotebookTable):
     the reports), or another method.  check: of the map, by its own reports.
 
     Of a series, with reserved values the last: changes: of each cell's share, among those in a
-    cell, from its mean in the other windows, where they were fitted together; told beyond the
-    Bonferroni limit over all cells and windows; reserved values are not a number.  since: the same
-    from each earlier window, the first one's first (of more than 14 windows from the first alone),
-    each corrected over the cells (Benjamini-Hochberg); reserved values are shares of all, each
+    cell, from its mean in the other windows, where they were fitted together; corrected by
+    Bonferroni over all cells and patterns of windows; reserved values are not a number.  since: the
+    same from each earlier window, the first one's first (of more than 14 windows from the first
+    alone), each corrected by Bonferroni over the cells; reserved values are shares of all, each
     tested by itself. By another method, of estimates of each window alone.  fitted: whether changes
     of cells were fitted together.
     """
@@ -306,13 +307,14 @@ def _assemble(
 
 
 def _changes(made: WindowMap, options: DensityOptions, reserved: int) -> Differences | None:
-    """Changes from the other windows, with the cells that the series found changed."""
+    """Changes from the other windows, corrected as the series says."""
     if made.changes is None:
         return None
     unknown = np.full(reserved, np.nan)
     difference, error = (np.append(part, unknown) for part in made.changes.from_others)
-    detected = np.append(made.changes.detected, np.zeros(reserved, dtype=bool))
-    return replace(differences(difference, error, level=options.level), detected=detected)
+    p_adjusted = np.append(made.changes.p_adjusted, np.ones(reserved))
+    found = differences(difference, error, level=options.level)
+    return replace(found, p_adjusted=p_adjusted, detected=p_adjusted <= options.alpha)
 
 
 def _since(before: Density, base: int, last: Density, made: WindowMap) -> Differences:
@@ -323,6 +325,6 @@ def _since(before: Density, base: int, last: Density, made: WindowMap) -> Differ
     if made.changes is not None:
         change[: last.num_cells], error[: last.num_cells] = made.changes.since[base]
     apart = np.arange(len(change)) >= last.num_cells
-    return differences(
-        change, error, level=last.options.level, alpha=last.options.alpha, apart=apart
-    )
+    options = last.options
+    return differences(change, error, level=options.level, alpha=options.alpha,
+                       correction="bonferroni", apart=apart)  # fmt: skip

@@ -126,6 +126,7 @@ def map_data(
             "promise": promise_text(one),
             "grid": grid_text(one),
             "level": f"{100 * one.options.level:g} %",
+            "alpha": f"{100 * one.options.alpha:g} %",
             "notes": [*notes, *grouped_warnings(maps), *visible_notes(maps, first)],
             "source": bundled_source(),
         },

@@ -38,6 +38,7 @@ World = Literal["district", "festival", "drift", "none"]
 WEEKS, STEP = 6, 3
 TOP = 20  # of the most changed cells
 STRONG = 3.0  # standard errors
+ALPHA = 0.05  # chance that a series has any false change
 OTHER = 0.1  # share of the answers of a week
 _AWAY, _DISTRICT = 0.2, 0.23  # the second: of the side of the city
 _REACH, _ROUGH, _SLOPE = 0.35, 1.0, 0.8
@@ -158,7 +159,7 @@ def _judged(
     """change: true, (6, n).  true: shares, (6, n + 1)."""
     parts = [one.changes for one in maps if one.changes is not None]
     found, errors = (np.stack([one.from_others[i] for one in parts]) for i in (0, 1))
-    detected = np.stack([one.detected for one in parts])
+    detected = np.stack([one.p_adjusted <= ALPHA for one in parts])
     week = STEP if setting.world == "festival" else WEEKS - 1
     inside = np.abs(found - change)[week] < _Z95 * errors[week]
     top = np.argsort(-np.abs(change[week]))[:TOP]

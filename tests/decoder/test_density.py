@@ -200,7 +200,9 @@ def test_windows_hold_a_report_a_period_end(
     assert estimate_density([aggregate], DensityOptions("simplex")).repetition == most
 
 
-def two_windows(movers: float, shift: bool, seed: int) -> tuple[Density, Density, np.ndarray]:
+def two_windows(
+    movers: float, shift: bool, seed: int, options: DensityOptions | None = None
+) -> tuple[Density, Density, np.ndarray]:
     """A crowd of which a share moves, into the far corner or anywhere as before."""
     metric = parts(BOTH + BLOOM)[0]
     assert metric.location is not None
@@ -214,7 +216,7 @@ def two_windows(movers: float, shift: bool, seed: int) -> tuple[Density, Density
     days = [DAY + timedelta(days=day) for day in (0, 1)]
     windows = [[counts.aggregate(metric, slice(i, i + 1), at, at)] for i, at in enumerate(days)]
     shares = [np.bincount(v[:, 0], minlength=len(values))[:-1] for v in (people, after)]
-    first, second = estimate_density_series(windows)
+    first, second = estimate_density_series(windows, options)
     return first, second, shares[1] / shares[1].sum() - shares[0] / shares[0].sum()
 
 
@@ -243,8 +245,21 @@ def test_a_real_change_is_found_and_named() -> None:
     assert found is not None
     assert found.detected[-2]
     assert found.low[-2] < truth[-1] < found.high[-2]
-    own = decide(found.p_value[:-1], found.p_value[:-1], "bh", 0.05).detected
+    own = decide(found.p_value[:-1], found.p_value[:-1], "bonferroni", 0.05).detected
     assert found.detected[:-1].tolist() == own.tolist()  # `other` is tested by itself
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 0.05, 0.5])
+def test_two_windows_have_one_decision(alpha: float) -> None:
+    before, after, _ = two_windows(0.1, True, 5, DensityOptions(alpha=alpha))
+    assert after.changes is not None
+    assert after.since_first is not None
+    assert after.changes.p_adjusted[:-1] == pytest.approx(after.since_first.p_adjusted[:-1])
+    for one in (after.changes, after.since_first):
+        assert (one.detected == (one.p_adjusted <= alpha)).all()
+    assert (after.changes.detected[:-1] == after.since_first.detected[:-1]).all()
+    assert before.changes is not None
+    assert not before.changes.detected.any()
 
 
 @pytest.mark.long

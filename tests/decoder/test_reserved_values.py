@@ -161,8 +161,8 @@ def test_no_window_is_lost_where_both_move(keys: str) -> None:
         assert one.check.agrees
         assert one.source == "series"
         assert one.changes is not None
-        assert len(one.changes.detected) == 144
-        assert not one.changes.detected.any()
+        assert len(one.changes.p_adjusted) == 144
+        assert one.changes.p_adjusted.min() > 0.05
 
 
 def test_deviations_are_at_right_angles_to_both() -> None:

@@ -68,8 +68,12 @@ def test_new_crowds_in_empty_cells_are_found(keys: str) -> None:
     true = truths(values, places)[5]
     maps = map_windows(windows_of(metric, places, values, rng), places, None, None)
     changes = [one.changes for one in maps]
-    told = [(t, c) for t, one in enumerate(changes) if one for c in np.flatnonzero(one.detected)]
-    assert told == [(5, EMPTY)]
+    assert [
+        (t, c)
+        for t, one in enumerate(changes)
+        if one
+        for c in np.flatnonzero(one.p_adjusted <= 0.05)
+    ] == [(5, EMPTY)]
     assert 0.8 < maps[5].shares[EMPTY] / true[EMPTY] < 1.2
     assert max(one.shares[EMPTY] for t, one in enumerate(maps) if t != 5) < 0.01
     assert changes[5] is not None
@@ -126,7 +130,7 @@ def test_intervals_of_changes_hold_without_false_flags(keys: str) -> None:
             assert one.changes is not None
             change, error = one.changes.from_others
             held.append(np.abs(change - actual) < 1.645 * error)
-            flags += int(one.changes.detected.sum())
+            flags += int((one.changes.p_adjusted <= 0.05).sum())
     assert flags <= 3
     assert 0.87 < np.mean(held) < 0.93
 
