@@ -58,7 +58,7 @@ def density(
     method: Annotated[MapMethodName, typer.Option(help="Of the map.")] = MapMethodName.FIELD,
     level: shared.Level = 0.95,
     alpha: Annotated[
-        float, typer.Option(help="False share among detected cells; chance of any false change.")
+        float, typer.Option(help="False share among detected cells, and among changed ones.")
     ] = 0.05,
     repeats: Repeats = None,
     cells: Annotated[

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import inv
 
 from decoder.comparison.cell_contrasts import RandomCells, contrast_cells
-from decoder.comparison.differences import no_change
+from decoder.comparison.differences import corrected, no_change
 from decoder.density.field_prior import Graph, Prior
 from decoder.density.space_time_changes import patterns
 from decoder.density.space_time_modes import Deviations, modes_of
@@ -28,7 +28,8 @@ class WindowChanges(NamedTuple):
     """Changes of the cells of one window, (n,) each, with standard errors.
 
     from_others: less the mean of the other windows; p_adjusted: of no such change, times the
-    number of all cells and patterns of windows (Bonferroni).  since: less each earlier window, the
+    number of all cells and patterns of windows (Bonferroni); of two windows over the cells
+    (Benjamini-Hochberg).  since: less each earlier window, the
     first one's change first; of a series of more than 14 windows less the first alone.
     """
 
@@ -97,15 +98,17 @@ class SeriesContrasts:
 
         Of three windows or more the window itself must differ by OWN standard errors: in a steady
         change a window in the middle is near the mean of the others. Two windows have one contrast,
-        which tells the later one.
+        which tells the later one: it is that since the first, and is corrected as that.
         """
         tried = patterns(self.windows)
         found = [self.contrast(one) for one in tried]
         sizes, errors = (np.stack(part) for part in zip(*found, strict=True))
         own = sizes[: self.windows], errors[: self.windows]
-        first, least = (0, OWN) if self.windows > 2 else (1, 0.0)
-        signs = np.where(np.abs(own[0]) > least * own[1], np.sign(own[0]), 0.0)
-        return *own, _p_adjusted(tried[first:], sizes[first:], errors[first:], signs)
+        if self.windows == 2:
+            later = corrected(no_change(sizes[1], errors[1])).adjusted
+            return *own, np.stack([np.ones_like(later), later])
+        signs = np.where(np.abs(own[0]) > OWN * own[1], np.sign(own[0]), 0.0)
+        return *own, _p_adjusted(tried, sizes, errors, signs)
 
 
 def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:

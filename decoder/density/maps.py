@@ -50,8 +50,8 @@ class DensityOptions:
 
     method: `field` (smooth where the data are), `hierarchy` (families of cells) or
     `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
-    level: of the intervals.  alpha: false share among the cells called detected, and the chance
-    that any cell of a map is called changed that did not change.
+    level: of the intervals.  alpha: false share among the cells called detected, and changed
+    since a base; of a series the chance that any cell is called changed that did not change.
     repeats: as in DecodeOptions; None: what the definition allows.
     """
 
@@ -83,11 +83,11 @@ class Density(NotebookTable):
 
     Of a series, with reserved values the last: changes: of each cell's share, among those in a
     cell, from its mean in the other windows, where they were fitted together; corrected by
-    Bonferroni over all cells and patterns of windows; reserved values are not a number.  since: the
-    same from each earlier window, the first one's first (of more than 14 windows from the first
-    alone), each corrected by Bonferroni over the cells; reserved values are shares of all, each
-    tested by itself. By another method, of estimates of each window alone.  fitted: whether changes
-    of cells were fitted together.
+    Bonferroni over all cells and patterns of windows, of two windows as `since`; reserved values
+    are not a number.  since: the same from each earlier window, the first one's first (of more than
+    14 windows from the first alone), each corrected over the cells (Benjamini-Hochberg); reserved
+    values are shares of all, each tested by itself. By another method, of estimates of each window
+    alone.  fitted: whether changes of cells were fitted together.
     """
 
     metric: Metric
@@ -326,5 +326,4 @@ def _since(before: Density, base: int, last: Density, made: WindowMap) -> Differ
         change[: last.num_cells], error[: last.num_cells] = made.changes.since[base]
     apart = np.arange(len(change)) >= last.num_cells
     options = last.options
-    return differences(change, error, level=options.level, alpha=options.alpha,
-                       correction="bonferroni", apart=apart)  # fmt: skip
+    return differences(change, error, level=options.level, alpha=options.alpha, apart=apart)

@@ -245,7 +245,7 @@ def test_a_real_change_is_found_and_named() -> None:
     assert found is not None
     assert found.detected[-2]
     assert found.low[-2] < truth[-1] < found.high[-2]
-    own = decide(found.p_value[:-1], found.p_value[:-1], "bonferroni", 0.05).detected
+    own = decide(found.p_value[:-1], found.p_value[:-1], "bh", 0.05).detected
     assert found.detected[:-1].tolist() == own.tolist()  # `other` is tested by itself
 
 

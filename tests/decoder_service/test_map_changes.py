@@ -177,7 +177,7 @@ def test_the_page_holds_the_numbers_without_its_script(maps: Maps) -> None:
     assert not INLINE.search(page)
     assert "Largest changes: night" in page
     assert "changed since week to 2026-09-06" in page
-    assert "is at most 5 % (Bonferroni over its cells)" in page
+    assert "at most 5 % of the cells marked as changed" in page
     assert " points<small>" in page
     assert f"/compare/map.json?result={maps.weeks}" in page
     assert "of 16" in page
