@@ -19,6 +19,7 @@ from metric_design.review import crowd_of
 from metric_design.typescript import typescript_text
 from rappor_cli import options as shared
 from rappor_cli.groups import command_group
+from rappor_cli.numbers import people
 from rappor_cli.store import need_one, opened
 from rappor_cli.text_columns import print_columns
 from rappor_cli.train_code import train
@@ -48,7 +49,9 @@ def check(
     population: Annotated[
         int | None,
         typer.Option(
-            min=1, max=10**12, help="Devices expected, to warn of tracking and to predict maps."
+            parser=people,
+            metavar="NUMBER",
+            help="Devices expected, to warn of tracking and to predict maps.",
         ),
     ] = None,
     periods: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -21,6 +20,7 @@ from metric_design.population import ExpectedShares, given_population, read_shar
 from metric_design.request import KindChoice, PlanRequest
 from privacy_audit.trackability import trackability_text
 from rappor_cli import options as shared
+from rappor_cli.numbers import number
 from rappor_cli.plan_tables import (
     PLAN_FILE,
     PlanOutput,
@@ -47,7 +47,6 @@ IN_TABLES = ("share", "top", "candidates", "periods", "max_bytes", "values", "zi
 USUAL_VALUES = 3  # of a device's life
 USUAL_ZIPF = 1.0
 # 1,000,000 or 1 000 000, and not 0,001 or 1,5M
-_THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
 
 
 class ModeName(StrEnum):
@@ -72,27 +71,6 @@ class PeriodName(StrEnum):
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
-
-
-def number(text: str | float) -> float:
-    """Read 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %; a comma before decimals is refused."""
-    if isinstance(text, float):  # a default
-        return text
-    plainly = text.strip().replace("_", "").lower()
-    plainly = _THOUSANDS.sub(lambda found: re.sub("[, ]", "", found.group()), plainly)
-    for ending, factor in (("%", 0.01), ("k", 1e3), ("m", 1e6), ("bn", 1e9)):
-        if plainly.endswith(ending):
-            plainly, scale = plainly.removesuffix(ending).strip(), factor
-            break
-    else:
-        scale = 1.0
-    try:
-        return round(float(plainly) * scale, 12)
-    except (ValueError, OverflowError):
-        point = "; write a point, not a comma, before decimals" if "," in plainly else ""
-        raise typer.BadParameter(
-            f"{text!r} is not a number such as 0.01, 1%, 1e6 or 5M{point}"
-        ) from None
 
 
 def _of(what: str) -> Any:

@@ -94,6 +94,22 @@ test("what goes wrong on the way is sent again, the same bytes, and counted once
   await client.close();
 });
 
+test("a batch is kept through its last day, and dropped on the next", async () => {
+  const collector = new Collector();
+  let now = 1_700_000_000 - (1_700_000_000 % 86_400) + 43_200; // noon
+  const client = await Client.open(options(collector, { clock: () => now, delivery: { meanDelay: 3600, firstPause: 0.001, maxAgeDays: 2 } }));
+  await client.record("homepage", "x");
+  for (const [days, left] of [[0, 1], [2, 1], [1, 0]]) {
+    now += days * 86_400;
+    collector.answers = Array.from({ length: 1000 }, () => problem(404));
+    assert.equal(await client.flush(0.2), false);
+    const { waiting, batches, counters } = await client.inspect();
+    assert.equal(waiting || batches, left, `after ${days} more days`);
+    assert.equal(counters["dropped:too_old"] ?? 0, 1 - left);
+  }
+  await client.close();
+});
+
 test("a batch that the collector refuses is dropped and counted; one too large is split", async () => {
   const collector = new Collector();
   collector.answers = [problem(422)];

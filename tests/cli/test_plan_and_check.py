@@ -22,6 +22,7 @@ from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
 from rappor_cli.main import main
 from rappor_core.metrics.loading import load_metrics
+from tests.metric_texts import word
 
 LABELS = Labels("planned", "Planned", "o@example.org", date(2090, 1, 1))
 FEW = (
@@ -100,3 +101,25 @@ def test_plan_files_pass_and_keep_old_metrics(
     second = tmp_path / "two" / "metrics.toml"
     assert first.read_text().rstrip() in second.read_text()
     assert warned(second, 20_000, capsys) == []
+
+
+@pytest.mark.parametrize("written", ["20k", "20,000", "2e4", "20000"])
+def test_the_check_reads_numbers_as_plans_do(
+    written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "metrics.toml"
+    file.write_text(word("homepage"))
+    assert main(["metrics", "check", str(file), "--population", written]) == 0
+    told = capsys.readouterr().out
+    assert main(["metrics", "check", str(file), "--population", "20_000"]) == 0
+    assert capsys.readouterr().out == told
+
+
+@pytest.mark.parametrize("wrong", ["0", "1.5", "nan", "inf", "2e12", "many"])
+def test_populations_are_whole_numbers(
+    wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "metrics.toml"
+    file.write_text(word("homepage"))
+    assert main(["metrics", "check", str(file), "--population", wrong]) == 2
+    assert f"'{wrong}' is not a" in " ".join(capsys.readouterr().err.split())

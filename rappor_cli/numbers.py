@@ -1,0 +1,38 @@
+"""Read numbers as people write them: 1e6, 5M, 20k, 2 %."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+_THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
+
+
+def number(text: str | float) -> float:
+    """Read 1e6, 1_000_000, 1,000,000, 5M, 20k or 2 %; a comma before decimals is refused."""
+    if isinstance(text, float):  # a default
+        return text
+    plainly = text.strip().replace("_", "").lower()
+    plainly = _THOUSANDS.sub(lambda found: re.sub("[, ]", "", found.group()), plainly)
+    for ending, factor in (("%", 0.01), ("k", 1e3), ("m", 1e6), ("bn", 1e9)):
+        if plainly.endswith(ending):
+            plainly, scale = plainly.removesuffix(ending).strip(), factor
+            break
+    else:
+        scale = 1.0
+    try:
+        return round(float(plainly) * scale, 12)
+    except (ValueError, OverflowError):
+        point = "; write a point, not a comma, before decimals" if "," in plainly else ""
+        raise typer.BadParameter(
+            f"{text!r} is not a number such as 0.01, 1%, 1e6 or 5M{point}"
+        ) from None
+
+
+def people(text: str | int) -> int:
+    """Read a number of people or devices, from 1 to 10^12."""
+    found = number(float(text) if isinstance(text, int) else text)
+    if not (1 <= found <= 1e12 and found == int(found)):
+        raise typer.BadParameter(f"{text!r} is not a whole number from 1 to 10^12")
+    return int(found)
