@@ -158,7 +158,7 @@ def open_partition_ahead(database: CollectorDatabase, registry: Registry, today:
 
     Where there is none, who counts reports makes it.
     """
-    patience = max(_patience(registry).values(), default=0)
+    patience = max((entry.patience for entry in registry), default=0)
     latest = latest_expiry(patience, today) + 1
     with database.read() as connection:
         if has_room(connection, latest):
@@ -179,8 +179,7 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
     what is due is closed first, and what is deleted here stays unneeded whatever is declared
     meanwhile: many short transactions do.
     """
-    patience = _patience(registry)
-    waits = (patience[entry.root] - entry.metric.accept_days for entry in registry)
+    waits = (entry.patience - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)
     is_done = forget_batches(database.add, before, is_postgresql=database.is_postgresql)
     kept = [(entry.series_id, entry.metric.keep_raw_days) for entry in registry]
@@ -192,16 +191,8 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
 
 
 def _due(registry: Registry, today: int) -> dict[str, int]:
-    """By metric, the last day whose time is over: its most patient version decides."""
-    return {root: today - days - 1 for root, days in _patience(registry).items()}
-
-
-def _patience(registry: Registry) -> dict[str, int]:
-    """By metric, how many days its most patient version leaves a day open."""
-    patience: dict[str, int] = {}
-    for entry in registry:
-        patience[entry.root] = max(patience.get(entry.root, 0), entry.metric.accept_days)
-    return patience
+    """By metric, the last day whose time is over."""
+    return {entry.root: entry.due_through(today) for entry in registry}
 
 
 def _behind(

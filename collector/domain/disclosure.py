@@ -66,7 +66,7 @@ def _nothing_yet(entry: Served, blocks: Sequence[BlockRow]) -> NotServedError:
     return NotServedError(
         f"metric {entry.metric.name!a} has no closed day with reports; {_next_closing(entry)}",
         reason="no_closed_days",
-        closes=_closes(entry),
+        closes=_closes(entry, entry.closed_through + 1),
     )
 
 
@@ -79,7 +79,7 @@ def _not_yet(
         return NotServedError(
             f"day {date_of(end)} is not closed; {served}; {_next_closing(entry)}",
             reason="day_open",
-            closes=date_of(end + entry.metric.accept_days + 1).isoformat(),
+            closes=_closes(entry, end),
             **_served(sealed),
         )
     if blocks[-1].sealed:
@@ -154,11 +154,12 @@ def _too_few(entry: Served, pending: BlockRow) -> str:
 def _next_closing(entry: Served) -> str:
     first_open = entry.closed_through + 1
     until = date_of(first_open + entry.metric.accept_days)
-    return f"day {date_of(first_open)} takes reports through {until}"
+    closes = _closes(entry, first_open)
+    return f"day {date_of(first_open)} takes reports through {until}, and closes on {closes}"
 
 
-def _closes(entry: Served) -> str:
-    return date_of(entry.closed_through + 1 + entry.metric.accept_days + 1).isoformat()
+def _closes(entry: Served, day: int) -> str:
+    return date_of(entry.closes(day)).isoformat()
 
 
 def _served(sealed: Sequence[BlockRow]) -> dict[str, object]:

@@ -99,12 +99,12 @@ def _none_kept(entry: RegisteredSeries | LinkedEntry, waiting: int | None) -> No
             reason="day_open",
         )
     kept = f"it keeps them for keep_raw_days = {metric.keep_raw_days} days"
-    if metric.keep_raw_days > metric.accept_days:
+    if metric.keep_raw_days > entry.patience:
         why = f"{kept}, unless an archive took them; give other days"
     else:
         why = (
-            f"{kept}, and a day closes after accept_days = {metric.accept_days}; to export, the "
-            "first must be the larger"
+            f"{kept}, and a day closes after {entry.patience} days, the largest accept_days of all "
+            "versions; to export, the first must be the larger"
         )
     return NotServedError(
         f"no raw reports of {what} are kept for these days: {why}", reason="not_kept"

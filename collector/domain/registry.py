@@ -28,6 +28,8 @@ class RegisteredSeries:
 
     metric: as declared (of a sub-metric: its own parameters under its own name).
     root: name of the declared metric.  closed_through: last day closed for good.
+    patience: how many days after it a day of the root stays open: the largest accept_days of its
+    versions, retired ones too. When a version's own reports are refused is its metric's to say.
     position: grows with each version of the name; the highest is the current one.
     num_cohorts, report_bytes: of its parameters.  padding: how far the last byte of a report is
     shifted to show the bits that must be zero.
@@ -39,6 +41,7 @@ class RegisteredSeries:
     position: int
     retired: bool
     closed_through: int
+    patience: int
     weights: WeightRange
     num_cohorts: int
     report_bytes: int
@@ -48,6 +51,14 @@ class RegisteredSeries:
     def params_id(self) -> str:
         """Digest of everything that gives the series' reports their meaning."""
         return self.metric.params_id
+
+    def closes(self, day: int) -> int:
+        """The day on which the clock closes an open day."""
+        return day + self.patience + 1
+
+    def due_through(self, today: int) -> int:
+        """The last day that the clock has closed by today, where nobody closed more."""
+        return today - self.patience - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,16 @@ class LinkedEntry:
     def closed_through(self) -> int:
         """The last day that both metrics have closed."""
         return min(self.first.closed_through, self.second.closed_through)
+
+    @property
+    def patience(self) -> int:
+        """How many days after it a day stays open in one of the metrics."""
+        return max(self.first.patience, self.second.patience)
+
+    def closes(self, day: int) -> int:
+        """The day on which the clock closes an open day in the last metric that has it open."""
+        both = (self.first, self.second)
+        return max(one.closes(day) for one in both if one.closed_through < day)
 
 
 class Registry:
@@ -157,14 +178,20 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
     series = {(row.name, row.params_id): row for row in load_series(connection)}
     entries: dict[tuple[str, str], RegisteredSeries] = {}
     definitions: dict[tuple[str, str], str] = {}
-    for row in load_versions(connection, METRICS):
-        key = (row.name, row.params_id)
+    rows = load_versions(connection, METRICS)
+    metrics = _metrics(rows, known)
+    patience: dict[str, int] = {}
+    for (name, _), metric in metrics.items():
+        root = declared_name(name)
+        patience[root] = max(patience.get(root, 0), metric.accept_days)
+    for row in rows:
+        key, root = (row.name, row.params_id), declared_name(row.name)
         definitions[key] = row.definition
-        closed_through = closed[declared_name(row.name)]
-        if known is not None and known.definitions.get(key) == row.definition:
-            entries[key] = _moved(known.entries[key], row, closed_through)
+        before = None if known is None else known.entries.get(key)
+        if before is not None and before.metric is metrics[key]:
+            entries[key] = _moved(before, row, closed[root], patience[root])
         else:
-            entries[key] = _entry(series[key], row, closed_through)
+            entries[key] = _entry(metrics[key], series[key], row, closed[root], patience[root])
     linked = [
         _linked_entry(row, entries, series[row.name, row.params_id])
         for row in load_versions(connection, ASSOCIATIONS)
@@ -172,10 +199,31 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
     return Registry(entries, version, definitions, linked)
 
 
-def _moved(entry: RegisteredSeries, row: MetricVersionRow, closed_through: int) -> RegisteredSeries:
+def _metrics(
+    rows: Sequence[MetricVersionRow], known: Registry | None
+) -> dict[tuple[str, str], Metric]:
+    """The metric of each version; one whose definition has not changed is that of `known`."""
+    found: dict[tuple[str, str], Metric] = {}
+    for row in rows:
+        key = (row.name, row.params_id)
+        if known is not None and known.definitions.get(key) == row.definition:
+            found[key] = known.entries[key].metric
+        else:
+            found[key] = Metric.from_dict(json.loads(row.definition))
+    return found
+
+
+def _moved(
+    entry: RegisteredSeries, row: MetricVersionRow, closed_through: int, patience: int
+) -> RegisteredSeries:
     """What may change of a version that is known."""
-    changes = {"position": row.position, "retired": row.retired, "closed_through": closed_through}
-    return replace(entry, **changes)  # type: ignore[arg-type]
+    return replace(
+        entry,
+        position=row.position,
+        retired=row.retired,
+        closed_through=closed_through,
+        patience=patience,
+    )
 
 
 def registry_as_known(connection: Connection, known: Registry | None) -> Registry:
@@ -186,8 +234,9 @@ def registry_as_known(connection: Connection, known: Registry | None) -> Registr
     return load_registry(connection, known)
 
 
-def _entry(series: SeriesRow, row: MetricVersionRow, closed_through: int) -> RegisteredSeries:
-    metric = Metric.from_dict(json.loads(row.definition))
+def _entry(
+    metric: Metric, series: SeriesRow, row: MetricVersionRow, closed_through: int, patience: int
+) -> RegisteredSeries:
     params = metric.params
     return RegisteredSeries(
         metric=metric,
@@ -196,6 +245,7 @@ def _entry(series: SeriesRow, row: MetricVersionRow, closed_through: int) -> Reg
         position=row.position,
         retired=row.retired,
         closed_through=closed_through,
+        patience=patience,
         weights=weight_range(params),
         num_cohorts=params.num_cohorts,
         report_bytes=params.report_bytes,

@@ -260,7 +260,10 @@ def _refuse_day(group: ReportGroup, entry: RegisteredSeries, day: Day) -> Refusa
 
 
 def closed_by_time(entry: RegisteredSeries, today: int) -> int:
-    """The last day that the clock has closed: a day takes reports until day + accept_days."""
+    """The last day that takes no more reports of this version: a day does until day + accept_days.
+
+    Where another version takes them for longer, the day closes later.
+    """
     return today - entry.metric.accept_days - 1
 
 

@@ -110,7 +110,7 @@ class Association(Frozen):
     @property
     def accept_days(self) -> int:
         """How many days after it a day takes linked reports: as long as both metrics take
-        theirs."""
+        theirs. It closes when both metrics have closed it."""
         return min(metric.accept_days for metric in self.metrics)
 
     @cached_property

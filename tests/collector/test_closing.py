@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from sqlalchemy import event, func, select, text
 
 from collector.domain import closing
 from collector.domain.batch_writer import Receipt
-from collector.errors import StorageError
+from collector.errors import NotServedError, StorageError
 from collector.store.database import FOLD_LOCK
 from collector.store.models import batches, counters
 from collector.store.registry import load_frontiers
 from rappor_core.calendar import day_of
-from tests.collector.support import TODAY, Bench, make_bench, make_metric
+from tests.association_support import linked_file
+from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric
 
 METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]
 YESTERDAY = TODAY - timedelta(days=1)
@@ -157,3 +158,67 @@ def test_one_statement_closes_all_metrics_a_day(
     assert sum(statement.startswith("UPDATE frontiers") for statement in ran) == 1
     with bench.database.read() as connection:
         assert set(load_frontiers(connection).values()) == {day_of(YESTERDAY)}
+
+
+def bench_on(url: str, day: date) -> Bench:
+    """A collector on a database of its own, at noon of a day."""
+    return make_bench(url, Clock(datetime(day.year, day.month, day.day, 12, tzinfo=UTC)))
+
+
+def refused(read: Callable[[], object]) -> NotServedError:
+    with pytest.raises(NotServedError) as caught:
+        read()
+    return caught.value
+
+
+def closed_through(bench: Bench, day: date) -> dict[str, str]:
+    """By metric, the last closed day after the clock's look at noon of a day."""
+    bench.clock.now = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    bench.collector.close_due()
+    return {one["name"]: one["closed_through"] for one in bench.collector.list_metrics()}
+
+
+@pytest.mark.parametrize("reason", ["no_closed_days", "day_open"])
+def test_a_refusal_tells_when_versions_close(sqlite_url: str, reason: str) -> None:
+    """The retired version takes reports for 30 days, the current one for 7."""
+    bench = bench_on(sqlite_url, date(2026, 11, 8))
+    patient = make_metric(min_reports=1, accept_days=30, num_cohorts=3)
+    current = make_metric(min_reports=1, accept_days=7)
+    bench.collector.push_metrics([patient], "test")
+    bench.collector.push_metrics([current], "test", weaken=True)
+    bench.collector.retire_metric(current.name, "test", patient.params_id)
+    if reason == "day_open":
+        bench.send(bench.sender.reports(current, 3, date(2026, 11, 1)))
+    bench.collector.close_day(date(2026, 11, 1), "test")
+    refusal = refused(
+        lambda: bench.collector.read_aggregate("test", current.name, last=date(2026, 11, 2))
+    )
+    assert (refusal.details["reason"], refusal.details["closes"]) == (reason, "2026-12-03")
+    assert "takes reports through 2026-11-09, and closes on 2026-12-03" in str(refusal)
+    assert closed_through(bench, date(2026, 12, 2)) == {current.name: "2026-11-01"}
+    assert closed_through(bench, date(2026, 12, 3)) == {current.name: "2026-11-02"}
+    bench.database.close()
+
+
+def test_a_refusal_tells_when_associations_close(sqlite_url: str) -> None:
+    """Its metrics take reports for 14 and for 7 days; it waits for both."""
+    bench = bench_on(sqlite_url, date(2026, 11, 20))
+    patient = 'description = "Home page of the browser"'
+    file = linked_file(**{patient: f"{patient}\naccept_days = 14"})
+    bench.collector.push_metrics(file.metrics.values(), "test", associations=file.associations)
+
+    def read() -> object:
+        return bench.collector.read_association("test", "home_engine")
+
+    refusal = refused(read)
+    assert refusal.details["closes"] == "2026-11-21"
+    assert "day 2026-11-06 takes reports through 2026-11-13, and closes on 2026-11-21" in str(
+        refusal
+    )
+    assert closed_through(bench, date(2026, 11, 20))["homepage"] == "2026-11-05"
+    bench.collector.close_day(date(2026, 11, 19), "test", "homepage")
+    assert refused(read).details["closes"] == "2026-11-21"  # the 13th, of the other metric
+    assert closed_through(bench, date(2026, 11, 20))["engine"] == "2026-11-12"
+    assert closed_through(bench, date(2026, 11, 21))["engine"] == "2026-11-13"
+    assert refused(read).details["closes"] == "2026-11-22"
+    bench.database.close()

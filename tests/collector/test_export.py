@@ -17,7 +17,7 @@ from rappor_cli.main import main
 from rappor_core.calendar import day_of
 from rappor_core.wire.json import decode_json, encode_json
 from rappor_core.wire.report import Report, make_batch
-from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
+from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_bench, make_metric
 from tests.waiting import until
 
 KEPT = make_metric("kept", keep_raw_days=30, accept_days=2, num_bits=20, min_reports=1)
@@ -100,6 +100,17 @@ def test_open_days_alone_are_called_so(bench: Bench) -> None:
     assert raised.value.details["reason"] == "day_open"
     with pytest.raises(NotServedError, match="give other days"):
         bench.collector.export_reports("test", KEPT.name, last=YESTERDAY - timedelta(days=30))
+
+
+def test_raw_days_are_compared_with_the_closing(sqlite_url: str) -> None:
+    """A version that waits for longer keeps days open until no raw report is left."""
+    bench = make_bench(sqlite_url)
+    patient = make_metric("kept", accept_days=40, num_cohorts=3)
+    bench.collector.push_metrics([patient], "test")
+    bench.collector.push_metrics([KEPT], "test", weaken=True)
+    with pytest.raises(NotServedError, match="30 days, and a day closes after 40 days"):
+        bench.collector.export_reports("test", KEPT.name, last=YESTERDAY - timedelta(days=45))
+    bench.database.close()
 
 
 def test_an_export_is_noted_before_it_begins(collected: tuple[Bench, list[Report]]) -> None:

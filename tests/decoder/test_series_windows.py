@@ -33,7 +33,9 @@ class Served:
         ends = [tuple(day_of(day(one)) for one in block) for block in blocks]
         self.blocks = [BlockRow(0, 0, first, last, 1_000, True) for first, last in ends]
         metric = SimpleNamespace(name="page", min_reports=1_000, cohort_floor=100, accept_days=7)
-        self.entry = SimpleNamespace(metric=metric, closed_through=ends[-1][1])
+        self.entry = SimpleNamespace(
+            metric=metric, closed_through=ends[-1][1], closes=lambda of: of + 8
+        )
         self.asked: list[tuple[date, date]] = []
 
     def fetch(self, collector, metric, *, first, last):
