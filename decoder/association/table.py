@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from decoder.errors import DecodeError
 from decoder.numerics.simplex import contrasts, project_simplex
-from decoder.typing import Floats
+from decoder.typing import Flags, Floats
 
 MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 LEAST = 1e-300
@@ -122,6 +122,11 @@ class JointTable:
         """Shares of all cells, with intervals."""
         return self._shares(self.estimate, np.sqrt(self.variances))
 
+    @property
+    def detected(self) -> Flags:
+        """Which cells are detected: their interval begins above 0, (M1, M2)."""
+        return np.asarray(self.cells.low > 0)
+
     def margin(self, side: int) -> Shares | None:
         """Shares of the values of a side (0: rows, 1: columns); None without the covariance."""
         if self.covariance is None:
@@ -217,7 +222,7 @@ def joint_table(
     metric, of, values: as in `JointTable`, rows first.  curvature: of the misfit in the cells.
     """
     variances = np.maximum(np.diag(covariance), 0.0).reshape(estimate.shape)
-    return JointTable(
+    table = JointTable(
         metric=metric,
         of=of,
         rows=values[0],
@@ -230,22 +235,22 @@ def joint_table(
         shrunk=shrunk_table(estimate, covariance),
         independence=independence,
         level=level,
-        warnings=tuple(_warnings(estimate, variances, independence)),
     )
+    return replace(table, warnings=tuple(_warnings(table)))
 
 
-def _warnings(estimate: Floats, variances: Floats, independence: Independence) -> list[str]:
+def _warnings(table: JointTable) -> list[str]:
     """What a reader of a table should know."""
-    warnings = []
+    warnings, independence = [], table.independence
     if not independence.rejected:
         warnings.append(
             f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
             "rows may be noise; use the shrunk table (no interval is of it), a longer window, "
             "shorter lists or a larger epsilon"
         )
-    told = int((estimate > 2 * np.sqrt(variances)).sum())
-    if told * 4 < estimate.size:
-        warnings.append(f"{told} of {estimate.size:,} cells are detected")
+    found = int(table.detected.sum())
+    if found * 4 < table.detected.size:
+        warnings.append(f"{found} of {table.detected.size:,} cells are detected")
     return warnings
 
 

@@ -51,10 +51,10 @@ def heat_map(table: JointTable) -> HeatMap:
     whole = np.maximum(table.pictured.sum(axis=1, keepdims=True), 1e-12)
     drawn = np.clip(table.pictured / whole, 0.0, 1.0)
     top = float(drawn[np.ix_(rows, columns)].max()) or 1.0
-    cells, squares = table.cells, []
+    cells, found, squares = table.cells, table.detected, []
     for y, i in enumerate(rows):
         for x, j in enumerate(columns):
-            share, detected = float(drawn[i, j]), bool(cells.low[i, j] > 0)
+            share, detected = float(drawn[i, j]), bool(found[i, j])
             part = (share / top) ** 0.5
             place = DETECTED_FROM + (1 - DETECTED_FROM) * part if detected else UNDETECTED_TO * part
             title = (

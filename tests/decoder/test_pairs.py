@@ -223,3 +223,13 @@ def test_heat_map_numbers_contrast_with_every_colour() -> None:
     for place in np.linspace(0, 1, 201):
         written = {"#000": (0.0, 0.0, 0.0), "#fff": (1.0, 1.0, 1.0)}[ink(float(place))]
         assert contrast(written, colours(np.array([place]))[0]) > 4.5, place
+
+
+def test_warnings_count_the_cells_of_the_page() -> None:
+    """At 99.9 % fewer cells are detected than lie two errors above 0."""
+    table = decode_pairs(
+        drawn(metric(shape=(5, 5)), np.full((5, 5), 0.04), 1_000, 3), DecodeOptions(level=0.999)
+    )
+    found = int((table.cells.low > 0).sum())
+    assert found < int((table.estimate > 2 * np.sqrt(table.variances)).sum())
+    assert f"{found} of 25 cells are detected" in table.warnings
