@@ -30,6 +30,8 @@ class DecodedCells:
     num_reports: that they were decoded from.  first_day, last_day: of the reports, where known.
     groups: (M,) of cells whose sum is known, as those of a slot; None: only that of all is, 1.
     group_reports: of each group, where they are known.  metrics: that it is of; none: `columns`.
+    detected: (M,) tested to be above zero.  low: (M,) lower ends of the decoded intervals, each a
+    share of its own group, as its table shows it.  None where they are not known, and of pools.
 
     Raises TableError for lengths that differ, a cell twice, and numbers that are not finite.
     """
@@ -44,6 +46,8 @@ class DecodedCells:
     groups: Integers | None = None
     group_reports: tuple[int, ...] | None = None
     metrics: tuple[str, ...] = ()
+    detected: Booleans | None = None
+    low: Floats | None = None
 
     def __post_init__(self) -> None:
         """Check."""
@@ -54,6 +58,8 @@ class DecodedCells:
                 f"{size} cells of {len(self.columns)} columns, estimates {self.estimate.shape} and "
                 f"covariance {self.covariance.shape} do not go together"
             )
+        if any(one is not None and one.shape != (size,) for one in (self.detected, self.low)):
+            raise TableError(f"`detected` and `low` are not of {size} cells")
         if len(set(self.cells)) < size or len(set(self.columns)) < len(self.columns):
             raise TableError("a cell or a column is named twice")
         if not (np.isfinite(self.estimate).all() and np.isfinite(self.covariance).all()):
@@ -70,19 +76,33 @@ class DecodedCells:
             return self.covariance
         return np.diag(self.covariance).copy()
 
-    def without_small(self, min_low: float, z: float = 1.96) -> DecodedCells:
-        """Pool the cells whose lower end, z errors below the estimate, is under `min_low`.
+    @property
+    def reports_by_group(self) -> tuple[int, ...]:
+        """Number of reports of each group; of all where there are none, or theirs is not known."""
+        if self.groups is None or self.group_reports is None:
+            return (self.num_reports,)
+        return self.group_reports
+
+    def without_small(self, alone: Booleans) -> DecodedCells:
+        """Pool the cells that may not be shown by themselves.
 
         The pool is one cell with `*` in every column, or one of each group, whose first column
         stays: what a release suppresses, rows must not show. One small cell alone would be shown
         with its number, under another name: it takes the next smallest of its group with it. The
         pool is chosen by looking at the estimates, so that it is too small on average.
 
-        Raises TableError where a value is `*` itself, or nothing remains.
+        Args:
+            alone: the cells that may, (M,), by the rule of whoever publishes.
+
+        Returns:
+            The cells that remain, and the pools, without `detected` and `low`.
+
+        Raises:
+            TableError: a value is `*` itself, or nothing remains.
         """
-        kept = self._not_alone(self.estimate - z * np.sqrt(self.variances) >= min_low)
+        kept = self._not_alone(alone)
         if not kept.any():
-            raise TableError(f"no cell has a lower end of {min_low:g} or more")
+            raise TableError("no cell remains that may be shown by itself")
         if any(REST in cell for cell in self.cells):
             raise TableError(f"a value is {REST!r}, which stands for what is not shown")
         pool = (REST,) * (len(self.columns) - 1)
@@ -103,6 +123,8 @@ class DecodedCells:
             estimate=sums @ self.estimate,
             covariance=covariance if self.covariance.ndim == 2 else np.diag(covariance).copy(),
             groups=groups,
+            detected=None,
+            low=None,
         )
 
     def _not_alone(self, kept: Booleans) -> Booleans:
@@ -115,19 +137,24 @@ class DecodedCells:
                 found[own[self.estimate[own].argmin()]] = False
         return found
 
-    def without_few(self, min_reports: int, step: int) -> DecodedCells:
-        """Leave out groups of few reports, as slots; reports are rounded down to multiples first.
+    def without_few(self, enough: Booleans, step: int) -> DecodedCells:
+        """Leave out the groups of few reports, as slots, and round the reports of others down.
 
-        What remains weighs as its rounded reports. Raises TableError where nothing does.
+        What remains weighs as its rounded reports.
+
+        Args:
+            enough: the groups that remain, one of `reports_by_group` each.
+            step: reports are rounded down to a multiple of it.
+
+        Raises:
+            TableError: nothing remains, or no report after rounding.
         """
-        if self.groups is None or self.group_reports is None:
-            return replace(self, num_reports=self.num_reports // step * step)
-        exact = np.array(self.group_reports)
+        exact = np.array(self.reports_by_group)
         rounded = exact // step * step
-        enough = rounded >= min_reports
-        if not enough.any():
-            names = dict.fromkeys(cell[0] for cell in self.cells)
-            raise TableError(f"{', '.join(names)}: fewer than {min_reports} reports each")
+        if not (rounded[enough] > 0).any():
+            raise TableError(f"no group has enough reports: {', '.join(map(str, exact.tolist()))}")
+        if self.groups is None or self.group_reports is None:
+            return replace(self, num_reports=int(rounded[0]))
         total = int(rounded[enough].sum())
         kept = enough[self.groups]
         factors = (rounded / exact * self.num_reports / total)[self.groups][kept]
@@ -141,18 +168,23 @@ class DecodedCells:
             num_reports=total,
             groups=(np.cumsum(enough) - 1)[self.groups[kept]],
             group_reports=tuple(rounded[enough].tolist()),
+            detected=None if self.detected is None else self.detected[kept],
+            low=None if self.low is None else self.low[kept],
         )
 
 
 @dataclass(frozen=True)
 class SlotMap:
-    """The decoded map of one slot: estimates of all cells, with standard errors, (n,) each."""
+    """The decoded map of one slot: estimates of all cells, with standard errors, whether each is
+    detected, and the lower end of its interval, (n,) each, of the slot's reports."""
 
     slot: str
     cells: Sequence[str]
     estimate: Floats
     std_error: Floats
     num_reports: int
+    detected: Booleans
+    low: Floats
 
 
 def slot_estimates(
@@ -187,6 +219,8 @@ def slot_estimates(
         last_day,
         groups,
         tuple(one.num_reports for one in maps),
+        detected=np.concatenate([one.detected for one in maps]),
+        low=np.concatenate([one.low for one in maps]),
     )
 
 

@@ -79,7 +79,7 @@ def build_release(
     pooled = [_pooled(table, policy, hierarchies or {}) for table in decodings]
     draft = [
         withhold(table.key, table.level, policy)
-        if table.num_reports < policy.min_reports and table.key not in known.tables
+        if not policy.has_enough(table.num_reports) and table.key not in known.tables
         else _shown(table, policy, known)
         for table in pooled
     ]
@@ -124,10 +124,11 @@ def _pooled(
     """Rare values pooled; then dropped, where even the name of a rare value is not shown."""
     rule = policy.roll_up.get(table.metric)
     if rule is not None:
-        table = pool_rare(table, rule, _is_large(table, policy), hierarchies.get(table.metric))
+        alone = policy.stand_alone(table.detected, table.low)
+        table = pool_rare(table, rule, alone, hierarchies.get(table.metric))
     if table.listed:
         return table
-    seen = np.flatnonzero(_is_large(table, policy))
+    seen = np.flatnonzero(policy.stand_alone(table.detected, table.low))
     columns: dict[str, Any] = {name: getattr(table, name)[seen] for name in _COLUMNS}
     cells = [table.cells[i] for i in seen.tolist()]
     detected = table.detected[seen]
@@ -143,12 +144,6 @@ def _pooled(
     )
 
 
-def _is_large(table: CellTable, policy: ReleasePolicy) -> Booleans:
-    """(n,) True for what may be shown by itself."""
-    large: Booleans = table.detected & (round_down(table.low, policy.rounding) >= policy.min_low)
-    return large
-
-
 _COLUMNS = ("estimate", "std_error", "low", "high")
 
 
@@ -160,7 +155,7 @@ def _shown(table: CellTable, policy: ReleasePolicy, known: Earlier) -> ReleasedT
         kinds = tuple("merged" if cell in table.members else "cell" for cell in table.cells)
     step = policy.rounding
     low = round_down(table.low, step)
-    hidden = ~_is_large(table, policy)
+    hidden = ~policy.stand_alone(table.detected, table.low)
     symbol = policy.symbol("low_interval")
     released = ReleasedTable(
         *table.key,

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from disclosure_control.errors import PolicyError
-from disclosure_control.typing import Strata
+from disclosure_control.typing import Booleans, Floats, Strata
+from publication.release.rounding import round_down
 from rappor_core.errors import file_problem, shown, toml_problem
 from rappor_core.text import visible
 
@@ -78,7 +79,8 @@ class ReleasePolicy:
     min_low: smallest lower end of an interval that is shown, a share above 0, after rounding.
     rounding: step of shares, a decimal; intervals are widened to it.  reports_rounding: numbers of
     reports are rounded down to a multiple.  sealed_after_days: a window is sealed when its last day
-    is so many days ago (the metric's accept_days; 0 where an administrator closes days).
+    is so many days ago (the largest accept_days of the metric's versions; 0 where an administrator
+    closes days).
     first_day, last_day: of the data that may be published; None: no bound.  strata: names of the
     strata that may be published.  total: whether each table shows the sum of its cells.
     within: strata that lie in others: `within["district"]["region"]` says for each district in
@@ -165,6 +167,21 @@ class ReleasePolicy:
                 if is_new:
                     waiting.append((outer, places[value]))
         return found
+
+    def has_enough(self, num_reports: int) -> bool:
+        """Whether a table of so many reports, not rounded, may be published: also as rows."""
+        return num_reports >= self.min_reports
+
+    def stand_alone(self, detected: Booleans, low: Floats) -> Booleans:
+        """Which cells of a table may be shown by themselves, in it and in rows of it, (n,).
+
+        Args:
+            detected: tested to be above zero, (n,).
+            low: lower end of each one's interval as it was decoded, a share of the table's
+                reports, (n,). It counts as it would be published, rounded down.
+        """
+        large: Booleans = detected & (round_down(low, self.rounding) >= self.min_low)
+        return large
 
     def _check_words(self) -> None:
         for name, known in (("on_change", get_args(OnChange)),):

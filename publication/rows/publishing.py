@@ -21,7 +21,6 @@ from publication.release import Release, write_release
 from publication.release.earlier import check_chain, refuse_as_table, refuse_in_rows
 from publication.release.files import Sign
 from publication.release.policy import ReleasePolicy, check_days
-from publication.release.rounding import round_up
 from publication.release.tables import InRows
 from rappor_core.text import safe_cell
 
@@ -49,14 +48,23 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
     """Apply a release policy to estimates before rows are drawn: sealed days, enough reports, no
     small cells.
 
-    Slots of few reports are left out; numbers of reports are rounded down. Cells whose lower end
-    (95 %), rounded down, is below `min_low` are pooled as `*`, two at least. The rows show all
-    other estimates: earlier releases and overlapping windows are not looked at, so that a decoding
-    is published as a table or in rows, not both.
+    Slots of fewer than `min_reports` reports are left out; then numbers of reports are rounded
+    down. Cells that a table of the same decoding does not show by themselves
+    (`ReleasePolicy.stand_alone`) are pooled as `*`, two at least. The rows show all other
+    estimates: earlier releases and overlapping windows are not looked at, so that a decoding is
+    published as a table or in rows, not both.
+
+    Args:
+        estimates: with their days, and `detected` and `low` of each cell.
+        policy: of the release.
+        issued: day of issue, by which windows are judged to be sealed.
+
+    Returns:
+        The estimates that rows may be drawn of.
 
     Raises:
         PolicyError: days that the policy does not publish or are not known; too few reports.
-        TableError: no cell is large enough.
+        TableError: no cell may be shown by itself, or it is not known which are detected.
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise PolicyError(
@@ -66,15 +74,19 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
     check_days(policy, name, estimates.first_day, estimates.last_day, issued)
     if estimates.columns[0] == "slot" and "slot" not in policy.strata:
         raise PolicyError(f"the policy does not publish the stratum 'slot': {list(policy.strata)}")
-    try:
-        known = estimates.without_few(policy.min_reports, policy.reports_rounding)
-    except TableError as error:
-        raise PolicyError(f"{name}: {error}") from None
-    if known.num_reports < policy.min_reports:
-        raise PolicyError(
-            f"{name}: {known.num_reports} reports (rounded down), {policy.min_reports} at least"
+    enough = [policy.has_enough(reports) for reports in estimates.reports_by_group]
+    if not any(enough):
+        reports = ", ".join(map(str, estimates.reports_by_group))
+        raise PolicyError(f"{name}: {reports} reports, {policy.min_reports} at least")
+    known = estimates.without_few(np.array(enough), policy.reports_rounding)
+    if known.detected is None or known.low is None:
+        raise TableError(f"{name}: the estimates do not say which cells are detected")
+    alone = policy.stand_alone(known.detected, known.low)
+    if not alone.any():
+        raise TableError(
+            f"{name}: no cell is detected with a lower end of {policy.min_low:g} or more"
         )
-    return known.without_small(float(round_up(np.array(policy.min_low), policy.rounding)))
+    return known.without_small(alone)
 
 
 def release_of_rows(

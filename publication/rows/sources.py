@@ -54,6 +54,8 @@ def read_estimates(folder: Path) -> DecodedCells:
         table.num_reports,
         table.first_day,
         table.last_day,
+        detected=table.detected,
+        low=table.low,
     )
 
 
@@ -62,7 +64,15 @@ def _of_slots(tables: Sequence[CellTable], folder: Path) -> DecodedCells:
     if len(first) > 1:
         raise ReleaseError(f"{folder}: the slots are of windows that begin on other days")
     maps = [
-        SlotMap(dict(one.strata)["slot"], one.cells, one.estimate, one.std_error, one.num_reports)
+        SlotMap(
+            dict(one.strata)["slot"],
+            one.cells,
+            one.estimate,
+            one.std_error,
+            one.num_reports,
+            one.detected,
+            one.low,
+        )
         for one in tables
     ]
     found = slot_estimates(maps, first.pop(), tables[0].last_day)
@@ -75,6 +85,7 @@ def _of_joint(folder: Path) -> DecodedCells:
         covariance = np.load(folder / COVARIANCE, allow_pickle=False)
         cells = tuple((str(one["first"]), str(one["second"])) for one in found["cells"])
         first, second = found["of"]
+        low = np.array([float(one["low"]) for one in found["cells"]])
         return DecodedCells(
             (str(first), str(second)),
             cells,
@@ -83,6 +94,8 @@ def _of_joint(folder: Path) -> DecodedCells:
             int(found["reports"]),
             _day(found, "first_day"),
             _day(found, "last_day"),
+            detected=low > 0,  # as the page of a joint table tells it
+            low=low,
         )
     except FileNotFoundError as error:
         raise ReleaseError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from decoder.association.pairs import decode_pairs
 from decoder.output.joint_files import write_joint
 from disclosure_control.mechanisms import read_ledger
 from disclosure_control.synthetic_rows import combine_shares
+from publication.release import build_release, load_policy, read_source
+from publication.rows.publishing import admit_estimates
+from publication.rows.sources import read_estimates
 from rappor_cli.main import main
 from tests.cli.density_support import DAY
 from tests.cli.test_release import POLICY, decoded, density
@@ -132,9 +137,9 @@ def test_withheld_decodings_give_no_rows(
     command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
     text = policy.read_text()
     for old, new, words in (
-        ("min_reports = 1000", "min_reports = 60000", "50000 reports (rounded down), 60000"),
+        ("min_reports = 1000", "min_reports = 60000", "50000 reports, 60000 at least"),
         ("sealed_after_days = 0", "sealed_after_days = 30", "is not sealed on"),
-        ("min_low = 0.01", "min_low = 0.9", "no cell has a lower end of 0.9"),
+        ("min_low = 0.01", "min_low = 0.9", "no cell is detected with a lower end of 0.9 or more"),
     ):
         policy.write_text(text.replace(old, new))
         assert main([*command, "-o", str(tmp_path / "no"), "--issued", str(DAY)]) == 1
@@ -168,6 +173,22 @@ def test_categories_and_places_give_rows_strings_not(
     assert "does not publish the stratum 'slot'" in capsys.readouterr().err
     assert main([*command, str(decoded / "word"), "-o", str(tmp_path / "no")]) == 1
     assert "does not hold all values" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("min_low", [0.0001, 0.01])
+def test_rows_show_the_cells_of_their_map(density: Path, policy: Path, min_low: float) -> None:
+    """Slot by slot; a cell with a lower end above 0 is not detected as one of 16."""
+    rules = replace(load_policy(policy), min_low=min_low, rounding=Decimal("0.0001"))
+    issued = DAY + timedelta(days=30)
+    made = build_release(read_source(density), rules, issued)
+    shown = {
+        (dict(table.strata)["slot"], cell)
+        for table in made.tables
+        for cell, symbol in zip(table.cells, table.symbols, strict=True)
+        if not symbol
+    }
+    found = admit_estimates(read_estimates(density), rules, issued)
+    assert {cell for cell in found.cells if cell[1] != "*"} == shown
 
 
 @pytest.mark.parametrize("method", ["dpcocgen", "baseline"])

@@ -896,15 +896,18 @@ RELEASES = (
     ),
     Mutation(
         "small-share-released", "no share is released whose interval begins below min_low",
-        _BUILD,
-        "table.detected & (round_down(table.low, policy.rounding) >= policy.min_low)",
-        "table.detected",
-        ("tests/publication/release/test_build.py",),
+        "publication/release/policy.py",
+        "detected & (round_down(low, self.rounding) >= self.min_low)",
+        "detected",
+        (
+            "tests/publication/release/test_build.py",
+            "tests/publication/test_decoded_rows.py",
+        ),
     ),
     Mutation(
         "few-reports-released", "no table of fewer than min_reports is released",
         _BUILD,
-        "if table.num_reports < policy.min_reports and table.key not in known.tables",
+        "if not policy.has_enough(table.num_reports) and table.key not in known.tables",
         "if False",
         ("tests/publication/release/test_build.py",),
     ),

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from decoder import DecodeOptions, decode
 from decoder.association.pairs import decode_pairs
 from decoder.association.table import JointTable
+from decoder.candidates.lists import metric_candidates
+from decoder.output.decoding_files import write_outputs
+from decoder.output.joint_files import write_joint
 from disclosure_control.errors import PolicyError, TableError
 from disclosure_control.synthetic_rows import (
     DecodedCells,
@@ -22,9 +27,13 @@ from disclosure_control.synthetic_rows import (
     synthesise_decoded,
 )
 from disclosure_control.synthetic_rows.estimates import nearest_shares
-from publication.release import ReleasePolicy
+from publication.release import ReleasePolicy, build_release, read_source
 from publication.rows.publishing import admit_estimates
+from publication.rows.sources import read_estimates
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
 from tests.decoder.test_pairs import SHARES, drawn, metric
+from tests.metric_texts import declaration
 
 CELLS = tuple((row, column) for row in "abc" for column in "xy")
 LAW = np.array([0.3, 0.2, 0.2, 0.15, 0.1, 0.05])
@@ -36,6 +45,19 @@ def estimates_of(law: np.ndarray, error: float, reports: int = 5_000) -> Decoded
     centre = np.eye(len(law)) - 1 / len(law)
     covariance = sampling + error**2 * centre
     return DecodedCells(("row", "column"), CELLS, law, covariance, reports)
+
+
+def at_least(known: DecodedCells, min_low: float) -> DecodedCells:
+    """The cells with this lower end or more, of 95 %, and a pool of the others."""
+    return known.without_small(known.estimate - 1.96 * np.sqrt(known.variances) >= min_low)
+
+
+def slot_map(slot: str, shares: list[float], error: float, reports: int) -> SlotMap:
+    """Three cells, each detected where its lower end of 95 % is above 0."""
+    estimate = np.array(shares)
+    low = estimate - 1.96 * error
+    cells = ["c1", "c2", "c3"]
+    return SlotMap(slot, cells, estimate, np.full(3, error), reports, low > 0, low)
 
 
 def coverage(error: float, repeats: int, num_sets: int, num_rows: int) -> dict[str, float]:
@@ -138,16 +160,15 @@ def test_intervals_over_decoded_sets_hold_the_truth() -> None:
 
 
 def test_slots_keep_their_weights_and_rows_follow_nobody() -> None:
-    cells = ["c1", "c2", "other"]
-    night = SlotMap("night", cells, np.array([0.7, 0.31, -0.01]), np.full(3, 0.02), 3_000)
-    day = SlotMap("day", cells, np.array([0.2, 0.3, 0.5]), np.full(3, 0.02), 1_000)
+    night = slot_map("night", [0.7, 0.31, -0.01], 0.02, 3_000)
+    day = slot_map("day", [0.2, 0.3, 0.5], 0.02, 1_000)
     known = slot_estimates([night, day], date(2026, 11, 2), date(2026, 11, 8))
     assert known.num_reports == 4_000
     shares = draw_shares(known, 50, np.random.default_rng(0))
     assert shares[:, :3].sum(axis=1) == pytest.approx(np.full(50, 0.75))
     sets = synthesise_decoded(known, num_sets=2, num_rows=400, rng=np.random.default_rng(0))
     assert list(sets[0]) == ["slot", "cell"]
-    small = known.without_small(0.1)
+    small = at_least(known, 0.1)
     assert [cell for cell in small.cells if cell[0] == "night"] == [
         ("night", "c1"), ("night", "*"),
     ]  # fmt: skip
@@ -160,19 +181,19 @@ def test_slots_keep_their_weights_and_rows_follow_nobody() -> None:
 
 def test_small_cells_are_pooled_with_their_covariance() -> None:
     known = estimates_of(LAW, 0.01)
-    small = known.without_small(0.14)
+    small = at_least(known, 0.14)
     assert small.cells == (("a", "x"), ("a", "y"), ("b", "x"), ("*", "*"))
     assert small.estimate == pytest.approx([0.3, 0.2, 0.2, 0.3])
     of_pool = np.array([0, 0, 0, 1, 1, 1.0])
     assert small.variances[3] == pytest.approx(of_pool @ known.covariance @ of_pool)
-    assert known.without_small(0.001).cells == CELLS
-    by_variance = replace(known, covariance=known.variances).without_small(0.14)
+    assert at_least(known, 0.001).cells == CELLS
+    by_variance = at_least(replace(known, covariance=known.variances), 0.14)
     assert by_variance.covariance.shape == (4,)
-    with pytest.raises(TableError, match="no cell has"):
-        known.without_small(0.9)
+    with pytest.raises(TableError, match="no cell remains"):
+        at_least(known, 0.9)
     starred = replace(known, cells=(("*", "x"), *CELLS[1:]))
     with pytest.raises(TableError, match="stands for what is not shown"):
-        starred.without_small(0.14)
+        at_least(starred, 0.14)
 
 
 POLICY = ReleasePolicy(
@@ -183,10 +204,8 @@ DAYS = (date(2026, 11, 2), date(2026, 11, 8), date(2026, 12, 1))
 
 def test_a_slot_of_few_reports_gives_no_rows() -> None:
     """It was shown with its number of reports: as `slot, *`, which a release withholds."""
-    cells = ["c1", "c2", "c3"]
-    shares, errors = np.array([0.5, 0.3, 0.2]), np.full(3, 0.01)
     numbers = {"night": 1_040, "evening": 960, "day": 8_050}
-    maps = [SlotMap(slot, cells, shares, errors, n) for slot, n in numbers.items()]
+    maps = [slot_map(slot, [0.5, 0.3, 0.2], 0.01, n) for slot, n in numbers.items()]
     known = slot_estimates(maps, *DAYS[:2])
     found = admit_estimates(known, POLICY, DAYS[2])
     assert {cell[0] for cell in found.cells} == {"night", "day"}
@@ -196,33 +215,118 @@ def test_a_slot_of_few_reports_gives_no_rows() -> None:
     assert found.estimate.sum() == pytest.approx(1)
     night = found.cells.index(("night", "c1"))
     assert found.variances[night] == pytest.approx((0.01 / 9) ** 2)
-    with pytest.raises(PolicyError, match="night, evening: fewer than 1001 reports"):
-        admit_estimates(slot_estimates(maps[:2], *DAYS[:2]), replace(POLICY, min_reports=1_001),
-                        DAYS[2])  # fmt: skip
+    two = slot_estimates(maps[:2], *DAYS[:2])
+    with pytest.raises(PolicyError, match="slot by cell: 1040, 960 reports, 1041 at least"):
+        admit_estimates(two, replace(POLICY, min_reports=1_041), DAYS[2])
+    found = admit_estimates(two, replace(POLICY, min_reports=1_040), DAYS[2])
+    assert found.num_reports == 1_000
 
 
 def test_a_pool_hides_what_it_holds() -> None:
     """One small cell alone, under another name, is shown with its number: it takes the next."""
     law = np.array([0.3, 0.25, 0.2, 0.15, 0.095, 0.005])
     known = estimates_of(law, 0.004, 100_000)
-    small = known.without_small(0.02)
+    small = at_least(known, 0.02)
     assert small.cells == (("a", "x"), ("a", "y"), ("b", "x"), ("b", "y"), ("*", "*"))
     assert small.estimate[-1] == pytest.approx(0.1)
     two = DecodedCells(
         ("v",), (("true",), ("false",)), np.array([0.999, 0.001]), np.full(2, 1e-6), 99
     )
     with pytest.raises(TableError, match="no cell"):
-        two.without_small(0.02)
+        at_least(two, 0.02)
 
 
 def test_the_threshold_is_met_by_the_rounded_number() -> None:
     """As in a release: a lower end of .0299 is shown as .02, which is below .025."""
     law = np.array([0.3, 0.2, 0.2, 0.15, 0.1, 0.05])
     known = replace(estimates_of(law, 0.01, 90_000), covariance=np.full(6, 0.0103**2))
-    dated = replace(known, first_day=DAYS[0], last_day=DAYS[1])
+    dated = replace(known, first_day=DAYS[0], last_day=DAYS[1], detected=np.full(6, True),
+                    low=law - 1.96 * 0.0103)  # fmt: skip
     coarse = replace(POLICY, min_low=0.025, rounding=Decimal("0.01"))
     assert len(admit_estimates(dated, replace(POLICY, min_low=0.025), DAYS[2]).cells) == 6
     assert len(admit_estimates(dated, coarse, DAYS[2]).cells) == 5
+
+
+NAMES = [f"v{number}" for number in range(40)]
+FORTY = declaration(
+    "value", "category", categories=NAMES, fallback=NAMES[0], mechanism="l-osue",
+    num_cohorts=1, epsilon_infinity=4.0, epsilon_one=2.0, max_memoized_values=2,
+)  # fmt: skip
+
+
+def decoded_categories(
+    folder: Path, shares: np.ndarray, reports: int, options: DecodeOptions | None = None
+) -> Path:
+    """Forty categories with these shares, decoded from counts that fit them exactly."""
+    one = parse_metrics(FORTY).metrics["value"]
+    gap = one.params.q_star - one.params.p_star
+    ones = tuple(np.rint(reports * (one.params.p_star + gap * shares)).astype(int).tolist())
+    counts = Aggregate(
+        "value", one.params, (reports,), (ones,), one.params_id, *DAYS[:2], one.to_dict()
+    )
+    write_outputs(decode(counts, metric_candidates(counts), options), folder)
+    return folder
+
+
+@pytest.mark.parametrize("min_low", [0.002, 0.005, 0.01, 0.02, 0.04])
+def test_rows_withhold_what_their_table_withholds(tmp_path: Path, min_low: float) -> None:
+    """The second category is 2.4 errors above 0: above a level of 95 %, not one of forty."""
+    shares = np.array([0.187, 0.012, 0.011, 0.03, 0.06, *np.full(35, 0.02)])
+    options = DecodeOptions(correction="bonferroni")
+    folder = decoded_categories(tmp_path / "decoded", shares, 54_000, options)
+    rules = replace(POLICY, min_low=min_low)
+    (made,) = build_release(read_source(folder), rules, DAYS[2]).tables
+    of_table = {cell for cell, symbol in zip(made.cells, made.symbols, strict=True) if not symbol}
+    known = read_estimates(folder)
+    of_rows = {cell for (cell,) in admit_estimates(known, rules, DAYS[2]).cells}
+    assert known.estimate[1] / np.sqrt(known.variances[1]) == pytest.approx(2.4, abs=0.1)
+    assert NAMES[1] not in of_rows
+    assert of_rows - {"*"} == of_table
+
+
+def test_rows_need_the_reports_of_their_table(tmp_path: Path) -> None:
+    """Reports are compared as they are, and rounded down when they are shown: 1,100 to 900."""
+    shares = np.array([0.5, 0.4, *np.full(38, 0.1 / 38)])
+    folder = decoded_categories(tmp_path / "decoded", shares, 1_100)
+    rules = replace(POLICY, reports_rounding=300)
+    (made,) = build_release(read_source(folder), rules, DAYS[2]).tables
+    known = read_estimates(folder)
+    assert (made.reports, admit_estimates(known, rules, DAYS[2]).num_reports) == (900, 900)
+    more = replace(rules, min_reports=1_101)
+    (made,) = build_release(read_source(folder), more, DAYS[2]).tables
+    assert made.withheld
+    with pytest.raises(PolicyError, match="value: 1100 reports, 1101 at least"):
+        admit_estimates(known, more, DAYS[2])
+
+
+def test_joint_cells_keep_their_own_level(tmp_path: Path) -> None:
+    """At 99.9 % an interval begins lower than at 95 %, which decided before."""
+    table = decode_pairs(drawn(metric(), SHARES, 1_200, 10), DecodeOptions(level=0.999))
+    write_joint(replace(table, first_day=DAYS[0], last_day=DAYS[1]), tmp_path / "pairs")
+    rules = replace(POLICY, min_low=0.05)
+    found = admit_estimates(read_estimates(tmp_path / "pairs"), rules, DAYS[2])
+    low = table.cells.low.ravel()
+    names = [(row, column) for row in table.rows for column in table.columns]
+    large = {cell for cell, end in zip(names, low.tolist(), strict=True) if end >= 0.05}
+    at_95 = table.estimate - 1.96 * np.sqrt(table.variances)
+    assert len(large) < int((at_95 >= 0.05).sum())
+    assert {*found.cells} - {("*", "*")} == large
+
+
+def test_slots_are_judged_within_themselves() -> None:
+    """The lower end is of the slot's reports, not a share of all: .03 of the small slot too."""
+    maps = [slot_map("night", [0.9, 0.05, 0.05], 0.01, 1_000),
+            slot_map("day", [0.9, 0.05, 0.05], 0.01, 99_000)]  # fmt: skip
+    found = admit_estimates(slot_estimates(maps, *DAYS[:2]), POLICY, DAYS[2])
+    assert len(found.cells) == 6
+    undetected = replace(maps[0], detected=np.array([True, True, False]))
+    known = slot_estimates([undetected, maps[1]], *DAYS[:2])
+    found = admit_estimates(known, POLICY, DAYS[2])
+    assert [cell for cell in found.cells if cell[0] == "night"] == [
+        ("night", "c1"), ("night", "*"),
+    ]  # fmt: skip
+    with pytest.raises(TableError, match="do not say which cells are detected"):
+        admit_estimates(replace(known, detected=None), POLICY, DAYS[2])
 
 
 def test_nearest_laws_move_known_shares_less() -> None:
@@ -262,6 +366,8 @@ def test_the_combining_rule_is_raghunathans() -> None:
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * np.nan), "not finite"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * 1e308), "no shares"),
         (lambda: replace(estimates_of(LAW, 0.01), num_reports=0), "0 reports"),
+        (lambda: replace(estimates_of(LAW, 0.01), low=LAW[:5]), "are not of 6 cells"),
+        (lambda: estimates_of(LAW, 0.01, 9).without_few(np.array([True]), 10), "enough reports: 9"),
         (lambda: replace(estimates_of(LAW, 0.01), columns=("a", "a")), "named twice"),
     ],
 )
