@@ -38,7 +38,7 @@ def pool_rare(
 
     Raises:
         PolicyError: neither a tree nor a hierarchy; a value that is named as a pool is.
-        TableError: a value that is no leaf of the hierarchy.
+        TableError: a value that is no leaf of the hierarchy; a pool that is no share.
     """
     if not len(table.cells):
         return table
@@ -71,7 +71,7 @@ def pool_rare(
     def both(own: Floats, pooled: Floats) -> Floats:
         return np.concatenate([own[kept], pooled])
 
-    return replace(
+    merged = replace(
         table,
         cells=[*(table.cells[i] for i in kept), *names],
         estimate=both(table.estimate, sums),
@@ -84,6 +84,8 @@ def pool_rare(
         shapes=_shapes(table, kept, members),
         members=members,
     )
+    merged.check_shares()
+    return merged
 
 
 def _tree_of(cells: Sequence[str], rule: RollUp, hierarchy: Hierarchy | None) -> Hierarchy:

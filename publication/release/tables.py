@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from disclosure_control.errors import TableError
 from disclosure_control.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
-if TYPE_CHECKING:
-    pass
-
 TableKey: TypeAlias = tuple[str, Strata, date, date]
 
+MOST_REPORTS = 10**15  # of a table, which numbers of every format hold
+_SINGLE = 1e-6  # files of decodings have seven digits
+_FAR = 10  # standard errors: further off than chance takes an estimate
+_MOST_ERROR = 100  # of a share, which few reports and an epsilon near 0 do not reach
 PARTITION = "between"  # a stratum that divides values, not people: flows between zones or cells
 
 
@@ -90,21 +91,78 @@ class CellTable(KeyedTable):
     unbiased: Floats | None = None
 
     def __post_init__(self) -> None:
-        """Check. Raises TableError that names the table."""
-        arrays = [self.estimate, self.std_error, self.low, self.high]
-        arrays += [] if self.unbiased is None else [self.unbiased]
-        if any(np.shape(array) != (len(self.cells),) for array in (*arrays, self.detected)):
+        """Check. Raises TableError that names the table, the cell and its numbers."""
+        ends = {"lower end": self.low, "upper end": self.high}
+        columns = self._estimates | {"standard error": self.std_error} | ends
+        arrays = [*columns.values(), self.detected]
+        if any(np.shape(array) != (len(self.cells),) for array in arrays):
             raise TableError(f"{self.name}: columns of several lengths")
         if len(set(self.cells)) != len(self.cells):
             raise TableError(f"{self.name}: a cell stands twice")
-        if not all(np.isfinite(array).all() for array in arrays):
-            raise TableError(f"{self.name}: a number is not finite")
-        if (self.low > self.high).any() or (self.std_error < 0).any():
-            raise TableError(f"{self.name}: an interval or a standard error is upside down")
-        if self.num_reports < 0 or self.first_day > self.last_day:
-            raise TableError(f"{self.name}: {self.num_reports} reports")
+        if not 0 <= self.num_reports <= MOST_REPORTS:
+            raise TableError(
+                f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MOST_REPORTS} can be"
+            )
+        if self.first_day > self.last_day:
+            raise TableError(f"{self.name}: its first day is after its last")
+        if not 0 < self.level < 1:
+            raise TableError(f"{self.name}: level = {self.level} must lie in (0, 1)")
         if list(self.strata) != sorted(dict(self.strata).items()):
             raise TableError(f"{self.name}: strata must be sorted, each named once")
+        for name, values in columns.items():
+            self._check(np.isfinite(values), f"{name} {{}} is not finite", values)
+        self._check_intervals()
+
+    @property
+    def _estimates(self) -> dict[str, Floats]:
+        """What is shown, and what is added up, by what they are called."""
+        own = {} if self.unbiased is None else {"unbiased estimate": self.unbiased}
+        return {"estimate": self.estimate} | own
+
+    def _check_intervals(self) -> None:
+        """An interval holds its estimates, as far as they are in [0, 1], to which ends may be
+        cut."""
+        low, high, error = self.low, self.high, self.std_error
+        self._check(low <= high, "the interval {} to {} is upside down", low, high)
+        own = self.estimate if self.unbiased is None else self.unbiased
+        # Without noise, the share of a value that nobody or everybody has is known exactly.
+        exact = (error == 0) & ((own <= 0) | (own >= 1))
+        self._check((error > 0) | exact, "standard error {} is not above 0", error)
+        least, most = low.clip(0, 1) - _SINGLE, high.clip(0, 1) + _SINGLE
+        for name, values in self._estimates.items():
+            inside = (least <= values.clip(0, 1)) & (values.clip(0, 1) <= most)
+            told = f"{name} {{}} lies outside its interval, {{}} to {{}}"
+            self._check(inside, told, values, low, high)
+
+    def check_shares(self) -> None:
+        """Refuse a table with estimates that are no shares: further outside [0, 1] than chance
+        takes them.
+
+        Of a cell that is not shown, which counts that do not fit the parameters may put outside,
+        only what is far off. Not of a table with the sum of its cells, each of which may have been
+        cut at 0.
+
+        Raises:
+            TableError: with the table, the cell and its numbers.
+        """
+        error, chance = self.std_error, _FAR * self.std_error
+        for name, values in self._estimates.items():
+            outside = np.abs(values - values.clip(0, 1))
+            told = f"{name} {{}} with standard error {{}} is no share of the reports"
+            self._check(outside <= np.maximum(chance, 1), told, values, error)
+        may_be_shown = self.detected & (self.low > 0)
+        good = (self.estimate <= 1 + chance) & (error <= _MOST_ERROR)
+        told = "estimate {} with standard error {} is no share of the reports"
+        self._check(good | ~may_be_shown, told, self.estimate, error)
+
+    def _check(self, good: Booleans, told: str, *numbers: Floats) -> None:
+        """Raise TableError for the first cell that is not good. told: why not, with a place for
+        each of its numbers."""
+        bad = np.flatnonzero(~good)
+        if len(bad):
+            first = int(bad[0])
+            why = told.format(*(f"{values[first]:g}" for values in numbers))
+            raise TableError(f"{self.name}: {shown(self.cells[first])}: {why}")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from disclosure_control.errors import ReleaseError
+from disclosure_control.errors import ReleaseError, TableError
 from publication.release import CellTable, Release, RollUp, build_release
 from publication.release.earlier import Earlier
 from publication.release.inference import audit_releases
@@ -150,3 +151,12 @@ def test_pools_of_rare_strings_do_not_name_them() -> None:
     assert shown(release(rare, earlier=first, roll_up=rules)) == shown(first)
     named = table({**strings, "alice.hospital.org": 0.09}, listed=False)
     assert shown(release(named, earlier=first, roll_up=rules)) == shown(first)
+
+
+def test_pools_that_are_no_share_are_refused() -> None:
+    """Each of its cells is not shown, and might be a share."""
+    hidden = {"120": 0.9, "121": 0.8, "122": 0.7}
+    wrong = table({"010": 0.4, **hidden}, detected=np.array([True, False, False, False]))
+    wrong.check_shares()
+    with pytest.raises(TableError, match=r"'12': estimate 2\.4 with .* is no share"):
+        release(wrong)
