@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator, Mapping
-from datetime import date
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from disclosure_control.errors import ReleaseError
+from disclosure_control.errors import ReleaseError, TableError
 from disclosure_control.typing import Floats
+from publication.release.reading import CsvRow, DamagedFileError, JsonPart, read_csv, read_json
 from publication.release.tables import PARTITION, CellTable, stratum_key
-from rappor_core.errors import RapporError, file_problem, shown
+from rappor_core.errors import file_problem, shown
 from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.reserved import RESERVED
-from rappor_core.strict_json import parse_strict_json
 
 _UNLISTED = "unlisted"  # the row of the cells that are not shown, in density.csv
 _WHOLE = ("one_hot", "boolean")  # encodings of metrics whose values are all candidates
-_BAD = (KeyError, TypeError, ValueError, IndexError, csv.Error)
+_RESULTS = "results.json"  # of a decoding, or of flows
+_DECODED, _DENSITY, _FLOWS = "candidates.csv", "density.csv", "flows.csv"
+_UNPUBLISHED = {
+    "joint.csv": "pairs, which rappor release synthesise decoded publishes in rows",
+    "curve.csv": "numbers, of which no release is made",
+}  # files of rappor decode -o that no table is made of
+_SIDES = ("origin", "destination")
+_NUMBERS = ("estimate", "std_error", "low", "high")
 
 
 def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[CellTable]:
@@ -37,149 +41,229 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
         one between cells.
 
     Raises:
-        ReleaseError: neither is there, or a file cannot be used.
+        ReleaseError: none of these is there, or results of two kinds are; a file cannot be used,
+            or holds numbers that no decoding gives.
     """
     try:
-        if (folder / "density.csv").is_file():
-            return list(_density_tables(folder, strata or {}))
-        if (folder / "flows.csv").is_file():
-            return list(_flow_tables(folder, strata or {}))
-        if (folder / "results.json").is_file():
-            return [_decoding_table(folder, strata or {})]
-    except (OSError, UnicodeDecodeError) as error:
+        kind = _KINDS[_mark_of(folder)]
+    except OSError as error:
         raise ReleaseError(f"{folder}: {file_problem(error)}") from None
-    except RapporError as error:
-        raise ReleaseError(f"{folder}: {error}") from None
-    except _BAD as error:
-        raise ReleaseError(f"{folder}: a file of it cannot be used: {shown(error)}") from None
-    raise ReleaseError(
-        f"{folder} holds neither results.json of rappor decode -o, density.csv of rappor density "
-        "-o, nor flows.csv of rappor flows -o"
-    )
+    try:
+        return list(kind.tables(folder, strata or {}))
+    except DamagedFileError as error:
+        raise ReleaseError(f"{error}; {kind.way_out}") from None
 
 
-def _decoding_table(folder: Path, strata: Mapping[str, str]) -> CellTable:
-    """results.json and manifest.json tell what it is; candidates.csv has the numbers."""
-    found = parse_strict_json((folder / "results.json").read_bytes())
-    made = parse_strict_json((folder / "manifest.json").read_bytes())
-    if made["metric"] != found["metric"]:
-        raise ReleaseError("results.json and manifest.json are of two metrics")
-    if made["first_day"] is None or made["last_day"] is None:
-        raise ReleaseError(
-            "the decoding does not say its days, so that it cannot be told whether they are "
-            "sealed; decode an aggregate that was fetched by days"
+def _mark_of(folder: Path) -> str:
+    """The file that tells which kind of results a folder holds. Raises ReleaseError for none, for
+    several, and for a kind that is not published as tables."""
+    found = {
+        name: whose
+        for name, whose in (
+            (_DENSITY, "rappor density -o"),
+            (_FLOWS, "rappor flows -o"),
+            *((name, "rappor decode -o") for name in (_DECODED, *_UNPUBLISHED)),
         )
-    rows = [row for row in _rows(folder / "candidates.csv") if not row["same_bits_as"]]
-    seen = np.array([row["detected"] == "true" for row in rows], dtype=bool)
-    direct = found["diagnostics"]["method"] == "direct"
+        if (folder / name).is_file()
+    }
+    if (folder / _RESULTS).is_file() and not found.keys() - {_DENSITY}:
+        found[_RESULTS] = "rappor decode -o or rappor flows -o"
+    if len(found) > 1:
+        files = " and ".join(f"{name} of {whose}" for name, whose in found.items())
+        raise ReleaseError(
+            f"{folder} holds results of several kinds, of which one would be left out: {files}; "
+            "write each into a folder of its own"
+        )
+    for name in found.keys() & _UNPUBLISHED.keys():
+        raise ReleaseError(f"{folder} holds {name} of a metric of {_UNPUBLISHED[name]}")
+    if not found:
+        raise ReleaseError(
+            f"{folder} holds neither {_RESULTS} of rappor decode -o, {_DENSITY} of rappor density "
+            f"-o, nor {_FLOWS} of rappor flows -o"
+        )
+    (mark,) = found
+    if mark == _RESULTS:  # the other file is lost
+        return _FLOWS if _is_of_flows(folder / _RESULTS) else _DECODED
+    return mark
+
+
+def _is_of_flows(path: Path) -> bool:
+    try:
+        return isinstance(read_json(path).at("flow").content, dict)
+    except DamagedFileError:
+        return False
+
+
+def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
+    """results.json and manifest.json tell what it is; candidates.csv has the numbers."""
+    found, made = read_json(folder / _RESULTS), read_json(folder / "manifest.json")
+    if made.text("metric") != found.text("metric"):
+        raise DamagedFileError(
+            f"{folder}: {_RESULTS} is of the metric {shown(found.text('metric'))}, and "
+            f"manifest.json of {shown(made.text('metric'))}"
+        )
+    first, last = made.day("first_day"), made.day("last_day")
+    if first is None or last is None:
+        raise ReleaseError(
+            f"{made.path}: the decoding does not say its days, so that it cannot be told whether "
+            "they are sealed; decode an aggregate that was fetched by days"
+        )
+    path = folder / _DECODED
+    columns = ("value", *_NUMBERS, "shrunken", "detected", "selected_low", "selected_high",
+               "same_bits_as")  # fmt: skip
+    rows = [row for row in read_csv(path, columns) if not row.text("same_bits_as")]
+    seen = _flags(rows)
+    direct = found.text("diagnostics", "method") == "direct"
 
     def pick(of_seen: str, of_rest: str) -> Floats:
         names = (of_seen if flag else of_rest for flag in seen.tolist())
-        return np.array([float(row[name]) for row, name in zip(rows, names, strict=True)])
+        return np.array([row.number(name) for row, name in zip(rows, names, strict=True)])
 
-    low, high = (pick(f"selected_{end}", end).clip(0, 1) for end in ("low", "high"))
-    return CellTable(
-        metric=found["metric"],
+    yield _checked(
+        path,
+        metric=found.text("metric"),
         strata=stratum_key(strata),
-        first_day=date.fromisoformat(made["first_day"]),
-        last_day=date.fromisoformat(made["last_day"]),
-        num_reports=int(found["summary"]["num_reports"]),
-        cells=[row["value"] for row in rows],
+        first_day=first,
+        last_day=last,
+        num_reports=found.count("summary", "num_reports"),
+        cells=[row.text("value") for row in rows],
         estimate=pick("shrunken", "estimate"),
-        std_error=pick("std_error", "std_error"),
-        low=np.minimum(low, high),
-        high=high,
+        std_error=_column(rows, "std_error"),
+        low=pick("selected_low", "low").clip(0, 1),
+        high=pick("selected_high", "high").clip(0, 1),
         detected=seen,
-        complete=direct and made["params"]["encoding"] in _WHOLE,
-        level=float(made["level"]),
+        complete=direct and made.text("params", "encoding") in _WHOLE,
+        level=made.number("level"),
         max_correlation=0.0 if direct else 1.0,
         listed=direct,
-        unbiased=pick("estimate", "estimate"),
+        unbiased=_column(rows, "estimate"),
     )
 
 
 def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
+    path = folder / _DENSITY
     shapes = _shapes(folder / "density.geojson")
-    groups: dict[tuple[str, str, str, str, str], list[dict[str, str]]] = {}
-    for row in _rows(folder / "density.csv"):
-        key = row["metric"], row["slot"], row["first_day"], row["last_day"], row["reports"]
-        groups.setdefault(key, []).append(row)
-    for (metric, slot, first, last, reports), rows in groups.items():
-        if not first or not last:
-            raise ReleaseError("the map does not say its days; make it of aggregates that do")
-        known = [row for row in rows if row["estimate"]]
-        if any(row["cell"] not in (_UNLISTED, *RESERVED) for row in rows if not row["estimate"]):
-            raise ReleaseError("density.csv has a cell without an estimate")
-        numbers: dict[str, Any] = {
-            name: np.array([float(row[name]) for row in known]) for name in _NUMBERS
-        }
-        yield CellTable(
-            metric=metric,
-            strata=stratum_key({"slot": slot, **strata}),
-            first_day=date.fromisoformat(first),
-            last_day=date.fromisoformat(last),
-            num_reports=int(reports),
-            cells=[row["cell"] for row in known],
-            detected=np.array([row["detected"] == "true" for row in known], dtype=bool),
+    keys = ("metric", "slot", "first_day", "last_day", "reports")
+    groups: dict[tuple[str, ...], list[CsvRow]] = {}
+    for row in read_csv(path, (*keys, "cell", *_NUMBERS, "detected")):
+        groups.setdefault(tuple(map(row.text, keys)), []).append(row)
+    if not groups:
+        raise DamagedFileError(f"{path} has no rows")
+    for rows in groups.values():
+        head = rows[0]
+        if not head.text("first_day") or not head.text("last_day"):
+            raise ReleaseError(
+                f"{path}: the map does not say its days; make it of aggregates that do"
+            )
+        known = [row for row in rows if row.text("estimate")]
+        for row in rows:
+            if not row.text("estimate") and row.text("cell") not in (_UNLISTED, *RESERVED):
+                raise row.refused("estimate", f"cell {shown(row.text('cell'))} has none")
+        yield _checked(
+            path,
+            metric=head.text("metric"),
+            strata=stratum_key({"slot": head.text("slot"), **strata}),
+            first_day=head.day("first_day"),
+            last_day=head.day("last_day"),
+            num_reports=head.count("reports"),
+            cells=[row.text("cell") for row in known],
+            detected=_flags(known),
             complete=len(known) == len(rows),
             shapes=shapes,
-            **numbers,
+            **{name: _column(known, name) for name in _NUMBERS},
         )
 
 
 def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
     """Pairs of zones, then pairs of cells: two tables of the same people, each pair of zones the
     sum of the pairs of their cells."""
-    found = parse_strict_json((folder / "results.json").read_bytes())
-    if found["flow"]["lag"]:
-        raise ReleaseError("a metric of moves tells how many moved and how far, and has no matrix")
-    if found["first_day"] is None or found["last_day"] is None:
-        raise ReleaseError("the flows do not say their days; make them of aggregates that do")
+    found, path = read_json(folder / _RESULTS), folder / _FLOWS
+    if found.count("flow", "lag"):
+        raise ReleaseError(
+            f"{found.path}: a metric of moves tells how many moved and how far, and has no matrix"
+        )
+    first, last = found.day("first_day"), found.day("last_day")
+    if first is None or last is None:
+        raise ReleaseError(
+            f"{found.path}: the flows do not say their days; make them of aggregates that do"
+        )
     if PARTITION in strata:
-        raise ReleaseError(f"the stratum {PARTITION!r} of flows is zones or cells; name another")
-    zone_of = {row["cell"]: row["zone"] for row in found["cells"]}
-    flows = list(_rows(folder / "flows.csv"))
-    detected = [row | {"detected": row["detected"] == "true"} for row in flows]
+        raise ReleaseError(
+            f"{folder}: the stratum {PARTITION!r} of flows is zones or cells; name another"
+        )
+    zone_of = {one.text("cell"): one.text("zone") for one in found.items("cells")}
+    zones, flows = found.items("zones"), read_csv(path, (*_SIDES, *_NUMBERS, "detected"))
     members: dict[str, list[str]] = {}
     for row in flows:
-        zones = PAIR_SEPARATOR.join(zone_of[row[side]] for side in _SIDES)
-        members.setdefault(zones, []).append(_pair(row))
-    held = {zones: tuple(pairs) for zones, pairs in members.items()}
-    for name, rows, several in (("zones", found["zones"], held), ("cells", detected, {})):
-        numbers: dict[str, Any] = {
-            column: np.array([float(row[column]) for row in rows]) for column in _NUMBERS
-        }
-        yield CellTable(
-            metric=found["metric"],
+        for side in _SIDES:
+            if row.text(side) not in zone_of:
+                told = f"{shown(row.text(side))} is no cell of {_RESULTS}"
+                raise row.refused(side, told)
+        pair = PAIR_SEPARATOR.join(zone_of[row.text(side)] for side in _SIDES)
+        members.setdefault(pair, []).append(_pair(row))
+    held = {pair: tuple(pairs) for pair, pairs in members.items()}
+    tables: tuple[tuple[str, Path, Sequence[CsvRow | JsonPart], Any], ...] = (
+        ("zones", found.path, zones, held),
+        ("cells", path, flows, {}),
+    )
+    for name, file, rows, several in tables:
+        yield _checked(
+            file,
+            metric=found.text("metric"),
             strata=stratum_key({PARTITION: name, **strata}),
-            first_day=date.fromisoformat(found["first_day"]),
-            last_day=date.fromisoformat(found["last_day"]),
-            num_reports=int(found["num_reports"]),
+            first_day=first,
+            last_day=last,
+            num_reports=found.count("num_reports"),
             cells=[_pair(row) for row in rows],
-            detected=np.array([row["detected"] for row in rows], dtype=bool),
+            detected=_flags(rows),
             complete=True,
-            level=float(found["level"]),
+            level=found.number("level"),
             members=several,
-            **numbers,
+            **{column: _column(rows, column) for column in _NUMBERS},
         )
 
 
-def _pair(row: Mapping[str, Any]) -> str:
-    return PAIR_SEPARATOR.join(str(row[side]) for side in _SIDES)
+def _checked(path: Path, **fields: Any) -> CellTable:
+    """A table of numbers that a decoding can give. Raises DamagedFileError with their file."""
+    try:
+        table = CellTable(**fields)
+        table.check_shares()
+    except TableError as error:
+        raise DamagedFileError(f"{path}: {error}") from None
+    return table
 
 
-_SIDES = ("origin", "destination")
-_NUMBERS = ("estimate", "std_error", "low", "high")
+def _flags(rows: Sequence[CsvRow | JsonPart]) -> Any:
+    return np.array([row.flag("detected") for row in rows], dtype=bool)
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as lines:
-        yield from csv.DictReader(lines, strict=True)
+def _column(rows: Sequence[CsvRow | JsonPart], name: str) -> Floats:
+    return np.array([row.number(name) for row in rows], dtype=float)
+
+
+def _pair(row: CsvRow | JsonPart) -> str:
+    return PAIR_SEPARATOR.join(row.text(side) for side in _SIDES)
 
 
 def _shapes(path: Path) -> dict[str, Any]:
     """Outline by cell; none for a map of pairs."""
     if not path.is_file():
         return {}
-    features = json.loads(path.read_text(encoding="utf-8"))["features"]
-    return {one["properties"]["cell"]: one["geometry"] for one in features}
+    return {
+        one.text("properties", "cell"): one.at("geometry").content
+        for one in read_json(path).items("features")
+    }
+
+
+class _Kind(NamedTuple):
+    """Results that tables are made of. way_out: where a file of them is damaged."""
+
+    tables: Callable[[Path, Mapping[str, str]], Iterator[CellTable]]
+    way_out: str
+
+
+_KINDS = {
+    _DECODED: _Kind(_decoding_tables, "decode it again with rappor decode -o"),
+    _DENSITY: _Kind(_density_tables, "make the map again with rappor density -o"),
+    _FLOWS: _Kind(_flow_tables, "make the flows again with rappor flows -o"),
+}

@@ -153,6 +153,35 @@ def test_flows_that_cannot_be_released_are_refused(folder: Path, tmp_path: Path)
             read_source(tmp_path)
 
 
+def test_damaged_flows_name_file_and_place(folder: Path, tmp_path: Path) -> None:
+    def told(name: str, text: str) -> str:
+        for one in ("results.json", "flows.csv"):
+            (tmp_path / one).write_bytes((folder / one).read_bytes())
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ReleaseError, match="make the flows again with rappor flows -o") as seen:
+            read_source(tmp_path)
+        return str(seen.value)
+
+    results, flows = json.loads((folder / "results.json").read_text()), tmp_path / "flows.csv"
+    text = (folder / "flows.csv").read_text()
+    origin = text.splitlines()[1].split(",")[0].strip('"')
+    assert f"{flows}, line 2, column origin: 'x' is no cell" in told(
+        "flows.csv", text.replace(origin, "x", 1)
+    )
+    honest, results["zones"][0]["estimate"] = results["zones"][0]["estimate"], 5.5
+    said = told("results.json", json.dumps(results))
+    assert f"{tmp_path / 'results.json'}: commute, between=zones, " in said
+    assert "estimate 5.5 lies outside its interval" in said
+    results["zones"][0]["estimate"] = None
+    assert "zones[0].estimate is missing" in told("results.json", json.dumps(results))
+    results["zones"][0]["estimate"] = honest
+    many = json.dumps(results | {"num_reports": 10**30})
+    assert f"{10**30} reports, where" in told("results.json", many)
+    flows.unlink()
+    with pytest.raises(ReleaseError, match=r"flows\.csv: no such file"):
+        read_source(tmp_path)
+
+
 def test_the_command_releases_and_audits_flows(folder: Path, tmp_path: Path) -> None:
     rules = tmp_path / "release.toml"
     rules.write_text(

@@ -1,0 +1,226 @@
+"""What `rappor release build` says of a folder whose files were damaged, edited or mixed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rappor_cli.main import main
+from tests.cli.test_release import POLICY, decoded, density, rows_of
+
+__all__ = ["decoded", "density"]  # fixtures
+
+Build = Callable[[Path], str]
+AGAIN = "decode it again with rappor decode -o"
+
+
+@pytest.fixture
+def build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Build:
+    """What is said of a folder that is refused, in a line, with nothing published."""
+    (tmp_path / "release.toml").write_text(POLICY)
+
+    def refused(folder: Path) -> str:
+        assert main(["release", "build", str(folder), "--policy", str(tmp_path / "release.toml"),
+                     "-o", str(tmp_path / "out"), "--issued", "2026-12-01"]) == 1  # fmt: skip
+        assert not (tmp_path / "out").exists()
+        told = capsys.readouterr().err
+        assert len(told.splitlines()) == 1
+        assert "Error(" not in told
+        return told
+
+    return refused
+
+
+@pytest.fixture
+def words(decoded: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(decoded / "word", tmp_path / "words"))
+
+
+@pytest.fixture
+def places(density: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(density, tmp_path / "places"))
+
+
+def edit(path: Path, changes: dict[str, str], row: int = 0) -> None:
+    """Write other texts into a row of a CSV file."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[row] |= changes
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def edit_json(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "told"),
+    [
+        ("shrunken", "5.5", "estimate 5.5 lies outside its interval"),
+        ("shrunken", "1e300", "estimate 1e+300 lies outside its interval"),
+        ("shrunken", "-3", "estimate -3 lies outside its interval"),
+        ("estimate", "5.5", "unbiased estimate 5.5 lies outside its interval"),
+        ("selected_low", ".9", "the interval 0.9 to 0."),
+        ("selected_high", ".1", "to 0.1 is upside down"),
+        ("std_error", "0", "standard error 0 is not above 0"),
+        ("std_error", "-1", "standard error -1 is not above 0"),
+        ("std_error", "1e300", "is no share of the reports"),
+    ],
+)
+def test_edited_shares_are_never_published(
+    column: str, text: str, told: str, words: Path, build: Build
+) -> None:
+    edit(words / "candidates.csv", {column: text})
+    said = build(words)
+    assert f"{words / 'candidates.csv'}: word, 2026-11-02 to 2026-11-02: 'the': " in said
+    assert told in said
+    assert AGAIN in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"estimate": "5.5"}, "estimate 5.5 lies outside its interval"),
+        ({"std_error": "0"}, "standard error 0 is not above 0"),
+        ({"estimate": "5.5", "high": "6"}, "is no share of the reports"),
+    ],
+)
+def test_edited_maps_are_never_published(
+    changes: dict[str, str], told: str, places: Path, build: Build
+) -> None:
+    edit(places / "density.csv", changes)
+    said = build(places)
+    assert f"{places / 'density.csv'}: places, slot=" in said
+    assert told in said
+    assert "make the map again with rappor density -o" in said
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (10**30, f"{10**30} reports, where 0 to 1000000000000000 can be"),
+        (10**15 + 1, "reports, where 0 to"),
+        (-5, "-5 reports, where 0 to"),
+        ("many", "summary.num_reports = 'many' is not a whole number"),
+        (None, "summary.num_reports is missing"),
+    ],
+)
+def test_impossible_numbers_of_reports_are_refused(
+    number: object, told: str, words: Path, build: Build
+) -> None:
+    summary = json.loads((words / "results.json").read_text())["summary"]
+    edit_json(words / "results.json", summary=summary | {"num_reports": number})
+    said = build(words)
+    assert told in said
+    assert AGAIN in said
+
+
+@pytest.mark.parametrize("name", ["candidates.csv", "manifest.json", "results.json"])
+def test_a_lost_file_is_named(name: str, words: Path, build: Build) -> None:
+    (words / name).unlink()
+    assert f"{words / name}: no such file or directory; {AGAIN}" in build(words)
+
+
+@pytest.mark.parametrize("kind", ["words", "places"])
+def test_byte_order_marks_are_taken(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Spreadsheets write one, and truth values in capitals."""
+    folder = request.getfixturevalue(kind)
+    rules = tmp_path / "rules.toml"
+    rules.write_text(POLICY, encoding="utf-8-sig")
+    found = []
+    for out in ("as written", "by a spreadsheet"):
+        assert main(["release", "build", str(folder), "--policy", str(rules), "-o",
+                     str(tmp_path / out), "--issued", "2026-12-01"]) == 0  # fmt: skip
+        found.append(rows_of(tmp_path / out))
+        for path in folder.glob("*.csv"):
+            text = path.read_text().replace("true", "TRUE").replace("false", "FALSE")
+            path.write_text(text, encoding="utf-8-sig")
+    assert found[0] == found[1]
+    assert any(row["estimate"] for row in found[0])
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "told"),
+    [
+        ("shrunken", "abc", "column shrunken: 'abc' is not a finite number"),
+        ("std_error", "nan", "column std_error: 'nan' is not a finite number"),
+        ("detected", "yes", "column detected: 'yes' is neither true nor false"),
+        ("selected_low", "", "column selected_low: '' is not a finite number"),
+    ],
+)
+def test_bad_cells_are_named(column: str, text: str, told: str, words: Path, build: Build) -> None:
+    edit(words / "candidates.csv", {column: text})
+    assert f"{words / 'candidates.csv'}, line 2, {told}; {AGAIN}" in build(words)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "told"),
+    [
+        ("last_day", "2026-13-01", "'2026-13-01' is not a day, as 2026-11-02"),
+        ("reports", "6e4", "'6e4' is not a whole number of 0 or more"),
+        ("estimate", "", "cell "),
+    ],
+)
+def test_bad_cells_of_maps_are_named(
+    column: str, text: str, told: str, places: Path, build: Build
+) -> None:
+    edit(places / "density.csv", {column: text}, row=1)
+    said = build(places)
+    assert f"{places / 'density.csv'}, line 3, column {column}: {told}" in said
+
+
+def test_broken_lines_are_named(words: Path, build: Build) -> None:
+    path = words / "candidates.csv"
+    first, second, third, *_ = path.read_bytes().split(b"\n")
+    for line, told in (
+        (b"\xff" + third, "it is not UTF-8"),
+        (third + b",", "columns, where the header has"),
+        (b'"a"b', "it is not CSV"),
+    ):
+        path.write_bytes(b"\n".join([first, second, line, b""]))
+        said = build(words)
+        assert f"{path}, line 3: " in said
+        assert told in said
+
+
+def test_broken_documents_are_named(words: Path, places: Path, build: Build) -> None:
+    source = words / "manifest.json"
+    edit_json(source, first_day="2026-13-01")
+    assert f"{source}: first_day = '2026-13-01' is not a day, as 2026-11-02" in build(words)
+    edit_json(source, first_day="2026-11-02", level=7)
+    assert "level = 7.0 must lie in (0, 1)" in build(words)
+    source.write_text("{")
+    assert f"{source}: " in build(words)
+    source.write_text("[]")
+    assert f"{source}: metric is missing; {AGAIN}" in build(words)
+    (places / "density.geojson").write_text("{}")
+    assert f"{places / 'density.geojson'}: features is missing" in build(places)
+
+
+def test_results_of_two_kinds_are_refused(
+    words: Path, places: Path, tmp_path: Path, build: Build
+) -> None:
+    """Both commands write into one folder, and one of the results was dropped without a word."""
+    both = Path(shutil.copytree(words, tmp_path / "both"))
+    shutil.copytree(places, both, dirs_exist_ok=True)
+    kept = "density.csv of rappor density -o and candidates.csv of rappor decode -o"
+    assert f"{kept}; write each into a folder of its own" in build(both)
+    (both / "candidates.csv").unlink()
+    assert "density.csv of rappor density -o and results.json" in build(both)
+    (words / "flows.csv").touch()
+    assert "flows.csv of rappor flows -o and candidates.csv" in build(words)
+    shutil.move(words / "flows.csv", words / "joint.csv")
+    assert "candidates.csv of rappor decode -o and joint.csv" in build(words)
+    (words / "candidates.csv").unlink()
+    assert "joint.csv of a metric of pairs, which rappor release synthesise" in build(words)
