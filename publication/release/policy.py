@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from disclosure_control.errors import PolicyError
 from disclosure_control.typing import Booleans, Floats, Strata
 from publication.release.rounding import round_down
+from publication.release.tables import MOST_REPORTS
 from rappor_core.errors import file_problem, shown, toml_problem
 from rappor_core.text import visible
 
@@ -32,9 +33,9 @@ REASONS: dict[Reason, str] = {
 }
 DEFAULT_SYMBOLS: dict[Reason, str] = {"few_reports": "c", "low_interval": "u"}
 _MOST_SYMBOL = 8
-_LARGEST = 10**15
 _MOST_LEVELS = 64  # of a tree
 _MOST_DAYS = 36_500
+_MOST_SHOWN = 60
 _UNSAFE_STARTS = "=+-@'"
 
 
@@ -60,12 +61,14 @@ class RollUp:
     def __post_init__(self) -> None:
         """Check ranges."""
         if self.tree not in (*get_args(Tree), ""):
-            raise PolicyError(f"tree = {shown(self.tree)} is not one of {get_args(Tree)}")
-        correlation = 0.0 if self.max_correlation is None else self.max_correlation
-        if not (0 < self.alpha < 1 and 0 <= correlation <= 1):
             raise PolicyError(
-                f"roll_up needs alpha in (0, 1) and max_correlation in [0, 1], not "
-                f"{self.alpha} and {self.max_correlation}"
+                f"tree = {shown(self.tree)} is not one of {', '.join(get_args(Tree))}"
+            )
+        if not 0 < self.alpha < 1:
+            raise PolicyError(f"roll_up needs alpha in (0, 1), not {self.alpha}")
+        if self.max_correlation is not None and not 0 <= self.max_correlation <= 1:
+            raise PolicyError(
+                f"roll_up needs max_correlation in [0, 1], not {self.max_correlation}"
             )
         if not 1 <= self.levels <= _MOST_LEVELS or len(self.lengths) > _MOST_LEVELS:
             raise PolicyError(f"roll_up needs from 1 to {_MOST_LEVELS} levels or lengths")
@@ -111,9 +114,9 @@ class ReleasePolicy:
             if not getattr(self, name).strip():
                 raise PolicyError(f"{name} is empty")
         for name in ("min_reports", "reports_rounding"):
-            if not 1 <= getattr(self, name) <= _LARGEST:
+            if not 1 <= getattr(self, name) <= MOST_REPORTS:
                 raise PolicyError(f"{name} = {shown(getattr(self, name))} must be 1 or more, and "
-                                  f"{_LARGEST} at most")  # fmt: skip
+                                  f"{MOST_REPORTS} at most")  # fmt: skip
         if not 0 < self.min_low < 1 or not 0 <= self.sealed_after_days <= _MOST_DAYS:
             raise PolicyError(
                 f"min_low = {self.min_low} must lie in (0, 1), and sealed_after_days = "
@@ -186,10 +189,14 @@ class ReleasePolicy:
     def _check_words(self) -> None:
         for name, known in (("on_change", get_args(OnChange)),):
             if getattr(self, name) not in known:
-                raise PolicyError(f"{name} = {shown(getattr(self, name))} is not one of {known}")
+                raise PolicyError(
+                    f"{name} = {shown(getattr(self, name))} is not one of {', '.join(known)}"
+                )
         unknown = set(self.symbols) - set(REASONS)
         if unknown:
-            raise PolicyError(f"symbols of unknown reasons {sorted(unknown)}; {list(REASONS)}")
+            raise PolicyError(
+                f"symbols has the unknown reason {shown(min(unknown))}; known: {', '.join(REASONS)}"
+            )
         for reason, symbol in self.symbols.items():
             if not _is_symbol(symbol):
                 raise PolicyError(
@@ -232,7 +239,9 @@ def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued
     before = policy.first_day is not None and first < policy.first_day
     after = policy.last_day is not None and last > policy.last_day
     if before or after:
-        raise PolicyError(f"{name}: the policy publishes {policy.first_day} to {policy.last_day}")
+        bounds = (("from", policy.first_day), ("to", policy.last_day))
+        days = " ".join(f"{word} {day}" for word, day in bounds if day is not None)
+        raise PolicyError(f"{name}: the policy publishes days {days} only")
     if last + timedelta(days=policy.sealed_after_days) > issued:
         raise PolicyError(
             f"{name}: the window is not sealed on {issued}: reports of its last day are accepted "
@@ -275,7 +284,7 @@ def _is_hidden(character: str) -> bool:
 def load_policy(path: Path) -> ReleasePolicy:
     """Read release.toml. Raises PolicyError that names the file, the key and the value."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: {file_problem(error)}") from None
     try:
@@ -305,7 +314,8 @@ def parse_policy(table: Mapping[str, Any]) -> ReleasePolicy:
         raise PolicyError(f"keys missing: {', '.join(missing)}")
     symbols = values.get("symbols", {})
     if not all(isinstance(symbol, str) for symbol in symbols.values()):
-        raise PolicyError(f"symbols must be texts: {shown(symbols)}")
+        name = next(name for name, symbol in symbols.items() if not isinstance(symbol, str))
+        raise PolicyError(f"symbols.{shown(name)} = {_toml(symbols[name])} is not {_WORDS[str]}")
     rules = {}
     for metric, rule in values.get("roll_up", {}).items():
         if not isinstance(rule, Mapping):
@@ -342,6 +352,26 @@ _ROLL_UP_KINDS = {
 }
 
 
+_WORDS = {
+    str: "a text in quotes",
+    int: "a whole number without point or exponent",
+    float: "a number",
+    Decimal: "a number",
+    bool: "true or false",
+    date: "a day, as 2026-11-02 without quotes",
+    dict: "a table",
+    list: "a list of whole numbers",
+    tuple: "a list of texts in quotes",
+}
+
+
+def _toml(value: object) -> str:
+    """A value of a policy about as it is written there, for a message."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)[:_MOST_SHOWN] if isinstance(value, Decimal | date) else shown(value)
+
+
 def _typed(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The values of a table, each of its kind. Raises PolicyError for unknown keys too."""
     values: dict[str, Any] = {}
@@ -350,14 +380,14 @@ def _typed(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> di
             raise PolicyError(f"unknown key {where}{shown(name)}; known: {', '.join(kinds)}")
         kind, good = kinds[name], value
         if kind in (float, Decimal) and type(value) in (int, Decimal):
-            huge = type(value) is int and abs(value) > _LARGEST
+            huge = type(value) is int and abs(value) > MOST_REPORTS
             good = math.inf if huge else kind(value)
         elif (kind is tuple and _all_are(value, str)) or (kind is list and _all_are(value, int)):
             good = tuple(value)
         elif type(value) is not kind:
-            raise PolicyError(f"{where}{name} = {shown(value)} is not of kind {kind.__name__}")
+            raise PolicyError(f"{where}{name} = {_toml(value)} is not {_WORDS[kind]}")
         if isinstance(good, float | Decimal) and not math.isfinite(good):
-            raise PolicyError(f"{where}{name} = {value} is not finite")
+            raise PolicyError(f"{where}{name} = {_toml(value)} is not finite")
         values[name] = good
     return values
 

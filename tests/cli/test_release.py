@@ -267,14 +267,21 @@ def test_our_own_release_is_audited_without_a_finding(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("owner = 1", "owner = 1 is not of kind str"),
+        ("owner = 1", "owner = 1 is not a text in quotes"),
+        (POLICY.replace("= 1000", "= 1e3"), "min_reports = 1E+3 is not a whole number without"),
+        (POLICY.replace("= 0.001", '= "fine"'), "rounding = 'fine' is not a number"),
+        (POLICY.replace('["slot"]', '"slot"'), "strata = 'slot' is not a list of texts in quotes"),
+        (POLICY + 'last_day = "2026-01-01"', "is not a day, as 2026-11-02 without quotes"),
+        (POLICY + "total = 1", "total = 1 is not true or false"),
+        (POLICY + "[symbols]\nlow_interval = 1", "symbols.'low_interval' = 1 is not a text in"),
+        (POLICY + "[roll_up.word]\nmax_correlation = 2.0", "max_correlation in [0, 1], not 2.0"),
         (POLICY.replace("rounding = 0.001", "rounding = 0"), "rounding = 0 must lie"),
         (POLICY.replace("min_low = 0.02", "min_low = 0"), "min_low = 0.0 must lie in (0, 1)"),
         (POLICY + "colour = 1", "unknown key 'colour'"),
         (POLICY + '[symbols]\nlow_interval = "=1"', "symbol '=1' of low_interval"),
         (POLICY + '[symbols]\nlow_interval = "0.5"', "symbol '0.5' of low_interval"),
-        (POLICY + '[symbols]\nother = "x"', "unknown reasons ['other']"),
-        (POLICY + '[roll_up.word]\ntree = "oak"', "tree = 'oak' is not one of"),
+        (POLICY + '[symbols]\nother = "x"', "the unknown reason 'other'; known: few_"),
+        (POLICY + '[roll_up.word]\ntree = "oak"', "tree = 'oak' is not one of cells, domain"),
         (POLICY.replace("min_low = 0.02", "min_low = nan"), "min_low = NaN is not finite"),
         ('owner = "a"', "keys missing: audience, min_reports, min_low, rounding"),
         ("owner =", "not TOML"),
@@ -309,7 +316,7 @@ def test_sources_that_are_none_are_refused(
     for name in ("results.json", "manifest.json", "candidates.csv"):
         (broken / name).write_bytes((decoded / "word" / name).read_bytes())
     (broken / "candidates.csv").write_text("value\nx\n")
-    assert "a file of it cannot be used" in build(broken)
+    assert f"{broken / 'candidates.csv'}, line 1: there is no column estimate" in build(broken)
     made = json.loads((decoded / "word/manifest.json").read_text())
     (broken / "manifest.json").write_text(json.dumps(made | {"first_day": None}))
     assert "does not say its days" in build(broken)

@@ -69,8 +69,13 @@ def test_windows_still_open_for_reports_are_refused(days: int) -> None:
 def test_strata_and_days_outside_the_policy_are_refused() -> None:
     with pytest.raises(PolicyError, match="does not publish the stratum 'version'"):
         build_release([table(FOUR, strata=(("version", "2"),))], policy(), ISSUED)
-    for bound in ({"first_day": date(2026, 11, 3)}, {"last_day": date(2026, 11, 1)}):
-        with pytest.raises(PolicyError, match="the policy publishes"):
+    first, last = date(2026, 11, 3), date(2026, 11, 1)
+    for bound, days in (
+        ({"first_day": first}, "days from 2026-11-03 only"),
+        ({"last_day": last}, "days to 2026-11-01 only"),
+        ({"first_day": last, "last_day": last}, "days from 2026-11-01 to 2026-11-01 only"),
+    ):
+        with pytest.raises(PolicyError, match=f"the policy publishes {days}"):
             build_release([table(FOUR)], policy(**bound), ISSUED)
     with pytest.raises(ReleaseError, match="given twice"):
         build_release([table(FOUR), table(FOUR)], policy(), ISSUED)
@@ -128,6 +133,56 @@ def test_what_is_no_table_is_refused() -> None:
         replace(table({"a": 0.1, "b": 0.2}), cells=["a", "a"])
     with pytest.raises(TableError, match="upside down"):
         replace(table({"a": 0.1}), low=np.array([0.9]))
+    with pytest.raises(TableError, match=r"the interval 0\.6 to 0\.5 is upside down"):
+        replace(table({"a": 0.5}), low=np.array([0.6]), high=np.array([0.5]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"estimate": np.array([5.5, 0.1])},
+            r"'a': estimate 5\.5 lies outside its interval, 0\.29",
+        ),
+        ({"estimate": np.array([-3.0, 0.1])}, "'a': estimate -3 lies outside its interval"),
+        ({"estimate": np.array([0.3, 0.21])}, r"'b': estimate 0\.21 lies outside its interval"),
+        ({"unbiased": np.array([0.3, 1e300])}, r"'b': unbiased estimate 1e\+300 lies outside"),
+        ({"std_error": np.array([0.0, 0.1])}, "'a': standard error 0 is not above 0"),
+        ({"std_error": np.array([-1.0, 0.1])}, "'a': standard error -1 is not above 0"),
+        ({"num_reports": 10**30}, f"{10**30} reports, where 0 to {10**15} can be"),
+        ({"num_reports": -5}, "-5 reports, where 0 to"),
+        ({"level": 1.0}, "level = 1.0 must lie in"),
+    ],
+)
+def test_numbers_of_no_decoding_are_refused(changes: dict[str, Any], told: str) -> None:
+    """`TableError` names the cell: ends may be cut at 0 and 1, where the estimate is not."""
+    cut = {"low": np.array([0.29, 0.0]), "high": np.array([0.31, 0.2])}
+    good = table({"a": 0.3, "b": -0.01}, **cut)
+    with pytest.raises(TableError, match=told):
+        replace(good, **changes)
+
+
+def test_honest_extremes_are_tables() -> None:
+    """A share above 1 by chance, far in few reports; without noise, one of nobody, exactly."""
+    ends = {"low": np.array([0.97, 0.0]), "high": np.array([1.0, 0.0])}
+    found = table({"a": 1.02, "b": 0.0}, std_error=np.array([0.02, 0.0]), **ends)
+    found.check_shares()
+    few = table({"a": 1.0}, error=1.42, unbiased=np.array([3.2]),
+                low=np.array([0.2]), high=np.array([1.0]))  # fmt: skip
+    replace(few, detected=np.array([True])).check_shares()
+
+
+@pytest.mark.parametrize(
+    ("estimate", "error", "detected"),
+    [(5.5, 0.004, True), (1e300, 1e300, True), (1.3, 0.004, True),
+     (-3.0, 0.004, False), (5.5, 0.004, False)],
+)  # fmt: skip
+def test_what_is_no_share_is_refused(estimate: float, error: float, detected: bool) -> None:
+    """Where the interval goes along with the estimate; also what is hidden, as it is added up."""
+    ends = {"low": np.array([min(estimate, 0.9)]), "high": np.array([1e301])}
+    wrong = table({"a": estimate}, error, detected=np.array([detected]), **ends)
+    with pytest.raises(TableError, match=r"'a': estimate .* is no share of the reports"):
+        wrong.check_shares()
 
 
 @given(
