@@ -99,12 +99,8 @@ def _check_sources(
         twice = next(table.name for table in decodings if keys.count(table.key) > 1)
         raise ReleaseError(f"{twice}: given twice")
     for table in decodings:
-        strange = [name for name, _ in table.strata if name not in policy.strata]
-        if strange:
-            raise PolicyError(
-                f"{table.name}: the policy does not publish the stratum {strange[0]!r}; it has "
-                f"{list(policy.strata)}"
-            )
+        for name, _ in table.strata:
+            policy.check_stratum(table.name, name)
         if table.metric in policy.roll_up and PARTITION in dict(table.strata):
             raise PolicyError(
                 f"{table.name}: flows are added up by zones already; leave roll_up.{table.metric} "

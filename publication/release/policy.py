@@ -150,6 +150,14 @@ class ReleasePolicy:
             if inner in outer:
                 raise PolicyError(f"within.{shown(inner)}: a stratum does not lie in itself")
 
+    def check_stratum(self, table: str, name: str) -> None:
+        """Raise PolicyError for a stratum that is not published. table: that is divided by it."""
+        if name not in self.strata:
+            raise PolicyError(
+                f"{table}: the policy does not publish the stratum {shown(name)}; it publishes "
+                f"{', '.join(self.strata) or 'none'}"
+            )
+
     def with_outer(self, strata: Strata) -> dict[str, str]:
         """The strata of a table together with all strata that contain them. Raises PolicyError
         where `within` contradicts."""

@@ -20,8 +20,9 @@ _UNLISTED = "unlisted"  # the row of the cells that are not shown, in density.cs
 _WHOLE = ("one_hot", "boolean")  # encodings of metrics whose values are all candidates
 _RESULTS = "results.json"  # of a decoding, or of flows
 _DECODED, _DENSITY, _FLOWS = "candidates.csv", "density.csv", "flows.csv"
+JOINT = "joint.csv"
 _UNPUBLISHED = {
-    "joint.csv": "pairs, which rappor release synthesise decoded publishes in rows",
+    JOINT: "pairs, which rappor release synthesise decoded publishes in rows",
     "curve.csv": "numbers, of which no release is made",
 }  # files of rappor decode -o that no table is made of
 _SIDES = ("origin", "destination")
@@ -45,7 +46,10 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
             or holds numbers that no decoding gives.
     """
     try:
-        kind = _KINDS[_mark_of(folder)]
+        mark = mark_of(folder)
+        if mark in _UNPUBLISHED:
+            raise ReleaseError(f"{folder} holds {mark} of a metric of {_UNPUBLISHED[mark]}")
+        kind = _KINDS[mark]
     except OSError as error:
         raise ReleaseError(f"{folder}: {file_problem(error)}") from None
     try:
@@ -54,9 +58,9 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
         raise ReleaseError(f"{error}; {kind.way_out}") from None
 
 
-def _mark_of(folder: Path) -> str:
-    """The file that tells which kind of results a folder holds. Raises ReleaseError for none, for
-    several, and for a kind that is not published as tables."""
+def mark_of(folder: Path) -> str:
+    """The file that tells which kind of results a folder holds. Raises ReleaseError for none and
+    for several."""
     found = {
         name: whose
         for name, whose in (
@@ -74,8 +78,6 @@ def _mark_of(folder: Path) -> str:
             f"{folder} holds results of several kinds, of which one would be left out: {files}; "
             "write each into a folder of its own"
         )
-    for name in found.keys() & _UNPUBLISHED.keys():
-        raise ReleaseError(f"{folder} holds {name} of a metric of {_UNPUBLISHED[name]}")
     if not found:
         raise ReleaseError(
             f"{folder} holds neither {_RESULTS} of rappor decode -o, {_DENSITY} of rappor density "

@@ -72,8 +72,8 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
         )
     name = " by ".join(estimates.columns)
     check_days(policy, name, estimates.first_day, estimates.last_day, issued)
-    if estimates.columns[0] == "slot" and "slot" not in policy.strata:
-        raise PolicyError(f"the policy does not publish the stratum 'slot': {list(policy.strata)}")
+    if estimates.columns[0] == "slot":
+        policy.check_stratum(name, "slot")
     enough = [policy.has_enough(reports) for reports in estimates.reports_by_group]
     if not any(enough):
         reports = ", ".join(map(str, estimates.reports_by_group))

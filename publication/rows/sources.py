@@ -13,6 +13,7 @@ import numpy as np
 from disclosure_control.errors import ReleaseError
 from disclosure_control.synthetic_rows.estimates import DecodedCells, SlotMap, slot_estimates
 from publication.release import CellTable, read_source
+from publication.release.sources import JOINT, mark_of
 from publication.release.tables import PARTITION
 from rappor_core.errors import RapporError, file_problem
 from rappor_core.failures import failure_reason
@@ -30,7 +31,7 @@ def read_estimates(folder: Path) -> DecodedCells:
         ReleaseError: a folder of another kind; a table that does not hold all values, as one of
             strings; files that cannot be used.
     """
-    if (folder / "joint.csv").is_file():
+    if mark_of(folder) == JOINT:
         return _of_joint(folder)
     tables = read_source(folder)
     last = [one for one in tables if one.last_day == max(table.last_day for table in tables)]

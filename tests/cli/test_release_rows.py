@@ -151,6 +151,9 @@ def test_withheld_decodings_give_no_rows(
     (pairs / "covariance.npy").write_bytes(b"no array")
     assert main([*command, "-o", str(tmp_path / "no")]) == 1
     assert "cannot be used" in capsys.readouterr().err
+    (pairs / "density.csv").touch()
+    assert main([*command, "-o", str(tmp_path / "no")]) == 1
+    assert "holds results of several kinds" in capsys.readouterr().err
     assert not (tmp_path / "no").exists()
 
 
@@ -170,7 +173,7 @@ def test_categories_and_places_give_rows_strings_not(
     assert set(first) == {"slot", "cell"}
     policy.write_text(policy.read_text().replace('strata = ["slot"]', "strata = []"))
     assert main([*command, str(density), "-o", str(tmp_path / "no")]) == 1
-    assert "does not publish the stratum 'slot'" in capsys.readouterr().err
+    assert "does not publish the stratum 'slot'; it publishes none" in capsys.readouterr().err
     assert main([*command, str(decoded / "word"), "-o", str(tmp_path / "no")]) == 1
     assert "does not hold all values" in capsys.readouterr().err
 
