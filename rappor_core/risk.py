@@ -53,7 +53,8 @@ class Risk(NamedTuple):
     def for_life(self) -> str:
         """`worst` in words: "epsilon 6 for life", with the lives that it is over."""
         lives = f" over {self.lives:,} lives of a browser's storage" if self.lives else ""
-        return f"epsilon {self.worst:.3g} for life{lives}"
+        nats = f"{self.worst:.3g}" if self.worst < 1_000 else f"{self.worst:,.0f}"
+        return f"epsilon {nats} for life{lives}"
 
     @property
     def sentence(self) -> str:
