@@ -208,7 +208,8 @@ class Database:
         self._idle = threading.Condition()
         self._in_flight = 0
         host = f" at {engine.url.host}" if engine.url.host else ""
-        self._name = f"{str(engine.url.database)!r}{host}"
+        name = engine.url.database  # None: that of the user
+        self._name = "of the user" + host if name is None else f"{name!r}{host}"
         self._turn = _turn_of(engine)
         self.is_failing = False  # whether a write was refused since the last trial write
 
