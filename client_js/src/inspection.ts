@@ -20,7 +20,7 @@ const lineText = (name: string, line: LineAccount | "damaged"): string =>
   line === "damaged"
     ? `${name}: what was told is not known any more, and nothing more will be.`
     : `${name}: reports made: ${line.reports}; answers: about ${line.values} of at most ${line.maxValues}. ${risk(line.spent)}, ` +
-      `and at most ${believed(line.ever)} after all that your device ever sends about it, in this life of its storage.`;
+      `and at most ${believed(line.ever)} after all that this storage ever sends about it.`;
 
 /** The account of `Client.inspect` or `inspectState` as text. */
 export const render = ({ consent, budget, waiting, batches, counters, metrics }: DeviceAccount): string => {

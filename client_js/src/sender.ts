@@ -220,7 +220,7 @@ export class Sender {
       if (!this.isWarned) console.warn(`rappor-telemetry: ${sentenceOf(this.failing)}`);
       this.isWarned = true;
       store.put(DEVICE, { ...device, failing: this.failing });
-      if (lastDay >= Math.floor(clock() / 86_400) - delivery.maxAgeDays) return;
+      if (clock() / 86_400 < lastDay + delivery.maxAgeDays + 1) return;
       this.lost += 1;
       removeBatch(store, id, () => "dropped:too_old");
     });
