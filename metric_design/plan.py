@@ -366,6 +366,11 @@ def _left(budget: float | None, existing: MetricsFile | None, metric: Metric) ->
         return None
     left = budget - file_with(existing, [metric]).lifetime_epsilon
     if left < 0:
+        if existing is not None and existing.lifetime_epsilon > budget:
+            raise PlanError(
+                f"budget = {budget:g}: other metrics take {existing.lifetime_epsilon:.3g} already; "
+                "retire one, or raise the budget"
+            )
         spent = 0.0 if existing is None else existing.lifetime_epsilon_on(APP)
         raise PlanError(
             f"budget = {budget:g}: other metrics take {spent:.3g} in an app, and {metric.name!r} "

@@ -10,14 +10,14 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import PRIOR, belief_text, risk_of
 
-BELIEF = f"{100 * PRIOR:g} %"
+SUSPICION = f"{100 * PRIOR:g} %"
 METRICS = (
     *("metric", "kind", "params_id", "state", "accepted", "days served"),
-    *(f"{BELIEF} after one report", "for life", "until", "by whom"),
+    *(f"{SUSPICION} after one report", "for life", "until", "by whom"),
 )
 ASSOCIATIONS = (
     *("association", "of", "state", "linked", "days served"),
-    *(f"{BELIEF} after both reports", "for life", "until", "by whom"),
+    *(f"{SUSPICION} after both reports", "for life", "until", "by whom"),
 )
 SIDES = ("of", "params_ids")
 Row = list[str]

@@ -6,6 +6,7 @@ import re
 
 import typer
 
+# 1,000,000 or 1 000 000, and not 0,001 or 1,5M
 _THOUSANDS = re.compile(r"\A[1-9]\d{0,2}([, ]\d{3})+(?![\d, ]*\d)")
 
 

@@ -46,7 +46,6 @@ IN_TABLES = ("share", "top", "candidates", "periods", "max_bytes", "values", "zi
              "period", "kind")  # fmt: skip
 USUAL_VALUES = 3  # of a device's life
 USUAL_ZIPF = 1.0
-# 1,000,000 or 1 000 000, and not 0,001 or 1,5M
 
 
 class ModeName(StrEnum):

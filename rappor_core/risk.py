@@ -35,7 +35,7 @@ class Risk(NamedTuple):
     report: by one report.  life: by all that an installation ever sends, as its ledger bounds it;
     of a metric for browsers alone, by all the `lives` of a browser's storage.
     web: by those lives where it runs in an app, too; otherwise 0.  lives: how many; otherwise 0.
-    answer: by all reports of one memoised answer, in one life of the storage.
+    answer: by all reports of one memoised answer, in as many lives as `worst`.
     """
 
     report: float
@@ -87,5 +87,8 @@ def risk_of(*metrics: Metric) -> Risk:
         sum(metric.lifetime_epsilon for metric in metrics) if app else over_lives,
         over_lives if app else 0.0,
         max(metric.lives or 0 for metric in metrics),
-        sum(min(m.params.epsilon_infinity, m.lifetime_epsilon) for m in metrics),
+        sum(
+            min(metric.params.epsilon_infinity, metric.lifetime_epsilon) * (metric.lives or 1)
+            for metric in metrics
+        ),
     )

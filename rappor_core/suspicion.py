@@ -24,7 +24,8 @@ def believed(epsilon: float, prior: float = PRIOR) -> float:
 
 def belief_text(epsilon: float) -> str:
     """What a suspicion of `PRIOR` can become at most, with the epsilon (in nats) that says so."""
-    return f"{percent_up(believed(epsilon))} (epsilon {epsilon:.2f})"
+    bound = f"epsilon {epsilon:.2f}" if epsilon < math.inf else "no bound"
+    return f"{percent_up(believed(epsilon))} ({bound})"
 
 
 def percent_up(share: float) -> str:

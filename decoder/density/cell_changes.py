@@ -29,8 +29,8 @@ class WindowChanges(NamedTuple):
 
     from_others: less the mean of the other windows; p_adjusted: of no such change, times the
     number of all cells and patterns of windows (Bonferroni); of two windows over the cells
-    (Benjamini-Hochberg).  since: less each earlier window, the
-    first one's change first; of a series of more than 14 windows less the first alone.
+    (Benjamini-Hochberg).  since: less each earlier window, the first one's change first; of a
+    series of more than 14 windows less the first alone.
     """
 
     from_others: tuple[Floats, Floats]

@@ -90,8 +90,8 @@ class NumberDecoding:
 
     with_data: share of devices that had data, where no data is an answer `apart`; shares of curve,
     bins, quantiles and mean are of those.  level: of the intervals; alpha: at which a change is
-    said.  repetition: the bound of it; kappa, freedom: what
-    replicates measured (`Survival`).  fitted: shares of all cells, no data first, sum 1.
+    said.  repetition: the bound of it; kappa, freedom: what replicates measured (`Survival`).
+    fitted: shares of all cells, no data first, sum 1.
     """
 
     metric: str

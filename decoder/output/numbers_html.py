@@ -37,9 +37,9 @@ def _guarantee(decoding: NumberDecoding) -> str:
         f"Each device says on which side of a public cut its number lies, through a coin of its "
         f"own: by one report {rise_text(one)}"
     )
-    if decoding.number.mode == "once":
-        return f"{said}, and a device reports once in its life."
     risk = risk_of(Metric.from_dict(decoding.definition))
+    if decoding.number.mode == "once":
+        return f"{said}. It gives 1 answer at most: {risk.for_life}."
     return (
         f"{said}. It has two answers for life, each bounded by epsilon = {risk.answer:.2f}; both "
         f"together by {risk.for_life}, whatever its numbers are; when its number crosses the cut "

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from disclosure_control.errors import ReleaseError
+from disclosure_control.errors import ReleaseError, TableError
 from disclosure_control.synthetic_rows.estimates import DecodedCells, SlotMap, slot_estimates
+from disclosure_control.typing import Floats
 from publication.release import CellTable, read_source
+from publication.release.reading import DamagedFileError, read_json
 from publication.release.sources import JOINT, mark_of
 from publication.release.tables import PARTITION
-from rappor_core.errors import RapporError, file_problem
-from rappor_core.failures import failure_reason
-from rappor_core.strict_json import parse_strict_json
+from rappor_core.errors import file_problem
 
 COVARIANCE = "covariance.npy"
+_AGAIN = "decode the pairs again with rappor decode -o"
 
 
 def read_estimates(folder: Path) -> DecodedCells:
@@ -82,35 +81,30 @@ def _of_slots(tables: Sequence[CellTable], folder: Path) -> DecodedCells:
 
 def _of_joint(folder: Path) -> DecodedCells:
     try:
-        found = parse_strict_json((folder / "results.json").read_bytes())
-        covariance = np.load(folder / COVARIANCE, allow_pickle=False)
-        cells = tuple((str(one["first"]), str(one["second"])) for one in found["cells"])
-        first, second = found["of"]
-        low = np.array([float(one["low"]) for one in found["cells"]])
+        found = read_json(folder / "results.json")
+        rows = found.items("cells")
+        low = np.array([one.number("low") for one in rows])
         return DecodedCells(
-            (str(first), str(second)),
-            cells,
-            np.array([float(one["estimate"]) for one in found["cells"]]),
-            np.asarray(covariance, dtype=float),
-            int(found["reports"]),
-            _day(found, "first_day"),
-            _day(found, "last_day"),
+            tuple(one.text() for one in found.items("of")),
+            tuple((one.text("first"), one.text("second")) for one in rows),
+            np.array([one.number("estimate") for one in rows]),
+            _covariance(folder / COVARIANCE),
+            found.count("reports"),
+            found.day("first_day"),
+            found.day("last_day"),
             detected=low > 0,  # as the page of a joint table tells it
             low=low,
         )
-    except FileNotFoundError as error:
-        raise ReleaseError(
-            f"{folder}: {Path(str(error.filename)).name} is missing; decode the pairs again with "
-            "rappor decode -o"
-        ) from None
+    except DamagedFileError as error:
+        raise ReleaseError(f"{error}; {_AGAIN}") from None
+    except TableError as error:
+        raise ReleaseError(f"{folder}: {error}; {_AGAIN}") from None
+
+
+def _covariance(path: Path) -> Floats:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False), dtype=float)
     except OSError as error:
-        raise ReleaseError(f"{folder}: {file_problem(error)}") from None
-    except RapporError as error:
-        raise ReleaseError(f"{folder}: a file of it cannot be used: {error}") from None
-    except (KeyError, TypeError, ValueError, OverflowError, EOFError) as error:
-        reason = failure_reason(error)
-        raise ReleaseError(f"{folder}: a file of it cannot be used: {reason}") from None
-
-
-def _day(found: Mapping[str, Any], name: str) -> date | None:
-    return date.fromisoformat(found[name]) if found[name] else None
+        raise DamagedFileError(f"{path}: {file_problem(error)}") from None
+    except (TypeError, ValueError, EOFError):
+        raise DamagedFileError(f"{path}: it is no array of numbers") from None

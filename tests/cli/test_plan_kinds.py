@@ -332,6 +332,8 @@ def test_browsers_and_apps_have_a_budget_each() -> None:
     asked, _ = read_questions(f"{app}epsilon_life = 4\n", LABELS, 1e5)
     made = plan_questions(asked, 6, known)
     assert made.left == pytest.approx(1, abs=0.02)
+    with pytest.raises(PlanError, match="others 5"):
+        plan_questions(asked, 3, known)
     rest, _ = read_questions(app, LABELS, 1e5)
     shared = plan_questions(rest, 6, known)  # all of 6 are left in an app
     assert shared.epsilon == pytest.approx(6, abs=0.02)

@@ -147,10 +147,17 @@ def test_withheld_decodings_give_no_rows(
     policy.write_text(text)
     (pairs / "covariance.npy").unlink()
     assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    assert "covariance.npy is missing; decode the pairs again" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "covariance.npy: no such file or directory; decode the pairs again" in said
     (pairs / "covariance.npy").write_bytes(b"no array")
     assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    assert "cannot be used" in capsys.readouterr().err
+    assert "covariance.npy: it is no array of numbers; decode" in capsys.readouterr().err
+    results = pairs / "results.json"
+    whole = results.read_text()
+    results.write_text(json.dumps(json.loads(whole) | {"cells": "many"}))
+    assert main([*command, "-o", str(tmp_path / "no")]) == 1
+    assert f"{results}: cells = 'many' is not a list; decode" in capsys.readouterr().err
+    results.write_text(whole)
     (pairs / "density.csv").touch()
     assert main([*command, "-o", str(tmp_path / "no")]) == 1
     assert "holds results of several kinds" in capsys.readouterr().err

@@ -27,8 +27,8 @@ def test_figures_are_those_of_the_other_client(epsilon: float, percent: str) -> 
 
 @pytest.mark.parametrize(("epsilon", "percent"), BELIEVED)
 def test_every_text_of_an_epsilon_says_that_figure(epsilon: float, percent: str) -> None:
-    words = f"a suspicion of 1 % rises to at most {percent} (epsilon {epsilon:.2f})"
-    assert rise_text(epsilon) == words
+    bound = "no bound" if epsilon == math.inf else f"epsilon {epsilon:.2f}"
+    assert rise_text(epsilon) == f"a suspicion of 1 % rises to at most {percent} ({bound})"
 
 
 @pytest.mark.parametrize(
