@@ -77,6 +77,7 @@ def assemble(
         ),
         _alike(answer, grouping, table.values, complete=candidates.complete),
         _by_false_share(answer, options),
+        float(np.linalg.norm(answer.estimate.std_errors[answer.decision.detected])),
     )
     return Decoding(
         metric=aggregate.metric,

@@ -22,7 +22,7 @@ FEW_FOUND = 10  # values, among which a wrong one is a large part
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
 MOSTLY_OVER = 0.7  # of the rows' freedom, left by a fit of probable candidates
-COHORT_ALARM = 1e-3  # chance of a false alarm about any cohort
+ALARM = 1e-3  # chance of a false alarm: about any cohort, about the sum of shares
 UNBALANCED = 0.25  # relative distance from the mean
 SUM_TOO_LARGE = 1.1
 _GROUPS_SHOWN = 5
@@ -51,6 +51,8 @@ class Facts:
     impossible: what of the counts no values can give.  alike: what shows that the candidates' bits
     are not hashed at random.  by_false_share: of the found, those that a rule names because it
     bounds the share of the wrong among them; Bonferroni's would not.
+    sum_error: standard error of the sum of the shares found, as if their errors were independent;
+    the values share the reports, so that they are rather opposed.
     """
 
     summary: Summary
@@ -67,6 +69,7 @@ class Facts:
     impossible: Impossible | None = None
     alike: AlikeValues | None = None
     by_false_share: int = 0
+    sum_error: float = 0.0
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
@@ -118,7 +121,7 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
 def odd_cohorts(cohort_z: Floats) -> Indices:
     """Cohorts whose residual is too large for noise, at a false alarm rate of 1 in 1,000 for any
     of them."""
-    limit = -float(ndtri(COHORT_ALARM / max(len(cohort_z), 1)))
+    limit = -float(ndtri(ALARM / max(len(cohort_z), 1)))
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
 
 
@@ -151,8 +154,8 @@ def _small(facts: Facts) -> str | None:
 
 
 def _sum(facts: Facts) -> str | None:
-    total = facts.summary.allocated_share
-    if total <= SUM_TOO_LARGE:
+    total, by_chance = facts.summary.allocated_share, -float(ndtri(ALARM)) * facts.sum_error
+    if total <= max(SUM_TOO_LARGE, 1 + by_chance):
         return None
     return (
         f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
@@ -314,10 +317,7 @@ def _few_found(facts: Facts) -> str | None:
 def _balance(facts: Facts) -> str | None:
     mean = float(facts.reports.mean())
     worst = float(np.abs(facts.reports / mean - 1).max())
-    if (
-        worst < UNBALANCED
-        or balance_p_value(facts.reports, facts.summary.repetition) > COHORT_ALARM
-    ):
+    if worst < UNBALANCED or balance_p_value(facts.reports, facts.summary.repetition) > ALARM:
         return None
     why = "devices may not choose their cohort at random, or reports of some were lost"
     if facts.summary.repetition > 1:

@@ -19,6 +19,10 @@ from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 
 METHODS = ("cavity", "lasso")
+ONE_HOT = RapporParams.rappor(
+    num_bits=3, num_hashes=1, num_cohorts=1, prob_f=0.5, prob_p=0.25, prob_q=0.75,
+    encoding="one_hot",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -466,3 +470,33 @@ def test_a_partial_fit_says_who_took_no_part(make_aggregate, values, monkeypatch
     decoding = decode(make_aggregate(), Candidates.from_strings(values))
     told = any("took no part" in text for text in decoding.warnings)
     assert told is (left < 0.6 and not full)
+
+
+OF_THE_SUM = "more than all reports"
+
+
+@pytest.mark.parametrize("num_reports", [1_000, 3_000])
+def test_a_sum_above_1_by_chance_is_no_alarm(num_reports):
+    """400 honest draws each; 2 per 1,000 or fewer are alarmed: 5 or more of 400 by chance 1e-3.
+
+    A fixed limit of 1.1 alarmed 18 % and 4.5 % of them.
+    """
+    values, shares = ["light", "dark", "system"], np.array([6, 3, 2]) / 11
+    made = [
+        draw_aggregate(values, shares, num_reports, ONE_HOT, np.random.default_rng(seed))[0]
+        for seed in range(400)
+    ]
+    decoded = [decode(one, Candidates.from_strings(values)) for one in made]
+    assert sum(one.summary.allocated_share > 1.1 for one in decoded) > 4, "the draws show nothing"
+    assert sum(OF_THE_SUM in " ".join(one.warnings) for one in decoded) <= 4
+
+
+def test_a_sum_above_1_beyond_chance_is_told():
+    values = ["light", "dark", "system"]
+    aggregate = draw_aggregate(
+        values, np.array([6, 3, 2]) / 11, 100_000, ONE_HOT, np.random.default_rng(3)
+    )[0]
+    low, gap = ONE_HOT.p_star, ONE_HOT.q_star - ONE_HOT.p_star
+    counts = [round(100_000 * (low + gap * share)) for share in (0.7, 0.4, 0.3)]
+    decoding = decode(replace(aggregate, bit_counts=(counts,)), Candidates.from_strings(values))
+    assert OF_THE_SUM in " ".join(decoding.warnings)
