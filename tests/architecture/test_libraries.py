@@ -107,3 +107,10 @@ def test_a_planted_library_is_seen(file: str, planted: str, library: str, tmp_pa
     text = (ROOT / file).read_text(encoding="utf-8")
     path.write_text(f"{text}\n{planted}\n", encoding="utf-8")
     assert undeclared(tmp_path) == ({(file, library)} if library else set())
+
+
+def test_servers_of_tests_end_with_their_block() -> None:
+    """One that is closed and still served takes a processor for all tests after it."""
+    name = "serve_" + "forever"
+    found = {path.name for path in ROOT.glob("tests/**/*.py") if name in path.read_text("utf-8")}
+    assert found == {"http_server.py", "relay_support.py"}

@@ -15,9 +15,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
+from tests.http_server import serving_with
 
 LONG = pytest.mark.long
 LEAKS = re.compile(
@@ -375,12 +375,8 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         yield "http://[::1"
     else:
         body, length = ODD[request.param]
-        with HTTPServer(
-            ("127.0.0.1", 0), type("This", (Odd,), {"body": body, "length": length})
-        ) as server:
-            Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-            yield f"http://127.0.0.1:{server.server_port}"
-            server.shutdown()
+        with serving_with(type("This", (Odd,), {"body": body, "length": length})) as url:
+            yield url
 
 
 @pytest.mark.parametrize("line", ASKS)

@@ -17,6 +17,7 @@ from client_sdk import Encoder, Transport, TransportError
 from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.file import MetricsFile
 from rappor_core.wire.report import Batch, make_batch
+from tests.http_server import serving
 
 FOLDER = Path(__file__).parent / "tls"
 CERTIFICATE = FOLDER / "loopback.pem"
@@ -122,13 +123,8 @@ def pump(source: socket.socket, sink: socket.socket) -> None:
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
-    server = Proxy()
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Proxy()) as server:
+        yield server
 
 
 def address(proxy: Proxy) -> str:

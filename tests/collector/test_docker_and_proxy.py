@@ -9,14 +9,14 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -29,6 +29,7 @@ from rappor_core.metrics.loading import load_metrics
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 from tests.free_ports import free_port
+from tests.http_server import serving_with
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -313,17 +314,11 @@ class Echo(BaseHTTPRequestHandler):
 def test_the_proxy_passes_the_service_without_addresses(tmp_path: Path) -> None:
     """Cookies are its sessions; a body is not held back, so that the key is asked for first."""
     tmp_path.chmod(0o755)
-    service = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-    threading.Thread(target=service.serve_forever, daemon=True).start()
     port = free_port()
-    try:
-        with nginx(tmp_path, service.server_address[1], port):
-            asked = "Cookie: s=1\r\nX-Forwarded-For: 192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\n"
-            found = _answer_before_the_body(port, asked, 60 << 20)
-            large = _answer_before_the_body(port, asked, 65 << 20)
-    finally:
-        service.shutdown()
-        service.server_close()
+    with serving_with(Echo) as service, nginx(tmp_path, urlsplit(service).port or 0, port):
+        asked = "Cookie: s=1\r\nX-Forwarded-For: 192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\n"
+        found = _answer_before_the_body(port, asked, 60 << 20)
+        large = _answer_before_the_body(port, asked, 65 << 20)
     names = set(found.partition("\r\n\r\n")[2].splitlines())
     assert {"cookie", "host", "content-length"} <= names
     assert not names & {"x-forwarded-for", "x-real-ip"}

@@ -9,15 +9,15 @@ import re
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -136,14 +136,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["nginx", "caddy"])
 def test_the_collector_sees_three_headers(kind: str, folder: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Seen) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        with running_relay(kind, folder, server.server_address[1]) as url:
-            answer = httpx.post(f"{url}?who=1", content=b"sealed", headers={**OUTER, **IDENTIFYING})
-            got = httpx.get(url)
-            elsewhere = httpx.post(url.replace("/ohttp", "/v1/reports"), content=b"x")
-            large = httpx.post(url, content=bytes(2 << 20), headers=OUTER)
-        server.shutdown()
+    with (
+        serving_with(Seen) as collector,
+        running_relay(kind, folder, urlsplit(collector).port or 0) as url,
+    ):
+        answer = httpx.post(f"{url}?who=1", content=b"sealed", headers={**OUTER, **IDENTIFYING})
+        got = httpx.get(url)
+        elsewhere = httpx.post(url.replace("/ohttp", "/v1/reports"), content=b"x")
+        large = httpx.post(url, content=bytes(2 << 20), headers=OUTER)
     seen = answer.json()
     assert seen["headers"].keys() == {"host", "content-type", "content-length"}
     assert seen["headers"]["host"] == "telemetry.example.org"
@@ -161,14 +161,14 @@ def test_the_collector_sees_three_headers(kind: str, folder: Path) -> None:
     [("https://app.example.org", True), ("https://app.example.org.evil.example", False)],
 )
 def test_pages_of_a_named_origin_may_send(origin: str, may: bool, folder: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Seen) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        with running_relay("nginx", folder, server.server_address[1]) as url:
-            asked = httpx.options(
-                url, headers={"origin": origin, "access-control-request-method": "POST"}
-            )
-            answer = httpx.post(url, content=b"sealed", headers={**OUTER, "origin": origin})
-        server.shutdown()
+    with (
+        serving_with(Seen) as collector,
+        running_relay("nginx", folder, urlsplit(collector).port or 0) as url,
+    ):
+        asked = httpx.options(
+            url, headers={"origin": origin, "access-control-request-method": "POST"}
+        )
+        answer = httpx.post(url, content=b"sealed", headers={**OUTER, "origin": origin})
     assert asked.status_code == 204
     assert asked.headers["access-control-allow-headers"] == "Content-Type"
     for one in (asked, answer):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -12,6 +9,7 @@ import pytest
 
 from decoder.errors import RemoteError
 from decoder.sources.collector_client import ask, ask_json
+from tests.http_server import serving
 
 
 class Target(HTTPServer):
@@ -38,21 +36,9 @@ class _Answer(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
 
-@contextmanager
-def served(target: Target) -> Iterator[Target]:
-    thread = threading.Thread(target=target.serve_forever)
-    thread.start()
-    try:
-        yield target
-    finally:
-        target.shutdown()
-        thread.join()
-        target.server_close()
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed_with_the_key(status: int) -> None:
-    with served(Target(200, "")) as stranger, served(Target(status, stranger.url)) as collector:
+    with serving(Target(200, "")) as stranger, serving(Target(status, stranger.url)) as collector:
         for asking in (ask, ask_json):
             with pytest.raises(RemoteError, match=f"answered {status}: it sends on to another"):
                 asking(collector.url, "/v1/metrics", key="rk_secret")

@@ -28,6 +28,7 @@ from decoder_service.shell.models import alarm_events, alarms, schedules
 from decoder_service.shell.service import DecoderService
 from tests.decoder_service.support import running, settings_of
 from tests.free_ports import free_port
+from tests.http_server import serving
 from tests.waiting import waited
 
 BODY = {
@@ -72,13 +73,8 @@ class Receiver(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hook() -> Iterator[Hook]:
-    server = Hook()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Hook()) as server:
+        yield server
 
 
 @contextmanager

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from rappor_core.aggregate import Aggregate
 from tests.decoder_service.in_process import do_jobs, working
 from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
 from tests.decoder_service.support import STRINGS, Running, decode_spec, running
+from tests.http_server import serving_with
 
 EVIL = "<script>alert(1)</script>"
 
@@ -122,13 +122,8 @@ def test_keys_need_https_and_follow_no_redirect(served: Running) -> None:
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        with pytest.raises(RemoteError, match="302"):
-            Service(f"http://127.0.0.1:{server.server_address[1]}", "key").jobs()
-        server.shutdown()
-        thread.join()
+    with serving_with(Elsewhere) as url, pytest.raises(RemoteError, match="302"):
+        Service(url, "key").jobs()
     assert len(got) == 1
     assert served.url
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from decoder.errors import RemoteError
 from decoder_client import Result, Service
 from decoder_client import http as remote_http
+from tests.http_server import serving_with
 
 DEEP = b"[" * 200_000
 
@@ -33,14 +33,8 @@ def answering(code: int, body: bytes, length: int | None = None) -> Iterator[Ser
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield Service(f"http://127.0.0.1:{server.server_address[1]}", "key")
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_with(Handler) as url:
+        yield Service(url, "key")
 
 
 ASKED: list[Callable[[Service], object]] = [

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from rappor_server.errors import SchemaError
 from rappor_server.schema import check
 from tests.decoder_service.live_collector import MONDAY, LiveCollector, live_collector
 from tests.decoder_service.support import Running, settings_of
+from tests.http_server import serving_with
 
 ID = "0" * 16
 SHA = "0" * 64
@@ -147,12 +147,8 @@ def stranger(status: int, body: bytes, kind: str = "text/html") -> Iterator[str]
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with serving_with(Answers) as url:
+        yield url
 
 
 @pytest.mark.parametrize(
