@@ -675,9 +675,16 @@ DECODER = (
     Mutation(
         "odd-cohorts-uncorrected", "cohorts are called odd one time in 1,000, over all of them",
         "decoder/results/warnings.py",
-        "ndtri(COHORT_ALARM / max(len(cohort_z), 1))",
-        "ndtri(COHORT_ALARM)",
+        "ndtri(ALARM / max(len(cohort_z), 1))",
+        "ndtri(ALARM)",
         ("tests/decoder/test_odd_settings.py",),
+    ),
+    Mutation(
+        "sum-without-chance", "shares that sum to more than 1 by chance are no alarm",
+        "decoder/results/warnings.py",
+        "max(SUM_TOO_LARGE, 1 + by_chance)",
+        "SUM_TOO_LARGE",
+        ("tests/decoder/test_pipeline.py",),
     ),
     Mutation(
         "forged-symbols-averaged", "a forger shows the symbol that moves an estimate most",
