@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def test_no_list_reads_a_whole_growing_table(
                 status = client.get(path, follow_redirects=True).status_code
                 assert status in ({503} if path == STATES else {200, 403}), path
         assert len(queries) > 10
-        with sqlite3.connect(file) as database:
+        with closing(sqlite3.connect(file)) as database:
             plans = {
                 statement: [
                     step[3] for step in database.execute(f"EXPLAIN QUERY PLAN {statement}", given)
