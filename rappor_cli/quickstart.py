@@ -31,7 +31,7 @@ from rappor_core.whole_files import write_whole
 from simulations.experiments.quickstart import held_values, readings, report_day, served_at_once
 from simulations.populations.fleet import deliver, encode_fleet
 
-DEVICES = 3_000
+DEVICES = 12_000  # of three values with falling shares, 1 in 4,000 runs has another order
 _DATABASE = "collector.sqlite"
 _COMMANDS = {"location": "density", "discover": "discover"}  # of a kind; `decode` of all others
 

@@ -124,13 +124,12 @@ def test_another_output_does_not_agree() -> None:
 
 
 def test_readmes_first_lines_print_its_output(shell: Shell, tmp_path: Path) -> None:
-    """With 12,000 devices: README's 3,000 put the values into another order once in 25 runs."""
     toml = re.search(r"^```toml\n(.*?)^```", README, re.M | re.S)
     assert toml
     (tmp_path / "metrics.toml").write_text(toml[1])
     ((command, expected),) = commands(README)
     assert len(toml[1].split("\n\n")[1].splitlines()) + 1 == 10, "ten lines"
-    printed = shell.run(f"{command} --devices 12000\n")
+    printed = shell.run(command + "\n")
     assert agrees(expected, printed), printed
     assert (tmp_path / "quickstart" / "theme" / "report.html").exists()
 
