@@ -479,7 +479,7 @@ OF_THE_SUM = "more than all reports"
 def test_a_sum_above_1_by_chance_is_no_alarm(num_reports):
     """400 honest draws each; 2 per 1,000 or fewer are alarmed: 5 or more of 400 by chance 1e-3.
 
-    A fixed limit of 1.1 alarmed 18 % and 4.5 % of them.
+    A fixed limit of 1.1 alarmed 18 % and 4 % of them.
     """
     values, shares = ["light", "dark", "system"], np.array([6, 3, 2]) / 11
     made = [
