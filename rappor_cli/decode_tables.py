@@ -20,6 +20,7 @@ from decoder.results.warnings import percent
 from decoder.series.series import Series
 from decoder.workflows.kinds import KindAnswer
 from rappor_cli.text import plain
+from rappor_core.text import counted
 
 _SHOWN = 25
 _UNCUT = 14  # characters of a cell, such as a date, that no narrow terminal breaks
@@ -92,7 +93,8 @@ def _series_table(series: Series) -> Table:
 
 def _table(decoding: Decoding) -> Table:
     known, rows = decoding.options.true_shares is not None, decoding.detected
-    table = Table(title=plain(f"{decoding.metric}: {decoding.summary.num_detected:,} values found"))
+    found = counted(decoding.summary.num_detected, "value")
+    table = Table(title=plain(f"{decoding.metric}: {found} found"))
     table.add_column("value")
     heading = p_heading(decoding.options.correction).lower()
     for name in (*(["true"] if known else []), "share", "interval", heading, "forgers"):

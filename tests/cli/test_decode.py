@@ -53,6 +53,13 @@ def test_table_and_files(inputs, capsys):
     assert (inputs / "out" / "report.html").exists()
 
 
+def test_one_value_is_singular(inputs, capsys):
+    (inputs / "one.txt").write_text("word0")
+    assert decode(inputs, "--candidates", inputs / "one.txt", "-o", inputs / "out") == 0
+    assert "page: 1 value found" in capsys.readouterr().out
+    assert "<span>value found among" in (inputs / "out" / "report.html").read_text()
+
+
 def test_json_for_machines(inputs, capsys):
     assert decode(inputs, "--candidates", inputs / "words.txt", "--json", days=(5, 6)) == 0
     results = json.loads(capsys.readouterr().out)
