@@ -59,8 +59,14 @@ def spent() -> float:
 def seconds(action: Callable[[], Any]) -> float:
     """Seconds of the processors that an action takes."""
     start = spent()
-    action()
+    _run(action)
     return spent() - start
+
+
+def _run(action: Callable[[], Any]) -> None:
+    """Run it. Raises TypeError where it returns an iterator, which has done nothing yet."""
+    if isinstance(made := action(), Iterator):
+        raise TypeError(f"{made!r} is an iterator: unpack it, or nothing is measured")
 
 
 def alternate(
@@ -76,7 +82,7 @@ def alternate(
             count = (repeats or {}).get(name, 1)
             start = spent()
             for _ in range(count):
-                action()
+                _run(action)
             if number:
                 times[name].append((spent() - start) / count)
     return {name: tuple(found) for name, found in times.items()}
