@@ -11,12 +11,17 @@ import sys
 import pytest
 from hypothesis import settings
 
+from tests.open_databases import watch
+
 for library in ("OMP", "OPENBLAS", "NUMBA"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when the library is imported
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=1000)
 settings.load_profile("fuzz" if os.environ.get("RAPPOR_FUZZ") else "repeatable")
+
+
+watch()
 
 
 @pytest.fixture(scope="session", autouse=True)

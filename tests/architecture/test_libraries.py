@@ -1,8 +1,11 @@
 """Each part names only libraries that its extras of pyproject.toml install."""
 
+import gc
 import re
+import sqlite3
 import sys
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -114,3 +117,18 @@ def test_servers_of_tests_end_with_their_block() -> None:
     name = "serve_" + "forever"
     found = {path.name for path in ROOT.glob("tests/**/*.py") if name in path.read_text("utf-8")}
     assert found == {"http_server.py", "relay_support.py"}
+
+
+def _leave_one_open() -> None:
+    with closing(sqlite3.connect(":memory:")) as closed:
+        closed.execute("SELECT 1")
+    sqlite3.connect(":memory:")
+    gc.collect()
+
+
+def test_a_database_that_is_left_open_is_told() -> None:
+    """Here as a warning, elsewhere as a failure of the test that runs when it is collected."""
+    name = test_a_database_that_is_left_open_is_told.__name__
+    with pytest.warns(ResourceWarning, match=name) as told:
+        _leave_one_open()
+    assert len(told) == 1

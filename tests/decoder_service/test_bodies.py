@@ -37,8 +37,12 @@ def routes_of(app: FastAPI) -> list[APIRoute]:
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
-    return create_app(settings_of(f"sqlite:///{tmp_path_factory.mktemp('app')}/decoder.sqlite"))
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    """One that is called without its start, and so ends without its stop."""
+    made = create_app(settings_of(f"sqlite:///{tmp_path_factory.mktemp('app')}/decoder.sqlite"))
+    own = made.state.service  # tests put another in its place
+    yield made
+    own.close()
 
 
 def address_of(route: APIRoute) -> tuple[str, str]:

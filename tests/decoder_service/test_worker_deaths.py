@@ -27,21 +27,26 @@ from tests.decoder_service.support import (
 from tests.decoder_service.worker_nursery import Nursery
 from tests.waiting import until
 
-KILLS = int(os.environ.get("RAPPOR_TEST_KILLS", "50"))  # on each of the two databases
+KILLS = 50  # on each of the two databases, or more
+SECONDS = float(os.environ.get("RAPPOR_TEST_KILL_SECONDS", "0"))  # of kills on each, or more
 LEASE = 2.0
 WORKERS, SLOTS = 2, 2
 ATTEMPTS = 20  # the most that settings allow
 SPARED = 12  # attempts after which a job is let end
 
 
-def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
+def kill_workers(
+    url: str, folder: Path, kills: int, seconds: float = 0.0, live: int = 8
+) -> tuple[int, int]:
     """Kill workers with jobs running, again and again: each job is done, each result once.
 
     There are always so many live jobs. A worker is killed at a random moment after it took one,
     within twice what a job takes on this machine: the points lie in all stages of a job, and in
     the storing of its result, and half of the jobs get done. The oldest is taken first again and
     again: one that used up `SPARED` of its attempts, as where the machine got slower since, ends
-    before the next kill. Returns how many jobs were done.
+    before the next kill. Returns how many workers were killed and how many jobs were done.
+
+    kills, seconds: it ends after so many and after so long.
     """
     rng = random.Random(9)
     limits = {"job_attempts": ATTEMPTS, "lease_seconds": LEASE, "tick_seconds": 0}
@@ -62,7 +67,8 @@ def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
         alive = [nursery.start() for _ in range(WORKERS)]
         top_up()
         lasted = median(seconds_of(await_state(ana, job, seconds=300)) for job in ids)
-        for _ in range(kills):
+        made, end = 0, time.monotonic() + seconds
+        while made < kills or time.monotonic() < end:
             top_up()
             _spare(ana)
             victim = await_busy(alive)
@@ -70,12 +76,13 @@ def kill_workers(url: str, folder: Path, kills: int, live: int = 8) -> int:
             alive.remove(victim)
             kill(victim)
             alive.append(nursery.start())
+            made += 1
         ended = [await_state(ana, job, seconds=300) for job in ids]
         nursery.stop()
         assert {one["state"] for one in ended} == {"done"}, ended
         assert len({one["result_id"] for one in ended}) == len(ids)
         _nothing_is_left(served, folder, nursery, len(ids))
-        return len(ids)
+        return made, len(ids)
 
 
 def kill(worker: psutil.Process) -> None:
@@ -128,12 +135,12 @@ def seconds_of(job: dict[str, Any]) -> float:
 
 @pytest.mark.long
 def test_killed_workers_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    assert kill_workers(f"sqlite:///{tmp_path}/d.sqlite", tmp_path, kills=1, live=3) >= 3
+    assert kill_workers(f"sqlite:///{tmp_path}/d.sqlite", tmp_path, kills=1, live=3)[1] >= 3
 
 
 @pytest.mark.long
 def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> None:
-    """50 points on each database, 8 jobs at every one; RAPPOR_TEST_KILLS sets another number."""
+    """50 points on each database, 8 jobs at every one; more in RAPPOR_TEST_KILL_SECONDS."""
     before = time.monotonic()
-    done = kill_workers(database_url, tmp_path, kills=KILLS)
-    print(f"{KILLS} kills, {done} jobs done, {time.monotonic() - before:.0f} s")
+    kills, done = kill_workers(database_url, tmp_path, KILLS, SECONDS)
+    print(f"{kills} kills, {done} jobs done, {time.monotonic() - before:.0f} s")

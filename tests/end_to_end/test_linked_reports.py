@@ -101,15 +101,18 @@ def test_from_the_database_and_not_from_a_file(
 def test_linked_reports_go_after_their_days(tmp_path: Path) -> None:
     file, rng = linked_file(**KEPT), random.Random(6)
     bench = make_bench(f"sqlite:///{tmp_path}/collector.sqlite")
-    bench.collector.push_metrics(file.metrics.values(), "test", associations=file.associations)
-    body = linked_body([linked_pair(file, "theme_crashed", ("dark", True), TODAY, rng)])
-    bench.writer.write([Submission(decode_batch(body, JSON_CONTENT_TYPE), body[-18:-2], len(body))])
-    registry, day = bench.collector.registry(), day_of(TODAY)
-    (series,) = (key for key, one in registry.linked.items() if one.metric.keep_raw_days)
-    for passed, left in ((30, 1), (31, 0)):
-        clean_up(bench.database, registry, day + passed, day + passed)
-        with bench.database.read() as connection:
-            assert count_raw(connection, series, day, day) == left
+    with closing(bench.database):
+        bench.collector.push_metrics(file.metrics.values(), "test", associations=file.associations)
+        body = linked_body([linked_pair(file, "theme_crashed", ("dark", True), TODAY, rng)])
+        bench.writer.write(
+            [Submission(decode_batch(body, JSON_CONTENT_TYPE), body[-18:-2], len(body))]
+        )
+        registry, day = bench.collector.registry(), day_of(TODAY)
+        (series,) = (key for key, one in registry.linked.items() if one.metric.keep_raw_days)
+        for passed, left in ((30, 1), (31, 0)):
+            clean_up(bench.database, registry, day + passed, day + passed)
+            with bench.database.read() as connection:
+                assert count_raw(connection, series, day, day) == left
 
 
 def test_keeping_linked_reports_later_weakens(tmp_path: Path) -> None:
