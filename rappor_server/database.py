@@ -207,6 +207,7 @@ class Database:
         self.is_postgresql = engine.dialect.name == "postgresql"
         self._idle = threading.Condition()
         self._in_flight = 0
+        self._is_closed = False
         host = f" at {engine.url.host}" if engine.url.host else ""
         name = engine.url.database  # None: that of the user
         self._name = "of the user" + host if name is None else f"{name!r}{host}"
@@ -243,7 +244,7 @@ class Database:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """What `close` waits for: a connection that is given back later would stay open."""
+        """What `close` waits for; a connection that is given back after it is closed here."""
         with self._idle:
             self._in_flight += 1
         try:
@@ -252,6 +253,9 @@ class Database:
             with self._idle:
                 self._in_flight -= 1
                 self._idle.notify_all()
+                is_late = self._is_closed and not self._in_flight
+            if is_late:
+                self.engine.dispose()
 
     @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
@@ -298,6 +302,7 @@ class Database:
         A chore may be in the middle of one when a service stops.
         """
         with self._idle:
+            self._is_closed = True
             self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS)
         self.engine.dispose()
 

@@ -96,6 +96,16 @@ def test_closing_waits_for_chores_in_transactions(
         )
 
 
+def test_a_chore_that_begins_after_closing_leaves_nothing_open(database_url: str) -> None:
+    """Its thread was started before, and comes to its transaction later."""
+    database = ServiceDatabase(make_engine(database_url))
+    prepare(database)
+    database.close()
+    with database.read() as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    assert database.engine.pool.checkedin() == 0  # type: ignore[attr-defined]
+
+
 def test_connections_the_server_ended_are_dropped(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
