@@ -59,13 +59,15 @@ def spent() -> float:
 def seconds(action: Callable[[], Any]) -> float:
     """Seconds of the processors that an action takes."""
     start = spent()
-    _run(action)
-    return spent() - start
+    made = action()
+    took = spent() - start
+    _check_is_done(made)
+    return took
 
 
-def _run(action: Callable[[], Any]) -> None:
-    """Run it. Raises TypeError where it returns an iterator, which has done nothing yet."""
-    if isinstance(made := action(), Iterator):
+def _check_is_done(made: Any) -> None:
+    """Raises TypeError for an iterator: the action that returned it has done nothing yet."""
+    if isinstance(made, Iterator):
         raise TypeError(f"{made!r} is an iterator: unpack it, or nothing is measured")
 
 
@@ -82,9 +84,11 @@ def alternate(
             count = (repeats or {}).get(name, 1)
             start = spent()
             for _ in range(count):
-                _run(action)
+                made = action()
+            took = (spent() - start) / count
+            _check_is_done(made)
             if number:
-                times[name].append((spent() - start) / count)
+                times[name].append(took)
     return {name: tuple(found) for name, found in times.items()}
 
 

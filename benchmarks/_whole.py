@@ -9,8 +9,7 @@ The last run of each step stands in docs/evaluation/steps.jsonl, to be committed
 with a digest of all committed files but those with figures (`FIGURES`). So a run that was cut off,
 or that only wrote figures, goes on where it was, on another machine, too. A step that passed in an
 earlier state is run again; until then `--list` says how many files have changed since, and where.
-Exit code 1 where a step failed. Uncommitted changes are refused: nobody
-could say what was tested.
+Exit code 1 where a step failed. Uncommitted changes are refused: nobody could say what was tested.
 """
 
 from __future__ import annotations
