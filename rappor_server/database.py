@@ -244,7 +244,7 @@ class Database:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """What `close` waits for; a connection that is given back after it is closed here."""
+        """What `close` waits for. After it, the last one to end closes the connections."""
         with self._idle:
             self._in_flight += 1
         try:
@@ -253,8 +253,8 @@ class Database:
             with self._idle:
                 self._in_flight -= 1
                 self._idle.notify_all()
-                is_late = self._is_closed and not self._in_flight
-            if is_late:
+                is_last = self._is_closed and not self._in_flight
+            if is_last:
                 self.engine.dispose()
 
     @contextmanager
@@ -299,12 +299,15 @@ class Database:
     def close(self) -> None:
         """Close every database connection, once the transactions of other threads are over.
 
-        A chore may be in the middle of one when a service stops.
+        A chore may be in the middle of one when a service stops. One that takes longer than it is
+        waited for, or that begins later, closes them when it ends: a connection that is given back
+        to an engine which was disposed of meanwhile would stay open.
         """
         with self._idle:
             self._is_closed = True
-            self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS)
-        self.engine.dispose()
+            is_idle = self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS)
+        if is_idle:
+            self.engine.dispose()
 
 
 def _turn_of(engine: Engine) -> FairLock | None:

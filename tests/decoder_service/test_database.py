@@ -106,6 +106,20 @@ def test_a_chore_that_begins_after_closing_leaves_nothing_open(database_url: str
     assert database.engine.pool.checkedin() == 0  # type: ignore[attr-defined]
 
 
+def test_a_chore_that_outlasts_closing_leaves_nothing_open(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rappor_server.database._CLOSE_SECONDS", 0.01)
+    database = ServiceDatabase(make_engine(database_url))
+    prepare(database)
+    pool = database.engine.pool
+    with database.read() as connection:
+        database.close()
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    assert pool.checkedin() == 0  # type: ignore[attr-defined]
+    assert database.engine.pool is not pool
+
+
 def test_connections_the_server_ended_are_dropped(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
