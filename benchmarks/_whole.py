@@ -7,9 +7,9 @@
 A step that fails does not stop those after it; all that it printed is in build/whole/STEP.log.
 The last run of each step stands in docs/evaluation/steps.jsonl, to be committed with the figures,
 with a digest of all committed files but those with figures (`FIGURES`). So a run that was cut off,
-or that only wrote figures, goes on where it was, on another machine, too. A step that passed in an
-earlier state is run again; until then `--list` says how many files have changed since, and where.
-Exit code 1 where a step failed. Uncommitted changes are refused: nobody could say what was tested.
+or that only wrote figures, goes on where it was, on another machine, too, and what stands there of
+other code is dropped. Exit code 1 where a step failed. Uncommitted changes are refused: nobody
+could say what was tested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,6 @@ STEPS: Mapping[str, Sequence[str]] = {
     "test-long": ("make", "test-long"),
     "versions": ("make", "versions"),
 }
-COMMITS = "100"  # that are looked through for an earlier state
 FIGURES = (  # written by the steps, or about what they found; the last two name steps alone
     "docs/benchmarks.", "docs/growth.md", "docs/assets/growth.svg", "docs/evaluation/",
     ".ci/", "benchmarks/_whole.py",
@@ -73,8 +71,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if not given.list and (changed := changes()):
         parser.error(f"commit first, or undo: {', '.join(changed[:5])}")
     code = digest()
-    done = records()
-    left = [name for name in STEPS if not passed(done.get(name), code)]
+    done = records(code)
+    left = [name for name in STEPS if name not in done or done[name]["exit"]]
     failed = False
     for name in [] if given.list else given.steps or left:
         done[name] = step(name, STEPS[name], code)
@@ -84,11 +82,6 @@ def main(words: Sequence[str] | None = None) -> int:
     return int(failed)
 
 
-def passed(record: Mapping[str, Any] | None, code: str) -> bool:
-    """Whether a step has passed in this state of the code."""
-    return record is not None and record["code"] == code and not record["exit"]
-
-
 def changes() -> list[str]:
     """Tracked files that differ from the commit, but those that the steps themselves write."""
     told = _git("status", "--porcelain", "--untracked-files=no").splitlines()
@@ -96,20 +89,9 @@ def changes() -> list[str]:
     return [path for path in paths if not path.startswith(FIGURES)]
 
 
-def changed_since(code: str) -> list[str] | None:
-    """Committed files that differ from the last state with this digest; None where it is older
-    than `COMMITS` commits."""
-    for commit in _git("rev-list", "-n", COMMITS, "HEAD").split():
-        if digest(commit) == code:
-            paths = _git("diff", "--name-only", commit, "HEAD").splitlines()
-            return [path for path in paths if not path.startswith(FIGURES)]
-    return None
-
-
-@cache
-def digest(commit: str = "HEAD") -> str:
-    """Of all files of a commit but those with figures."""
-    rows = _git("ls-tree", "-r", commit).splitlines()
+def digest() -> str:
+    """Of all committed files but those with figures."""
+    rows = _git("ls-tree", "-r", "HEAD").splitlines()
     kept = [row for row in rows if not row.partition("\t")[2].startswith(FIGURES)]
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:12]
 
@@ -133,31 +115,26 @@ def step(name: str, command: Sequence[str], code: str) -> dict[str, Any]:
         "processor": round(used.ru_utime + used.ru_stime),
         "load": round(load, 1),
     }
-    kept = {**records(), name: record}.values()
+    kept = {**records(code), name: record}.values()
     RECORDS.write_text("".join(json.dumps(one) + "\n" for one in kept), encoding="utf-8")
     print(line(name, record), flush=True)
     return record
 
 
-def records() -> dict[str, dict[str, Any]]:
-    """The last record of each step."""
+def records(code: str) -> dict[str, dict[str, Any]]:
+    """The last record of each step in this state of the code."""
     lines = RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else []
-    return {one["step"]: one for one in map(json.loads, lines)}
+    return {one["step"]: one for one in map(json.loads, lines) if one["code"] == code}
 
 
 def line(name: str, record: Mapping[str, Any] | None) -> str:
     """One step in words."""
     if record is None:
-        return f"{name:18} not run"
+        return f"{name:18} not run in this state of the code"
     minutes, seconds = divmod(record["seconds"], 60)
     verdict = f"failed ({record['exit']})" if record["exit"] else "passed"
     used = f"{record['processor'] / 60:.1f} min of processor, load {record['load']} at its start"
-    said = f"{name:18} {verdict}, {minutes} min {seconds:02d} s, {used}, {record['began']}"
-    changed = changed_since(record["code"])
-    if changed is None:
-        return f"{said}; in an older state"
-    folders = ", ".join(sorted({path.partition("/")[0] for path in changed}))
-    return f"{said}; since then {len(changed)} files changed: {folders}" if changed else said
+    return f"{name:18} {verdict}, {minutes} min {seconds:02d} s, {used}, {record['began']}"
 
 
 def _git(*words: str) -> str:
