@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from collector.domain.clock import utc_now
 from rappor_core.metrics.metric import Metric
-from tests.collector.support import Server, ServerMaker, running_server
+from tests.collector.support import Clock, Server, ServerMaker, running_server
 
 
 @pytest.fixture
@@ -21,11 +20,11 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def serving(sqlite_url: str) -> ServerMaker:
-    """Runs a collector in this process."""
+    """Runs a collector in this process, by a clock that stands still."""
 
     def serve(
         metrics: list[Metric] | None = None, **changes: Any
     ) -> AbstractContextManager[Server]:
-        return running_server(metrics, utc_now, **({"database": sqlite_url} | changes))
+        return running_server(metrics, Clock(), **({"database": sqlite_url} | changes))
 
     return serve
