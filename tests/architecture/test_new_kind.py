@@ -50,7 +50,7 @@ kind = "stars"
 stars = 5
 description = "How a device likes the app"
 owner = "test@example.org"
-expires = 2027-06-30
+expires = 2099-06-30
 num_cohorts = 4
 prob_f = 0.25
 prob_p = 0.25
@@ -64,7 +64,7 @@ STARS_TABLE = {
     "stars": 5,
     "description": "How a device likes the app",
     "owner": "test@example.org",
-    "expires": date(2027, 6, 30),
+    "expires": date(2099, 6, 30),
     "num_cohorts": 4,
 }
 

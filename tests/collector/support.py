@@ -67,7 +67,7 @@ def make_metric(name: str = "homepage", **changes: Any) -> Metric:
         "kind": "string",
         "description": "a test",
         "owner": "test@example.org",
-        "expires": date(2027, 6, 30),
+        "expires": date(2099, 6, 30),
         "max_memoized_values": 3,
         "fallback": "other",
         "min_reports": 10,

@@ -50,7 +50,7 @@ def live_collector(
         kind="string",
         description="a test",
         owner="test@example.org",
-        expires=date(2027, 6, 30),
+        expires=date(2099, 6, 30),
         max_memoized_values=3,
         fallback="other",
         min_reports=min_reports,

@@ -29,7 +29,7 @@ from tests.collector.support import TODAY, Clock, make_bench, running_server
 from tests.end_to_end.command import run
 
 OF = 'of = ["theme", "crashed"]'
-KEPT = {OF: f"{OF}\nkeep_raw_days = 30"}
+KEPT = {OF: f"{OF}\nkeep_raw_days = 3650"}
 DEVICES = 400
 SHARES = {("light", False): 0.45, ("light", True): 0.05, ("dark", False): 0.2, ("dark", True): 0.3}
 
@@ -109,7 +109,7 @@ def test_linked_reports_go_after_their_days(tmp_path: Path) -> None:
         )
         registry, day = bench.collector.registry(), day_of(TODAY)
         (series,) = (key for key, one in registry.linked.items() if one.metric.keep_raw_days)
-        for passed, left in ((30, 1), (31, 0)):
+        for passed, left in ((3_650, 1), (3_651, 0)):
             clean_up(bench.database, registry, day + passed, day + passed)
             with bench.database.read() as connection:
                 assert count_raw(connection, series, day, day) == left
@@ -121,7 +121,7 @@ def test_keeping_linked_reports_later_weakens(tmp_path: Path) -> None:
     with closing(bench.database):
         push = bench.collector.push_metrics
         push(before.metrics.values(), "test", associations=before.associations)
-        with pytest.raises(MetricChangeError, match="theme_crashed: keep_raw_days from 0 to 30"):
+        with pytest.raises(MetricChangeError, match="theme_crashed: keep_raw_days from 0 to 3650"):
             push(after.metrics.values(), "test", associations=after.associations)
         told = push(after.metrics.values(), "test", associations=after.associations, weaken=True)
         assert list(told.changed) == ["theme_crashed"]
@@ -134,7 +134,7 @@ def test_keeping_linked_reports_later_weakens(tmp_path: Path) -> None:
 def test_the_key_is_checked_and_changes_no_meaning() -> None:
     plain, kept_ones = linked_file().associations, linked_file(**KEPT).associations
     assert [one.params_id for one in plain] == [one.params_id for one in kept_ones]
-    assert [one.keep_raw_days for one in kept_ones] == [0, 30]
+    assert [one.keep_raw_days for one in kept_ones] == [0, 3_650]
     for wrong in ("-1", "3651", "true", '"7"'):
         with pytest.raises(MetricsFileError, match="keep_raw_days"):
             linked_file(**{OF: f"{OF}\nkeep_raw_days = {wrong}"})
