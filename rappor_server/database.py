@@ -253,9 +253,8 @@ class Database:
             with self._idle:
                 self._in_flight -= 1
                 self._idle.notify_all()
-                is_last = self._is_closed and not self._in_flight
-            if is_last:
-                self.engine.dispose()
+                if self._is_closed and not self._in_flight:
+                    self.engine.dispose()  # under the lock: nobody takes a connection meanwhile
 
     @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
@@ -305,9 +304,8 @@ class Database:
         """
         with self._idle:
             self._is_closed = True
-            is_idle = self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS)
-        if is_idle:
-            self.engine.dispose()
+            if self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS):
+                self.engine.dispose()
 
 
 def _turn_of(engine: Engine) -> FairLock | None:

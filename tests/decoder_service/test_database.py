@@ -120,6 +120,35 @@ def test_a_chore_that_outlasts_closing_leaves_nothing_open(
     assert database.engine.pool is not pool
 
 
+def test_a_chore_that_begins_while_it_closes_leaves_nothing_open(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets no connection of the pool that is being disposed of."""
+    database = ServiceDatabase(make_engine(database_url))
+    prepare(database)
+    pool, dispose = database.engine.pool, database.engine.dispose
+    inside, disposed = threading.Event(), threading.Event()
+
+    def chore() -> None:
+        with database.read():
+            inside.set()
+            disposed.wait(10)
+
+    thread = threading.Thread(target=chore)
+
+    def slowly() -> None:
+        if thread.ident is None:
+            thread.start()
+            inside.wait(0.2)  # it does not come: the chore waits for the lock
+        dispose()
+        disposed.set()
+
+    monkeypatch.setattr(database.engine, "dispose", slowly)
+    database.close()
+    thread.join()
+    assert pool.checkedin() == 0  # type: ignore[attr-defined]
+
+
 def test_connections_the_server_ended_are_dropped(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:

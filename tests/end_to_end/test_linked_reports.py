@@ -29,7 +29,7 @@ from tests.collector.support import TODAY, Clock, make_bench, running_server
 from tests.end_to_end.command import run
 
 OF = 'of = ["theme", "crashed"]'
-KEPT = {OF: f"{OF}\nkeep_raw_days = 3650"}
+KEPT = {OF: f"{OF}\nkeep_raw_days = 3650"}  # commands count them from the machine's day
 DEVICES = 400
 SHARES = {("light", False): 0.45, ("light", True): 0.05, ("dark", False): 0.2, ("dark", True): 0.3}
 
