@@ -34,9 +34,9 @@ RAPPOR = str(ROOT / ".venv" / "bin" / "rappor")
 SOAK_MINUTES = "60"
 JS_CLIENT = "client_js/bin/rappor-client-vectors.mjs"
 SOAK_SERVICE = (  # the seconds are those of kills on each of two databases
-    f"RAPPOR_TEST_KILL_SECONDS=1700 exec {PYTHON} -m pytest -qs -o faulthandler_timeout=3600"
-    " tests/decoder_service/test_worker_deaths.py"
-)
+    "env", "RAPPOR_TEST_KILL_SECONDS=1700", PYTHON, "-m", "pytest", "-qs",
+    "-o", "faulthandler_timeout=3600", "tests/decoder_service/test_worker_deaths.py",
+)  # fmt: skip
 STEPS: Mapping[str, Sequence[str]] = {
     "test": ("make", "test"),
     "docs": ("make", "docs"),
@@ -47,7 +47,7 @@ STEPS: Mapping[str, Sequence[str]] = {
     "bench": ("make", "bench"),
     "growth": (PYTHON, "benchmarks/_growth.py", "--page", "docs/growth.md"),
     "soak-collector": (PYTHON, "benchmarks/_soak.py", "--minutes", SOAK_MINUTES),
-    "soak-service": ("sh", "-c", SOAK_SERVICE),
+    "soak-service": SOAK_SERVICE,
     "mutations": (PYTHON, "-m", "tests.mutations"),
     "test-long": ("make", "test-long"),
     "versions": ("make", "versions"),
