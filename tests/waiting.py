@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 EVERY = 0.01
 ACCOUNT = Path("/proc/thread-self/schedstat")  # nanoseconds at work, and ready to work
@@ -29,6 +30,19 @@ def until(
     while not is_so():
         assert time.monotonic() < deadline, f"not within {seconds} s {shown()}"
         time.sleep(every)
+
+
+def flush_in_vain(client: Any, shows: Callable[[], object]) -> None:
+    """Flush again and again, never with success, until what a failed sending leaves shows.
+
+    One short wait is not enough on a busy machine. Raises AssertionError.
+    """
+
+    def shows_now() -> object:
+        assert not client.flush(0.1)
+        return shows()
+
+    until(shows_now)
 
 
 def waited(call: Callable[[], object]) -> float:
