@@ -19,6 +19,7 @@ from client_sdk.storage.directory import StateDirectory
 from rappor_core.metrics.file import MetricsFile
 from tests.client.period_support import file_of
 from tests.client.process_support import output_of
+from tests.waiting import until
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test
 NOWHERE = "http://127.0.0.1:9"
@@ -110,7 +111,9 @@ def test_on_a_full_disk_no_secret_stays(
 
 
 def remount(folder: Path, how: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=True)
+    """Once the thread of a client that was closed has let go of its files, too."""
+    command = ["mount", "-o", f"remount,{how}", str(folder)]
+    until(lambda: subprocess.run(command, check=False, capture_output=True).returncode == 0)
 
 
 def test_on_read_only_disks_a_withdrawal_says_so(tmp_path: Path, metrics: MetricsFile) -> None:
