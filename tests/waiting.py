@@ -33,9 +33,10 @@ def until(
 
 
 def flush_in_vain(client: Any, shows: Callable[[], object]) -> None:
-    """Flush again and again, never with success, until what a failed sending leaves shows.
+    """Flush a client until a failure to send shows; one short flush may end before it on a busy
+    machine.
 
-    One short wait is not enough on a busy machine. Raises AssertionError.
+    shows: whether it does. Raises AssertionError after 20 s, and where a flush succeeds.
     """
 
     def shows_now() -> object:

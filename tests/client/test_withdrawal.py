@@ -111,9 +111,9 @@ def test_on_a_full_disk_no_secret_stays(
 
 
 def remount(folder: Path, how: str) -> None:
-    """Once the thread of a client that was closed has let go of its files, too."""
+    """Change how a disk is mounted, as soon as no thread of a closed client has its files open."""
     command = ["mount", "-o", f"remount,{how}", str(folder)]
-    until(lambda: subprocess.run(command, check=False, capture_output=True).returncode == 0)
+    until(lambda: subprocess.run(command, check=False).returncode == 0, every=0.1)
 
 
 def test_on_read_only_disks_a_withdrawal_says_so(tmp_path: Path, metrics: MetricsFile) -> None:
