@@ -243,11 +243,11 @@ class _Handler(BaseHTTPRequestHandler):
             body = _inflate(raw) if self.headers["Content-Encoding"] == "gzip" else raw
             batch = decode_batch(body, self.headers["Content-Type"]).ungrouped()
             if self.path != REPORTS_PATH:
-                self._reply(404, {"title": "not found"})
+                self._reply(404, {"title": "not found"}, raw)
                 return
             instead = collector.answer(batch) if collector.answer is not None else None
         except WireFormatError as error:
-            self._reply(400, {"title": "not a batch", "detail": str(error)})
+            self._reply(400, {"title": "not a batch", "detail": str(error)}, raw)
             return
         except ConnectionError:
             self.close_connection = True
@@ -260,11 +260,13 @@ class _Handler(BaseHTTPRequestHandler):
             collector.lose_answers -= 1
             self.close_connection = True
             return
-        self._reply(status, document)
+        self._reply(status, document, raw)
 
-    def _reply(self, status: int, document: dict[str, Any]) -> None:
+    def _reply(self, status: int, document: dict[str, Any], raw: bytes) -> None:
         if status != 200:
-            document = {"type": f"{PROBLEM_URN}test", "status": status, **document}
+            digest = sha256(raw).hexdigest()
+            ours = {"type": f"{PROBLEM_URN}test", "status": status, "body_sha256": digest}
+            document = {**ours, **document}
         kind = "application/json" if status == 200 else PROBLEM_TYPE
         self._write(status, {"Content-Type": kind}, json.dumps(document).encode())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.responses import Response
 
@@ -51,18 +53,19 @@ class Refuser:
         self._log = log
         self._retry_after = retry_after
 
-    def answer(self, error: Exception) -> Response:
+    def answer(self, error: Exception, more: Mapping[str, Any] | None = None) -> Response:
         """The problem document for an error. With 503, 429 and 408 it says when to try again,
         with jitter.
 
-        The error has no traceback afterwards: see `drop_traces`.
+        more: further members of the document. The error has no traceback afterwards: see
+        `drop_traces`.
         """
         try:
-            return self._answer(error)
+            return self._answer(error, more or {})
         finally:
             errors.drop_traces(error)
 
-    def _answer(self, error: Exception) -> Response:
+    def _answer(self, error: Exception, more: Mapping[str, Any]) -> Response:
         status, slug = status_of(error, STATUS)
         if isinstance(error, errors.DamagedBlocksError):
             self._log.warning("request_failed", status=status, reason=str(error))
@@ -77,7 +80,7 @@ class Refuser:
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         if status in RETRY_LATER:
             headers = later(self._retry_after)
-        return problem(status, slug, detail, details, headers)
+        return problem(status, slug, detail, {**details, **more}, headers)
 
 
 def later(seconds: int) -> dict[str, str]:

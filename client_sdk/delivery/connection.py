@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MAX_ANSWER_BYTES = 8 << 20
+SWITCHING_PROTOCOLS = 101
 PIECE = 65_536  # bytes read at once
 RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # a linger of no time
 
@@ -45,6 +46,7 @@ class Connection:
         self._tls: ssl.SSLObject | None = None
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._taken = 0
+        self._file = io.BufferedReader(_Reader(self))
         self.deadline = deadline
 
     def begin(self, deadline: float) -> None:
@@ -83,14 +85,18 @@ class Connection:
             return b""
 
     def answer(self, method: str) -> HTTPResponse:
-        """Read the head of an answer."""
-        response = HTTPResponse(cast("socket.socket", self), method=method)
-        response.begin()
-        return response
+        """Read the head of the final answer, past any that are informational (RFC 9110, 15.2)."""
+        self._file = io.BufferedReader(_Reader(self))
+        while True:
+            response = HTTPResponse(cast("socket.socket", self), method=method)
+            response.begin()
+            if not 100 <= response.status < 200 or response.status == SWITCHING_PROTOCOLS:
+                return response
+            response.fp = None  # type: ignore[assignment]  # whose end would close `_file`
 
-    def makefile(self, *_: Any) -> io.BufferedReader:
-        """A buffered reader over the connection, as `HTTPResponse` needs it."""
-        return io.BufferedReader(_Reader(self))
+    def makefile(self, *_: Any) -> io.BufferedIOBase:
+        """The buffered reader over the connection that `HTTPResponse` asks for."""
+        return self._file
 
     def close(self) -> None:
         """Close the connection; if it was cancelled, discard the bytes that the system has not

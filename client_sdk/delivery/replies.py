@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from client_sdk.errors import TransportError
@@ -14,7 +15,8 @@ MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
 PROBLEM_TYPE = "application/problem+json"
 PROBLEM_URN = "urn:rappor-telemetry:problem:"
-FINAL = frozenset({400, 409, 413, 415, 422})  # the same bytes will never be taken
+FINAL = frozenset({400, 409, 413, 415, 422})  # the same bytes will never be accepted
+TOO_LARGE = "too_large"
 
 
 class Ack(NamedTuple):
@@ -64,23 +66,38 @@ def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
 
 
 def failure(
-    status: int, body: bytes, retry_after: str | None, content_type: str | None = None
+    status: int,
+    answer: bytes,
+    retry_after: str | None = None,
+    content_type: str | None = None,
+    body: bytes = b"",
 ) -> TransportError:
-    """The error for an answer with a status other than 200, which says whether the batch is sent
-    again.
+    """Make the error for an answer with a status other than 200, which says whether the batch is
+    sent again.
 
-    Overload and time-outs are tried again. A body that the collector will never take is not; but
-    only its own word counts, a problem document: an intermediary (a proxy, a captive portal, a web
-    server in front) knows nothing of the batch. All else (a wrong key, a wrong address, a
-    redirection) may be mended by the operator: tried again, slowly.
+    The batch is dropped only on the collector's own final word about these very bytes: a problem
+    document of its own that names their digest. An intermediary (a proxy, a captive portal, a web
+    server in front) knows nothing of the batch, and may have lost or changed the body on its way.
+    All else is tried again: overload and time-outs soon, the rest (a wrong key, a wrong address, a
+    redirection), which the operator may mend, slowly.
+
+    Args:
+        status: Of the answer.
+        answer: Its body.
+        retry_after: Its header of that name.
+        content_type: Its header of that name.
+        body: As it was sent.
     """
-    problem = _problem(status, body, content_type)
-    retry = not (status in FINAL and problem is not None)
-    said = ascii(body[:80]) if problem is None else ascii(problem.get("detail"))[:200]
-    who = "the collector" if problem is not None else "the collector, or something before it,"
+    problem = _problem(status, answer, content_type)
+    said, who = ascii(answer[:80]), "the collector, or something before it,"
+    reason, is_final = f"http_{status}", False
+    if problem is not None:
+        said, who = ascii(problem.get("detail"))[:200], "the collector"
+        is_final = status in FINAL and problem.get("body_sha256") == sha256(body).hexdigest()
+        reason = TOO_LARGE if status == 413 else reason
     wait = _seconds(retry_after) if status in TRANSIENT or status >= 500 else None
     return TransportError(
-        f"{who} answered {status}: {said}", reason=f"http_{status}", retry=retry, retry_after=wait
+        f"{who} answered {status}: {said}", reason=reason, retry=not is_final, retry_after=wait
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
 DEFAULT_TIMEOUT = 10.0
+MAX_INFLATED = 8 << 20  # bytes of an answer
 
 
 class Transport:
@@ -38,6 +40,7 @@ class Transport:
     url: `http(s)://host[:port][/prefix]`, of the collector or of a relay that passes bodies on.
     key: sent as a bearer token.  timeout: seconds for one exchange, as a whole.
     proxy: `http://host:port` of an HTTP proxy (CONNECT for https).  tls: an `ssl.SSLContext`.
+    certificates: file and directory of certificate authorities, besides the system's.
 
     plain_key: a key may travel over plain http, such as to an emulator's host; without it, to
     loopback addresses alone.
@@ -55,6 +58,7 @@ class Transport:
         timeout: float = DEFAULT_TIMEOUT,
         proxy: str | None = None,
         tls: ssl.SSLContext | None = None,
+        certificates: tuple[str | None, str | None] = (None, None),
         plain_key: bool = False,
         cancellation: Cancellation | None = None,
     ) -> None:
@@ -70,6 +74,7 @@ class Transport:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = timeout
         self._tls = tls
+        self._certificates = certificates
         self._cancellation = cancellation or Cancellation()
         self._dialer: Dialer | None = None
         self._connection: Connection | None = None
@@ -102,8 +107,11 @@ class Transport:
         if encoding is not None:
             headers["Content-Encoding"] = encoding
         status, fields, answer = self._exchange(body, headers)
+        if fields.get("Content-Encoding", "").strip().lower() == "gzip":  # though not asked for
+            answer = _inflated(answer)
         if status != 200:
-            raise failure(status, answer, fields.get("Retry-After"), fields.get("Content-Type"))
+            wait, kind = fields.get("Retry-After"), fields.get("Content-Type")
+            raise failure(status, answer, wait, kind, body)
         return read_answer(answer, batch_id, num_reports)
 
     def close(self) -> None:
@@ -161,7 +169,7 @@ class Transport:
         except BaseException:  # cancelled
             self.close()
             raise
-        if response.will_close:
+        if response.will_close or response.status < 200:  # another protocol, not asked for
             self.close()
         return response.status, response.headers, answer
 
@@ -197,12 +205,23 @@ class Transport:
 
             self._tls = create_default_context()
             self._tls.set_alpn_protocols(["http/1.1"])
+            if any(self._certificates):
+                with suppress(OSError):  # as OpenSSL does where there is no such file
+                    self._tls.load_verify_locations(*self._certificates)
         return self._tls
 
     def _target(self) -> str:
         if self._proxy is not None and self._scheme == "http":
             return f"http://{self._host}{self._path}"  # a proxy takes the whole address
         return self._path
+
+
+def _inflated(answer: bytes) -> bytes:
+    """The answer in clear, as far as its bound; as it is where it is not gzip."""
+    try:
+        return zlib.decompressobj(GZIP).decompress(answer, MAX_INFLATED)
+    except zlib.error:
+        return answer
 
 
 def _head(target: str, host: str, headers: dict[str, str], num_bytes: int) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 
 from starlette.concurrency import run_in_threadpool
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from collector.cross_origin import CrossOrigin
 from collector.domain.access import Scope as KeyScope
@@ -40,10 +41,11 @@ class ReportsEndpoint:
         """Answer one request, whatever becomes of it."""
         if self._origins.is_on:
             send = self._origins.sending(dict(scope["headers"]), send)
+        digesting = DigestingReceive(receive)
         try:
-            receipt = await accept_reports(scope, receive, self._parts)
+            receipt = await accept_reports(scope, digesting, self._parts)
         except Exception as error:
-            response = self._refuser.answer(error)
+            response = self._refuser.answer(error, digesting.details())
             self._parts.telemetry.requests.labels(str(response.status_code)).inc()
             await response(scope, receive, send)
             return
@@ -70,6 +72,30 @@ class ReportsEndpoint:
         await send({"type": "http.response.start", "status": status, "headers": allowed})
         await send({"type": "http.response.body", "body": b""})
         return True
+
+
+class DigestingReceive:
+    """An ASGI `receive` that takes the digest of the body.
+
+    A refusal names it, so that a device drops a batch only where the collector has read the very
+    bytes that it sent: a gateway may lose or change them.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._digest = sha256()
+        self._is_whole = False
+
+    async def __call__(self) -> Message:
+        """The next message."""
+        message = await self._receive()
+        self._digest.update(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+    def details(self) -> dict[str, str]:
+        """The member `body_sha256` of a problem document, once the body was read whole."""
+        return {"body_sha256": self._digest.hexdigest()} if self._is_whole else {}
 
 
 async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -> Receipt:

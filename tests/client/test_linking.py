@@ -7,6 +7,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,7 @@ def test_version_1_collectors_refuse_linked_batches_by_version(
             return None
         body = {"type": "urn:rappor-telemetry:problem:wire-format", "status": 400}
         body["detail"] = "version 2 is not known; this is 1"
+        body["body_sha256"] = sha256(collector.requests[-1][1]).hexdigest()
         return 400, {"Content-Type": "application/problem+json"}, json.dumps(body).encode()
 
     with device(tmp_path, clock, delivery=AT_ONCE.replace(mean_delay=600.0)) as (client, collector):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05)
 HTML = b"<html><body><h1>Bad request</h1></body></html>"
 
 
-def problem(status: int, /, **changes: object) -> tuple[dict[str, str], bytes]:
+def problem(status: int, /, body: bytes = b"", **changes: object) -> tuple[dict[str, str], bytes]:
+    """The collector's word about a body that it has read."""
     document = {"type": f"{PROBLEM_URN}x", "title": "no", "status": status, "detail": "no"}
+    document["body_sha256"] = sha256(body).hexdigest()
     return {"Content-Type": PROBLEM_TYPE}, json.dumps({**document, **changes}).encode()
 
 
@@ -48,7 +51,7 @@ def test_an_intermediarys_answer_keeps_the_batch(
 def test_the_collectors_own_word_ends_it(
     open_client: Any, collector: MemoryCollector, status: int
 ) -> None:
-    collector.answer = lambda _: (status, *problem(status))
+    collector.answer = lambda _: (status, *problem(status, collector.requests[-1][1]))
     client = open_client(delivery=WHEN_FLUSHED)
     assert client.record("homepage", "a")
     assert not client.flush(20)  # nothing waits any more, and nothing was delivered
@@ -96,12 +99,27 @@ def test_a_batch_too_large_goes_on_in_parts(open_client: Any, collector: MemoryC
     assert not [name for name in counters if name.startswith("dropped")]
 
 
-def test_a_report_too_large_is_dropped_and_counted(
-    open_client: Any, collector: MemoryCollector
-) -> None:
+def test_a_report_too_large_waits(open_client: Any, collector: MemoryCollector) -> None:
+    """413 comes before the body is read: it is no word about these bytes."""
     collector.answer = lambda _: (413, *problem(413))
     client = open_client(delivery=WHEN_FLUSHED)
     for _ in range(3):
         assert client.record("homepage", "a")
-    assert not client.flush(20)
-    assert client.inspect()["counters"]["dropped:http_413"] == 3
+    flush_in_vain(client, lambda: client.inspect()["in_batches"] == 3)
+    collector.answer = None
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 3}
+
+
+@pytest.mark.parametrize("status", sorted(FINAL - {413}))
+def test_a_body_lost_on_its_way_keeps_the_batch(
+    open_client: Any, collector: MemoryCollector, status: int
+) -> None:
+    """A gateway that offers h2c lost it (uvicorn #2722), and the collector refuses what is left."""
+    collector.answer = lambda _: (status, *problem(status, b""))
+    client = open_client(delivery=WHEN_FLUSHED)
+    assert client.record("homepage", "a")
+    flush_in_vain(client, lambda: f"answered {status}" in client.last_error)
+    collector.answer = None
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 1}
