@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import fork_hooks as forks
-from client_sdk.errors import StateBusyError, StateChangedError, StateError, detail_of
+from client_sdk.errors import StateBusyError, StateChangedError, StateError, blame, detail_of
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, Lifecycle, Status
 from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.randomness import Randomness, system_randomness
@@ -135,14 +135,16 @@ class Client:
         return sentence(reason, known, self._setup.level, detail, budget)
 
     def record(self, name: str, value: object) -> bool:
-        """Record a value of a metric. True when a report was queued, durably.
+        """Record a value of a metric. True when a report was queued.
 
-        Of kind `number`: when the value was counted; one report of the period leaves when it ends.
+        A queued report survives the end of the process. While another process holds the state for
+        longer than 50 ms, the value waits in memory for the sending thread, and the answer is True
+        as well (`held` in `inspect` is how many wait). Of kind `number`: True when the value was
+        counted; one report of the period leaves when it ends.
 
-        Never raises and never waits for the network; False when nothing was queued: `last_refusal`
-        says why, and `inspect` counts it by reason (`held`: another process or thread held the
-        state, and the sending thread records it: do not record it again). In development mode an
-        unknown metric and a value that the metric cannot encode raise UnknownMetricError and
+        Never raises and never waits for the network or the disk; False when nothing is recorded:
+        `last_refusal` says why, and `inspect` counts it by reason. In development mode an unknown
+        metric and a value that the metric cannot encode raise UnknownMetricError and
         ValueRefusedError.
         """
         return self._guarded(name, lambda session, now: session.record(name, value, now))
@@ -158,7 +160,7 @@ class Client:
 
         Nothing of it leaves: the device adds up how long it was where, reports the usual cell of
         each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
-        Any rate will do. Never raises, and waits while the state is `held`, as `record`.
+        Any rate will do. Never raises, and waits in memory while the state is held, as `record`.
         """
         return self._guarded(
             name, lambda session, now: session.fix(name, latitude, longitude, at, now)
@@ -182,18 +184,19 @@ class Client:
         if session is None:
             return self._not_recorded(f"not_recorded:{life.status.condition}")
         try:
-            outcome = act(session, float(self._setup.clock()))
+            outcome = act(session, self._setup.now())
         except StateChangedError:
             life.reopen()
             return self._not_recorded("not_recorded:state_changed")
         except Exception as error:
-            if isinstance(error, StateError | sqlite3.Error | OSError):  # nobody's mistake
+            if blame(error) == "trouble":
                 return self._trouble(session, error)
             if self._setup.development:
                 raise
-            return self._not_recorded(f"mistake:{type(error).__name__}", detail_of(error))
+            reason = f"{blame(error)}:{type(error).__name__}"
+            return self._not_recorded(reason, detail_of(error))
         session.trouble = ""
-        if outcome is None:
+        if outcome in (None, "held"):
             return True
         if outcome not in ("queued", "queued_fallback"):
             why = session.recorder.why_closed(name) if outcome == "closed" else ""
@@ -255,8 +258,7 @@ class Client:
 
     def _decide(self, consent: bool) -> None:
         if not consent:
-            self._life.shut("no_consent")
-            self._life.wipe()
+            self._life.withdraw()
         elif do_not_track():
             self._life.shut("do_not_track")
         elif self._life.session is None:
@@ -301,7 +303,6 @@ class Client:
         if self._since_housekeeping >= HOUSEKEEPING:
             self._since_housekeeping = 0
             worker.keep_house()
-            session.state.shorten_log()
 
     def _trouble(self, session: Session, error: Exception) -> bool:
         """Count it; where the state is damaged, stop using it."""

@@ -14,6 +14,7 @@ None of them reaches an app from `Client.record`, unless it runs in development 
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 
 from rappor_core.errors import RapporError, meant
@@ -87,3 +88,11 @@ def detail_of(error: Exception) -> str:
     never hold a value."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, RapporError) else name
+
+
+def blame(error: Exception) -> str:
+    """Classify an error met while recording: `trouble` with the state, a `mistake` of the call, or
+    a `fault` of the SDK or of what it runs on."""
+    if isinstance(error, StateError | sqlite3.Error | OSError):
+        return "trouble"
+    return "mistake" if isinstance(error, RapporError | TypeError) else "fault"

@@ -1,19 +1,28 @@
-"""Handling of forks: no SQLite connection is carried over, and the child opens its own.
+"""Handling of forks and of the end of a program.
+
+At a fork no SQLite connection is carried over, and the child opens its own.
 
 (SQLite's locks belong to a process; a connection used on both sides of a fork can corrupt the file:
 "How To Corrupt An SQLite Database File", section 2.6.) Nor is a module carried over that a thread
 is in the middle of loading: the child could never use it, nor could the rest of the app.
+
+At the end of a program Python stops daemon threads where they are. One that is importing a module
+then keeps the import lock for ever, and whatever imports after it (a finalizer, a warning that is
+shown) waits for ever. So the threads are ended before, by `atexit`.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from typing import Protocol
 from weakref import WeakSet
 
+EXIT_SECONDS = 5.0  # longest that the end of a program waits for a module that is being loaded
 
-class Forkable(Protocol):
+
+class WatchedClient(Protocol):
     """A client that is open."""
 
     def before_fork(self) -> None:
@@ -25,25 +34,36 @@ class Forkable(Protocol):
     def after_fork_in_child(self) -> None:
         """Take a new lock, and start afresh."""
 
+    def at_exit(self) -> None:
+        """End all threads."""
+
 
 class _Registry:
     """The open clients of this process; hooks are registered once, with the first of them."""
 
     def __init__(self) -> None:
-        self.clients: WeakSet[Forkable] = WeakSet()
+        self.clients: WeakSet[WatchedClient] = WeakSet()
         self._hooked = False
         self._lock = threading.Lock()
         self.loading = threading.RLock()
-        self._held: list[Forkable] = []
+        self._held: list[WatchedClient] = []
 
-    def add(self, client: Forkable) -> None:
+    def add(self, client: WatchedClient) -> None:
         with self._lock:
             self.clients.add(client)
-            if not self._hooked and hasattr(os, "register_at_fork"):
-                self._hooked = True
+            if self._hooked:
+                return
+            self._hooked = True
+            atexit.register(self._exit)
+            if hasattr(os, "register_at_fork"):
                 os.register_at_fork(
                     before=self._before, after_in_parent=self._parent, after_in_child=self._child
                 )
+
+    def _exit(self) -> None:
+        for client in list(self.clients):
+            client.at_exit()
+        self.loading.acquire(timeout=EXIT_SECONDS)  # a thread that did not end loads no more
 
     def _before(self) -> None:
         self._lock.acquire()
@@ -75,11 +95,11 @@ def loading() -> threading.RLock:
     return _registry.loading
 
 
-def watch(client: Forkable) -> None:
-    """Tell a client of forks from now on, for as long as it exists."""
+def watch(client: WatchedClient) -> None:
+    """Call a client at forks and at the end of the program, for as long as it exists."""
     _registry.add(client)
 
 
-def forget(client: Forkable) -> None:
-    """Tell a closed client of forks no more."""
+def forget(client: WatchedClient) -> None:
+    """Stop calling a client that is closed."""
     _registry.clients.discard(client)

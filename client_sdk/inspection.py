@@ -9,15 +9,14 @@ from typing import Any
 
 from client_sdk.recording.budget import stored_budget
 from client_sdk.recording.ledger import Promise, committed, spent
-from client_sdk.recording.refusals import sentence
+from client_sdk.recording.refusals import BLAMED, sentence
 from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import date_of, last_day
 from rappor_core.suspicion import THOUGHT, belief_text
 
-REASONS = {"full", "expired", "closed", "late", "ahead", "held", "not_recorded", "trouble"}
-REASONS |= {"mistake"}
+REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", *BLAMED}
 
 
 def inspect_state(
@@ -124,6 +123,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
     reports = line.past_reports + sum(entry.reports for entry in entries)
     so_far, ever = spent(line, entries), committed(line, entries)
     values = line.past_values + len(entries)
+    answers = line.past_values + sum(entry.reports > 0 for entry in entries)
     return {
         "metric": line.name,
         "values_memoised": values,
@@ -133,7 +133,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
         "epsilon_committed": _number(ever),
         "epsilon_worst_case": _number(promise.lifetime_epsilon),
         "sentence": (
-            f"{line.name}: reports made: {reports}; answers: about {values} of at most "
+            f"{line.name}: reports made: {reports}; different answers: {answers} of at most "
             f"{promise.max_memoized_values:.0f}. {_risk(so_far)}, and at most "
             f"{belief_text(promise.lifetime_epsilon)} after all that your device ever sends "
             "about it."

@@ -21,6 +21,7 @@ from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.frozen import Frozen
 
 CLOSE_SECONDS = 0.1  # longest that closing waits for the sending thread
+EXIT_SECONDS = 2.0  # the same, at the end of the program
 MAX_REASONS = 1_000  # counters kept in memory
 REVIVAL_SECONDS = 60.0  # between two tries of `record` to open a state that could not be used
 BUSY_SECONDS = 1.0  # the same, where another process held it
@@ -39,6 +40,7 @@ SENTENCES = {
 }
 
 
+LOST = "Consent is withdrawn, but the state to wipe is no longer in its place"
 UNREMEMBERED = ". Nor can that be noted: keep the answer in the app, and open with consent=False"
 
 
@@ -94,8 +96,9 @@ class Lifecycle:
         pause = REVIVAL.get(error.condition)
         self._revive_at = None if pause is None else time.monotonic() + pause
 
-    def shut(self, condition: str) -> None:
-        """Close the session, if one is open, and set `status` to a condition of SENTENCES."""
+    def shut(self, condition: str) -> bool:
+        """Close the session and set `status` to a condition of SENTENCES. Return whether one was
+        open."""
         with self._lock:
             session, self.session = self.session, None
             self._revive_at = None
@@ -105,6 +108,7 @@ class Lifecycle:
             session.end_overflow(CLOSE_SECONDS if condition == "closed" else 0)
             self.save_counts(session)
             session.close(CLOSE_SECONDS)
+        return session is not None
 
     def reopen(self) -> None:
         """Read the state again, once, since another process changed the secret."""
@@ -126,12 +130,17 @@ class Lifecycle:
                 self.begin(may_create=False)
             return self.session
 
-    def wipe(self) -> None:
-        """Wipe the state but for the numbers spent.
+    def withdraw(self) -> None:
+        """Close the session and wipe the state but for the numbers spent.
 
         Trouble is shown, not raised: a thread tries again until it could, and so does the next
-        `open`, with consent or without.
+        `open`, with consent or without. Where a session was open and its state is gone from its
+        place, `status` says so: it may still be somewhere else.
         """
+        was_open = self.shut("no_consent")
+        if was_open and not self.setup.directory.has_state():
+            self.status = Status("no_consent", f"{LOST}: {self.setup.directory.state_path}")
+            return
         trouble = self._withdrawal.begin()
         if trouble is not None:
             sentence = f"Consent is withdrawn, but the state could not be wiped yet: {trouble}"
@@ -153,7 +162,7 @@ class Lifecycle:
     def reset(self) -> None:
         """Start anew with a new secret. Raises StateError."""
         self.shut("closed")
-        day = int(self.setup.clock() // SECONDS_A_DAY)
+        day = int(self.setup.now() // SECONDS_A_DAY)
         reset(self.setup.directory, self._lock, self.setup.randomness, day).close()
         self.begin(may_create=False)
 
@@ -208,6 +217,15 @@ class Lifecycle:
             counters[reason] = counters.get(reason, 0) + number
         held = 0 if session is None else session.num_held
         return {"held": held, **account, "counters": counters}
+
+    def at_exit(self) -> None:
+        """End all threads (see `fork_hooks`); values can still be recorded."""
+        self._withdrawal.end(EXIT_SECONDS)
+        session = self.session
+        if session is not None:
+            session.worker.cancel()
+            session.end_overflow(CLOSE_SECONDS)
+            session.worker.stop(EXIT_SECONDS)
 
     def before_fork(self) -> None:
         """Close connections before a fork (see `fork_hooks`)."""

@@ -70,12 +70,19 @@ def folder_of(app: str) -> str:
         raise ParameterError(f"app = {app!r} is no name of a folder")
     home = os.path.expanduser("~")
     if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+        base = _absolute("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     elif sys.platform == "darwin":
         base = os.path.join(home, "Library", "Application Support")
     else:
-        base = os.environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
+        base = _absolute("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
     return os.path.join(base, app, "telemetry")
+
+
+def _absolute(variable: str) -> str:
+    """The path in an environment variable; "" for a relative one, which the XDG base directory
+    specification has programs ignore."""
+    path = os.environ.get(variable, "")
+    return path if os.path.isabs(path) else ""
 
 
 def _again(app: str, consent: bool) -> Client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 import threading
@@ -14,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.thread import SenderThread
-from client_sdk.errors import ClientError, StateBusyError, StateError, UnknownMetricError
+from client_sdk.errors import ClientError, StateBusyError, StateError, UnknownMetricError, blame
 from client_sdk.recording.account_wipe import wipe
 from client_sdk.recording.ledger_check import check_ledger
 from client_sdk.recording.overflow import Overflow
 from client_sdk.recording.recorder import Recorder
 from client_sdk.setup import Setup
 from client_sdk.storage.damage import trouble
-from client_sdk.storage.directory import ensure_secret
 from client_sdk.storage.interface import NUMBERS, VISITS
+from rappor_core.hashing import hash_problem
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,10 +46,11 @@ class Session:
         may_create: a secret may be made, because the person has just consented.
         Raises StateError, with condition `no_consent` where there is no secret and none may be.
         """
+        if problem := hash_problem():
+            raise StateError(f"{problem}: install it as files, outside of a zip", "unusable_here")
         self._count = count
         self.trouble = ""  # why the last value could not be recorded, until one is
-        self._values = Overflow(self._failed_late)
-        self._fixes = Overflow(self._failed_late)
+        self._held = Overflow(self._failed_late)
         self._places: LocationRecorder | None = None
         self._numbers: NumberRecorder | None = None
         self._places_lock = threading.Lock()
@@ -68,7 +68,7 @@ class Session:
 
     def _prepare(self, setup: Setup, lock: threading.RLock, *, may_create: bool) -> None:
         if may_create or self.state.identity().generation == 0:  # 0: none was ever made
-            ensure_secret(self.state, setup.randomness)
+            setup.directory.ensure_secret(self.state, setup.randomness)
         if self.state.identity().secret is None:
             raise StateError("consent was withdrawn in another process", "no_consent")
         self.recorder = Recorder(
@@ -95,10 +95,11 @@ class Session:
             setup.collector,
             setup.key,
             setup.delivery,
+            setup.certificates,
             setup.randomness,
-            setup.clock,
+            setup.now,
             self._close_periods if places or filled or self._collected or linked else None,
-            self._write_held,
+            self._held.write_out,
             linked,
         )
         try:
@@ -107,41 +108,32 @@ class Session:
             raise StateError(f"the sending thread cannot be started: {error}") from error
 
     def record(self, name: str, value: object, now: float) -> str | None:
-        """Record a value as `Recorder.record` does; while another process holds the state, the
-        value waits for the sending thread."""
-        try:
-            return self._record(name, value, now)
-        except StateBusyError:
-            return self._hold(self._values, self._record, name, value, now)
+        """Record a value as `Recorder.record` does, or let it wait: see `_do`."""
+        return self._do(self._record, name, value, now)
 
     def fix(
         self, name: str, latitude: float, longitude: float, at: datetime | None, now: float
     ) -> str | None:
-        """Take a fix as `LocationRecorder.fix` does; while another process holds the state, it
-        waits in memory."""
-        times = self.places.times(at, now)
-        return self._take(self.places.fix_at, name, latitude, longitude, *times)
+        """Accept a fix as `LocationRecorder.fix` does, or let it wait: see `_do`."""
+        return self._do(self._fix, name, latitude, longitude, *self.places.times(at, now))
 
     def trip(
         self, name: str, origin: Point, destination: Point, at: datetime | None, now: float
     ) -> str | None:
-        """Take a trip as `LocationRecorder.trip` does; while another process holds the state, it
-        waits in memory."""
+        """Accept a trip as `LocationRecorder.trip` does, or let it wait: see `_do`."""
         ends = (tuple(end) if isinstance(end, list) else end for end in (origin, destination))
-        return self._take(self.places.trip_at, name, *ends, *self.places.times(at, now))
+        return self._do(self._trip, name, *ends, *self.places.times(at, now))
 
-    def _take(self, take: Callable[..., str | None], name: str, *rest: object) -> str | None:
-        """Take a fix or a trip, after those that wait: their times must not run backwards."""
-        if not self._fixes:
+    def _do(self, act: Callable[..., str | None], name: str, *rest: object) -> str | None:
+        """Do what the app asked for, behind what waits already.
+
+        While another process or thread holds the state the call waits in memory for the sending
+        thread ("held"). Raises StateBusyError where it cannot wait.
+        """
+        if not self._held:
             with suppress(StateBusyError):
-                return self._scrubbing(take(name, *rest))
-        return self._hold(self._fixes, take, name, *rest)
-
-    def _hold(
-        self, held: Overflow, act: Callable[..., str | None], name: str, *rest: object
-    ) -> str:
-        """Let a call wait for the sending thread. Raises StateBusyError where it cannot."""
-        if not held.hold(partial(self._late, act), name, *rest):
+                return act(name, *rest)
+        if not self._held.hold(partial(self._late, act), name, *rest):
             raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
         self.worker.keep_house()
         return "held"
@@ -149,12 +141,7 @@ class Session:
     @property
     def num_held(self) -> int:
         """Number of calls that wait in memory for the state."""
-        return len(self._values) + len(self._fixes)
-
-    def _write_held(self, seconds: float = math.inf) -> None:
-        """Do what waits in memory. Raises StateBusyError where the state is held."""
-        self._values.write_out(seconds)
-        self._fixes.write_out(seconds)
+        return len(self._held)
 
     def add(self, name: str, amount: object, now: float) -> str | None:
         """Add to a counter as `NumberRecorder.add` does; while another process holds the state,
@@ -169,6 +156,12 @@ class Session:
         if name in self._collected:
             return self._scrubbing(self.numbers.record(name, value, now))
         return self.recorder.record(name, value, now)
+
+    def _fix(self, name: str, *fix: object) -> str | None:
+        return self._scrubbing(self.places.fix_at(name, *fix))  # type: ignore[arg-type]
+
+    def _trip(self, name: str, *trip: object) -> str | None:
+        return self._scrubbing(self.places.trip_at(name, *trip))  # type: ignore[arg-type]
 
     def _scrubbing(self, outcome: str | None) -> str | None:
         """Where a period was closed, have what was kept of it scrubbed from the files now."""
@@ -185,10 +178,9 @@ class Session:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
         end = time.monotonic() + seconds
         while self.num_held and (left := end - time.monotonic()) > 0:
-            self.state.end_rest()
             with suppress(StateBusyError):
-                self._write_held(left)
-        for _ in range(self._values.forget() + self._fixes.forget()):
+                self._held.write_out(left)
+        for _ in range(self._held.forget()):
             self._count("not_recorded:busy")
 
     def _late(self, act: Callable[..., str | None], name: str, *rest: object) -> None:
@@ -197,12 +189,11 @@ class Session:
             self._count(f"{outcome}:{name}")
 
     def _failed_late(self, error: Exception) -> None:
-        kind = "trouble" if isinstance(error, StateError | sqlite3.Error | OSError) else "mistake"
-        self._count(f"{kind}:{type(error).__name__}")
+        self._count(f"{blame(error)}:{type(error).__name__}")
 
     def _close_periods(self) -> None:
         """Report what is due for periods that are over; the sending thread does it now and then."""
-        now = float(self._setup.clock())
+        now = self._setup.now()
         self.recorder.fill_periods(now)
         if self._collected:
             self.numbers.roll(now)

@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from client_sdk.delivery.relay import Relay
 
 
+LAST_SECOND = 253_370_764_800.0  # 9999-01-01
+
+
 class Setup(Frozen):
-    """The arguments of `Client.open`, checked."""
+    """The arguments of `Client.open`, checked.
+
+    certificates: file and directory of certificate authorities that the environment names.
+    """
 
     metrics: MetricsFile
     directory: StateDirectory
@@ -32,6 +38,11 @@ class Setup(Frozen):
     development: bool
     randomness: Randomness
     clock: Callable[[], float]
+    certificates: tuple[str | None, str | None]
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC; a clock that is not set shows no time before, or far after."""
+        return min(max(float(self.clock()), 0.0), LAST_SECOND)
 
     def __repr__(self) -> str:
         """Without the key, which may end up in a log."""
@@ -76,4 +87,11 @@ def make_setup(
         development,
         randomness,
         clock,
+        (_absolute("SSL_CERT_FILE"), _absolute("SSL_CERT_DIR")),
     )
+
+
+def _absolute(variable: str) -> str | None:
+    """The path in an environment variable, which OpenSSL reads in the directory of its time."""
+    path = os.environ.get(variable)
+    return os.path.abspath(path) if path else None

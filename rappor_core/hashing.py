@@ -18,6 +18,7 @@ from rappor_core.errors import ValueRefusedError
 from rappor_core.params import RapporParams
 
 MASK64 = (1 << 64) - 1
+KNOWN_ANSWER = (0x7A39BBC5CBEF70EB, 0xFED684C9B5D279C4)  # of `value_hash(b"rappor")`
 MIX_1 = 0xBF58476D1CE4E5B9  # the finaliser of SplitMix64 (Steele, Lea, Flood 2014; Stafford's mix)
 MIX_2 = 0x94D049BB133111EB
 
@@ -46,6 +47,17 @@ def value_hash(data: bytes) -> tuple[int, int]:
     """The 128-bit MurmurHash3 (x64 variant, seed 0) of a value, as two unsigned 64-bit halves."""
     halves: tuple[int, int] = mmh3.hash64(data, signed=False)
     return halves
+
+
+def hash_problem() -> str:
+    """Describe why the hash library cannot be used here; "" if it gives its known answer.
+
+    In a zip file mmh3, which is compiled, is imported as an empty package, without an error.
+    """
+    try:
+        return "" if value_hash(b"rappor") == KNOWN_ANSWER else "mmh3 gives a wrong hash"
+    except Exception as error:  # whatever a library does that is not whole
+        return f"mmh3 does not work here ({type(error).__name__}: {error})"
 
 
 def mix64(word: int) -> int:

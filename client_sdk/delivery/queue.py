@@ -18,6 +18,7 @@ from rappor_core.calendar import date_of
 from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16
+LOG_BYTES = 1 << 20  # of the state's log, above which it is shortened between two batches
 REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
 
 
@@ -52,6 +53,19 @@ class ReportQueue:
         query = "SELECT metric, queue.id FROM queue JOIN sources ON sources.id = source"
         for numbers in self._partition(self._state.rows(query)):
             self._compose_one(numbers)
+
+    def sync(self) -> None:
+        """Write through to the disk what the batches hang on: themselves, the counts of their
+        reports, and the memoised values that these were made from.
+
+        After it a loss of power undoes none of that, so that no report is sent again under another
+        id, or drawn again. Raises OSError.
+        """
+        self._state.sync()
+
+    def checkpoint(self) -> None:
+        """Keep the state's log short while many batches are sent."""
+        self._state.checkpoint(LOG_BYTES)
 
     def has_waiting(self) -> bool:
         """Whether any report or batch may be sent now."""
@@ -138,11 +152,7 @@ class ReportQueue:
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
     def _compose_one(self, numbers: list[int], make: Callable[..., bytes] | None = None) -> None:
-        """Store one batch in place of its reports, encoded before the lock is taken.
-
-        Through to the disk, before it is sent: a loss of power that undid it, or the count of its
-        reports, would have them sent again under another id, or drawn again.
-        """
+        """Store one batch in place of its reports, encoded before the lock is taken."""
         among = f"id IN ({','.join('?' * len(numbers))})"
         rows = self._state.rows(f"{MEMBERS} WHERE queue.{among}", tuple(numbers))
         if len(rows) != len(numbers):
@@ -155,7 +165,7 @@ class ReportQueue:
         json, pad_to = self._delivery.json, self._delivery.pad_to
         body = (make or make_body)(batch_id, reports, pad_to=pad_to, json=json)
         row = batch_id, len(rows), max(row[3] for row in rows), json, body
-        with suppress(_MembersGoneError), self._state.transaction(durable=True) as database:
+        with suppress(_MembersGoneError), self._state.transaction() as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):
                 raise _MembersGoneError  # as above, in the last moment: undo
             database.execute(
@@ -176,9 +186,10 @@ class ReportQueue:
 
     def _drop_oldest_batch(self) -> None:
         with self._state.transaction() as database:
-            query = "DELETE FROM batches WHERE id = (SELECT min(id) FROM batches) RETURNING reports"
-            ((reports,),) = database.execute(query).fetchall()
-            self._count_dropped("queue_full", reports)
+            query = "SELECT id, reports FROM batches ORDER BY id LIMIT 1"
+            for number, reports in database.execute(query).fetchall():
+                database.execute("DELETE FROM batches WHERE id = ?", (number,))
+                self._count_dropped("queue_full", reports)
 
     def _drop_oldest_queued(self, number: int) -> None:
         where = "id IN (SELECT id FROM queue ORDER BY id LIMIT ?)"

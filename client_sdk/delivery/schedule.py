@@ -14,6 +14,7 @@ from client_sdk import fork_hooks as forks
 from client_sdk.delivery.batches import content_type, read_body
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import ReportQueue, StoredBatch
+from client_sdk.delivery.replies import TOO_LARGE
 from client_sdk.delivery.splitting import split
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
@@ -28,7 +29,6 @@ BUSY_PAUSE_UNHURRIED = 5.0
 KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
 LONGEST_DELAY = 10  # times the mean
-TOO_LARGE = "http_413"
 FAILING = "failing_since"  # of the time of the first failure, in the state's table `meta`
 
 
@@ -203,8 +203,10 @@ class Sender:
             return False
         try:
             self._outbox.compose()
+            self._outbox.sync()
             for batch in self._outbox.batches():
                 self._send(batch)
+                self._outbox.checkpoint()
                 if only_one:
                     break
         finally:
@@ -225,10 +227,11 @@ class Sender:
                 encoding="gzip",
             )
         except TransportError as error:
+            if error.reason == TOO_LARGE and self._split(batch):
+                return
             if error.retry:
                 raise
-            if not (error.reason == TOO_LARGE and self._split(batch)):
-                self._outbox.discard(batch, error.reason)
+            self._outbox.discard(batch, error.reason)
             return
         finally:
             if self._isolate:

@@ -28,7 +28,7 @@ def split(
     order = [reports[index] for index in shuffled(range(len(reports)), randomness)]
     parts = order[: len(order) // 2], order[len(order) // 2 :]
     halves = [_half(part, batch, delivery, randomness) for part in parts]
-    with state.transaction(durable=True) as database:
+    with state.transaction() as database:
         cursor = database.execute("SELECT * FROM batches WHERE id = ?", (batch.number,))
         row = cursor.fetchone()
         if row is None:

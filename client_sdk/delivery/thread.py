@@ -41,6 +41,7 @@ class SenderThread:
         collector: str,
         key: str | None,
         delivery: Delivery,
+        certificates: tuple[str | None, str | None],
         randomness: Randomness,
         clock: Callable[[], float],
         chore: Callable[[], None] | None = None,
@@ -60,6 +61,7 @@ class SenderThread:
         self._collector = collector
         self._key = key
         self._delivery = delivery
+        self._certificates = certificates
         self._randomness = randomness
         self._clock = clock
         self._directory = directory
@@ -212,6 +214,7 @@ class SenderThread:
             timeout=delivery.timeout,
             proxy=delivery.proxy,
             tls=delivery.tls,
+            certificates=self._certificates,
             plain_key=True,  # `Client.open` has decided on it
             cancellation=self._cancellation,
         )

@@ -37,16 +37,20 @@ def moment_of(at: datetime) -> Moment:
             "`at` has no time zone, so its slot is not known; pass datetime.now().astimezone()"
         )
     gone = at.minute * 60 + at.second + at.microsecond * 1e-6
-    day = day_of(at)
-    return Moment(at.timestamp(), day, at.hour, SECONDS_AN_HOUR - gone)
+    return Moment(at.timestamp(), _day(at), at.hour, SECONDS_AN_HOUR - gone)
 
 
 def moment_at(now: float) -> Moment:
     """Take apart seconds since 1970, in the system's time zone."""
     local = time.localtime(now)
-    day = day_of(date(local.tm_year, local.tm_mon, local.tm_mday))
+    day = _day(date(local.tm_year, local.tm_mon, local.tm_mday))
     gone = local.tm_min * 60 + min(local.tm_sec, 59) + now % 1
     return Moment(now, day, local.tm_hour, SECONDS_AN_HOUR - gone)
+
+
+def _day(local: date) -> int:
+    """The local date as days since 1970-01-01; a clock without a battery shows no date before."""
+    return max(0, day_of(local))
 
 
 def is_weekend(day: int) -> bool:

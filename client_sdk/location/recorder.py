@@ -157,7 +157,7 @@ class LocationRecorder:
     def _roll_saved(self, name: str, moment: Moment) -> bool:
         """Close what is over of a metric without fixes here: another process may take them."""
         try:
-            with self._state.transaction(durable=True):
+            with self._state.transaction():
                 visits = self._load(name)
                 before, closed = visits.to_json(), visits.look(moment)
                 if visits.to_json() != before:

@@ -84,33 +84,21 @@ class NumberRecorder:
         return self._update(name, day, None)
 
     def _update(self, name: str, day: int, number: float | None) -> bool:
-        """Bring a metric to a day and take a number, if any; True if that closed a period.
-
-        Only reports wait for the disk: what the guarantee hangs on is written through.
-        """
-        period, closed = period_number(self._metrics[name].period, day), False
+        """Bring a metric to a day and take a number, if any; True if that closed a period."""
+        period = period_number(self._metrics[name].period, day)
         try:
-            for durable in (self._is_over(name, period), True):
-                with self._state.transaction(durable=durable):
-                    collected = self._load(name)
-                    if not durable and collected.period not in (None, period):
-                        continue  # another process went on to another period meanwhile
-                    closed = self._move(name, collected, day)
-                    if number is not None and self._is_due(name, period):
-                        collected.take(number)
-                    self._state.put_note(NUMBERS + name, collected.to_json())
-                break
+            with self._state.transaction():
+                collected = self._load(name)
+                closed = self._move(name, collected, day)
+                if number is not None and self._is_due(name, period):
+                    collected.take(number)
+                self._state.put_note(NUMBERS + name, collected.to_json())
         except BaseException:
             self._periods.pop(name, None)
             self._recorder.forget()  # lines and sources that it entered are undone
             raise
         self._periods[name] = period
         return closed
-
-    def _is_over(self, name: str, period: int) -> bool:
-        """Whether another period is kept, so that there may be a report."""
-        known = self._periods.get(name)
-        return known != period and self._load(name).period not in (None, period)
 
     def _move(self, name: str, collected: Collected, day: int) -> bool:
         """Bring what is collected into the period of a day; True if that closed one.

@@ -33,23 +33,20 @@ LINE = (str, str, int, float, float, int)
 
 
 class Account:
-    """The rows of a state that outlive its secret, by table, and the state's generation."""
+    """The rows of a state that outlive its secret, by table."""
 
-    def __init__(self, tables: dict[str, list[Row]], generation: int) -> None:
+    def __init__(self, tables: dict[str, list[Row]]) -> None:
         """tables: `lines`, `meta` without the secret, and those of TABLES."""
         self._tables = tables
-        self._generation = generation
 
-    def write(self, database: sqlite3.Connection, *, above: int) -> None:
-        """Enter the rows in a new state, whose generation is above the old one and above
-        `above`."""
+    def write(self, database: sqlite3.Connection) -> None:
+        """Enter the rows in a new state, as of a device that had a secret once."""
         for table, rows in self._tables.items():
             for row in rows:
                 marks = ", ".join("?" * len(row))
                 # names are those of this SDK's own tables
                 database.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # noqa: S608
-        generation = max(self._generation, above) + 1
-        database.execute("INSERT INTO meta VALUES ('generation', ?)", (generation,))
+        database.execute("INSERT INTO meta VALUES ('generation', 1)")
 
 
 def read_account(path: str) -> Account | None:
@@ -65,16 +62,14 @@ def read_account(path: str) -> Account | None:
             try:
                 if exclusive:
                     database.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-                (generation,) = database.execute(
-                    "SELECT value FROM meta WHERE name = 'generation'"
-                ).fetchone() or (0,)
-                return _read(database, generation if type(generation) is int else 0)
+                database.execute("SELECT 1 FROM meta").fetchone()
+                return _read(database)
             except sqlite3.Error:
                 continue
     return None
 
 
-def _read(database: sqlite3.Connection, generation: int) -> Account:
+def _read(database: sqlite3.Connection) -> Account:
     tables = {name: list(_rows(database, name, _is_sound(name))) for name in TABLES}
     meta = list(_rows(database, "meta", _outlives))
     lines = []
@@ -85,7 +80,7 @@ def _read(database: sqlite3.Connection, generation: int) -> Account:
             lines.append(tuple(past(line, entries)))
         except PARSERS:
             continue
-    return Account({**tables, "meta": meta, "lines": lines}, min(max(0, generation), MOST))
+    return Account({**tables, "meta": meta, "lines": lines})
 
 
 def _entries(database: sqlite3.Connection, line: str) -> list[Entry]:

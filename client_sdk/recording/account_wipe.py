@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import sqlite3
 import threading
 from contextlib import suppress
@@ -45,9 +44,8 @@ def reset(
     day: since 1970-01-01, for the tombstone. Raises StateError where a file cannot be made.
     """
     directory.prepare()
-    seen = directory.seen_generation()
     reason, state = _usable(directory, lock)
-    with state.transaction(durable=True) as database:
+    with state.transaction() as database:
         lost = reason in ("state_missing", "state_corrupt")
         if reason != "state_new":
             row = day, reason, UNKNOWN if lost else ledger_text(state)
@@ -56,8 +54,9 @@ def reset(
         database.execute(
             "UPDATE lines SET past_values = 0, past_cost = 0.0, past_spent = 0.0, past_reports = 0"
         )
-        state.set_secret(new_secret(randomness), above=seen)
+        state.set_secret(new_secret(randomness))
     state.scrub()
+    directory.mark_used()
     return state
 
 
@@ -68,11 +67,9 @@ def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, Sqli
         return reason, directory.open(lock, check_ledger)
     except StateError as error:
         reason = error.condition
-    if reason == "state_rolled_back":
-        return reason, directory.connect(lock)
     if reason in ("state_corrupt", "state_missing"):
         with reading(directory.state_path):
-            _keep_account(directory, 0)
+            _keep_account(directory)
         return reason, directory.connect(lock)
     return reason, directory.open(lock)  # raises again: nothing here can be mended by a reset
 
@@ -85,7 +82,7 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
     room then. Raises StateError where it can be neither, such as while another process holds it;
     the withdrawal is remembered in a file of its own, and ends with a later call.
     """
-    if os.path.exists(directory.state_path):
+    if directory.has_state():
         directory.begin_withdrawal()
         try:
             _wipe(directory, lock)
@@ -94,7 +91,7 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
                 if error.condition in ("state_corrupt", "state_newer"):
                     directory.delete()
                 elif _cannot_be_written(error):
-                    _keep_account(directory, directory.seen_generation())
+                    _keep_account(directory)
                 else:
                     raise
     with reading(directory.state_path):
@@ -102,12 +99,7 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
 
 
 def _wipe(directory: StateDirectory, lock: threading.RLock) -> None:
-    try:
-        state = directory.open(lock, check_ledger)
-    except StateError as error:
-        if error.condition != "state_rolled_back":
-            raise
-        state = directory.connect(lock)
+    state = directory.open(lock, check_ledger)
     try:
         with reading(state.path):
             wipe_state(state)
@@ -123,11 +115,9 @@ def _cannot_be_written(error: StateError) -> bool:
     return isinstance(cause, OSError) and cause.errno in NO_ROOM
 
 
-def _keep_account(directory: StateDirectory, seen: int) -> None:
-    """Delete the state; then, if there is room, make one of what outlives a secret.
-
-    seen: the generation beside the state. Raises OSError where a file cannot be deleted.
-    """
+def _keep_account(directory: StateDirectory) -> None:
+    """Delete the state; then, if there is room, make one of what outlives a secret. Raises OSError
+    where a file cannot be deleted."""
     from client_sdk.recording.account import read_account  # rarely needed: keeps the import light
     from client_sdk.storage.schema import create_compact
 
@@ -135,7 +125,7 @@ def _keep_account(directory: StateDirectory, seen: int) -> None:
     directory.delete()
     if account is not None:
         with suppress(sqlite3.Error, OSError):  # no room even now: the numbers are lost
-            create_compact(directory.state_path, lambda new: account.write(new, above=seen))
+            create_compact(directory.state_path, account.write)
 
 
 def wipe_state(state: SqliteState) -> None:
@@ -144,9 +134,9 @@ def wipe_state(state: SqliteState) -> None:
     Raises StateBusyError while another connection keeps what was deleted in the files.
     """
     if state.identity().secret is not None:
-        with state.transaction(durable=True) as database:
+        with state.transaction() as database:
             for line in state.lines():
-                state.put_line(past(line, state.entries(line.name)))
+                state.put_line(past(line, state.composed_entries(line.name)))
             _delete_values(database)
             state.set_secret(None)
     if not state.scrub():

@@ -48,7 +48,7 @@ def store_budget(state: State, declared: float | None) -> None:
 
 def agree_budget(state: State, nats: float) -> None:
     """Replace the stored budget, because the person consented to this one. See `check_budget`."""
-    with state.transaction(durable=True):
+    with state.transaction():
         state.put(NAME, float(nats))
 
 

@@ -135,7 +135,7 @@ class Ledger:
         metric than the one that it first had, whatever the app's new version declares.
         """
         promise = Promise.of(metric)
-        with self._state.transaction(durable=True):
+        with self._state.transaction():
             line = self._state.line(line_name)
             if line is None:
                 self._state.put_line(Line(line_name, promise.to_json()))
@@ -153,7 +153,7 @@ class Ledger:
         Nothing only where not even what must be sent past the cap fits any more, which does not
         depend on the value.
         """
-        with self._state.transaction(durable=True):
+        with self._state.transaction():
             reserved = device.reserved_bits()
             if not self._memoise(device, reserved):
                 return Decision(None, "nothing_left")

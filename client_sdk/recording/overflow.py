@@ -1,9 +1,7 @@
 """Calls of the app that wait in memory while another process or thread holds the state.
 
-On a slow disk a commit that is written through holds the state for longer than an app's call may
-wait. What was to be recorded meanwhile is kept here, a little of it, and written by the sending
-thread. It is never written anywhere else: a withdrawal forgets it, and so does the end of the
-process.
+What an app records meanwhile is kept here, a little of it, and written by the sending thread. It is
+never written anywhere else: a withdrawal forgets it, and so does the end of the process.
 """
 
 from __future__ import annotations
@@ -17,11 +15,13 @@ from collections.abc import Callable
 from client_sdk.errors import StateBusyError
 from client_sdk.randomisation.metric_encoder import MAX_VALUE_CHARS
 
-MOST_HELD = 1_000
-LONGEST_WAIT = 1.0  # seconds, for another thread that is at it
+MAX_HELD = 1_000
+MAX_WAIT = 1.0  # seconds, for another thread that is at it
+MAX_WAIT_FOR_ROOM = 0.25  # seconds for which a call waits where as many as may be wait already
+REST = 10.0  # seconds after such a wait in vain, in which no call waits
 PLAIN = (str, bool, int, float)  # nothing that the app may still change
 MAX_INT_BITS = 64
-MOST_PARTS = 8  # of a tuple: a point, or a moment
+MAX_PARTS = 8  # of a tuple: a point, or a moment
 
 Write = Callable[..., object]
 
@@ -38,19 +38,36 @@ class Overflow:
         self._failed = failed
         self._waiting: deque[tuple[Write, tuple[object, ...]]] = deque()
         self._lock = threading.Lock()  # of `write_out`: one thread at a time
+        self._room = threading.Condition()
+        self._rest_until = 0.0  # time.monotonic()
         self._ended = False
 
     def __len__(self) -> int:
         """How many calls wait."""
         return len(self._waiting)
 
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= MAX_HELD
+
+    def _wait_for_room(self) -> bool:
+        """Slow down a burst that is faster than the disk; no app is held up again and again."""
+        if time.monotonic() < self._rest_until:
+            return False
+        with self._room:
+            room = self._room.wait_for(lambda: not self._is_full(), MAX_WAIT_FOR_ROOM)
+        if not room:
+            self._rest_until = time.monotonic() + REST
+        return room
+
     def hold(self, write: Write, *arguments: object) -> bool:
-        """Keep a call for later. Return False if it cannot be kept: too many wait, or it has
-        other than plain values.
+        """Keep a call for later, in a burst once there is room. Return False if it cannot be kept:
+        too many wait, or it has other than plain values.
 
         write: what is called with the arguments; raises StateBusyError to be called again.
         """
-        if self._ended or len(self._waiting) >= MOST_HELD or not all(map(_is_plain, arguments)):
+        if self._ended or not all(map(_is_plain, arguments)):
+            return False
+        if self._is_full() and not self._wait_for_room():
             return False
         self._waiting.append((write, arguments))
         return True
@@ -61,7 +78,7 @@ class Overflow:
         Raises StateBusyError where the state is held.
         """
         deadline = time.monotonic() + seconds
-        if not self._waiting or not self._lock.acquire(timeout=min(seconds, LONGEST_WAIT)):
+        if not self._waiting or not self._lock.acquire(timeout=min(seconds, MAX_WAIT)):
             return
         try:
             while self._waiting and time.monotonic() <= deadline:
@@ -79,6 +96,8 @@ class Overflow:
             self._failed(error)
         if self._waiting:  # not forgotten meanwhile
             self._waiting.popleft()
+        with self._room:
+            self._room.notify()
 
     def forget(self) -> int:
         """Drop all waiting calls and take no more. Return how many were dropped."""
@@ -90,7 +109,7 @@ class Overflow:
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
-        return len(value) <= MOST_PARTS and all(map(_is_plain, value))
+        return len(value) <= MAX_PARTS and all(map(_is_plain, value))
     if type(value) not in PLAIN:
         return False
     if isinstance(value, str):

@@ -154,7 +154,7 @@ class Recorder:
 
     def _admit(self, state: MetricState, bits: int) -> int | None:
         """Ask the ledger about a value that it may not know; remember an answer that is final."""
-        with self._state.transaction(durable=True):
+        with self._state.transaction():
             self._check_secret()
             decision = self._ledger.admit(state.device, bits)
         if decision.bits is None:
@@ -176,7 +176,7 @@ class Recorder:
         device = self._encoder.metric(name)
         metric = device.metric
         runs_here = self.runs_here(metric)
-        with self._state.transaction(durable=runs_here):
+        with self._state.transaction():
             self._check_secret()
             reason = self._ledger.agree(metric, device.line) if runs_here else ELSEWHERE
             source = self._state.source(Source(name, device.params_id, device.cohort))

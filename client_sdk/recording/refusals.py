@@ -9,14 +9,17 @@ from rappor_core.metrics.metric import Metric
 
 SPENT = "nothing_left"
 THIS = {"day": "of today", "week": "of this week", "month": "of this month"}
+BLAMED = {
+    "trouble": "the state could not be used",
+    "mistake": "the call is wrong",
+    "fault": "the SDK failed, which is not a mistake of the call",
+}
 FIXED = {
     "late": "the time of the fix lies in a period that is over",
     "ahead": "the time of the fix lies more than a day ahead of this device's clock",
     "elsewhere": "it is declared for other platforms than this one (see `platforms`)",
     "nothing_left": "what the ledger allows on this device is used up, for good",
     "busy": "another process or thread held the state for longer than 50 ms",
-    "held": "another process or thread held the state for longer than 50 ms; the value waits in "
-    "memory and is recorded as soon as it can be: do not record it again",
     "state_changed": "another process replaced or wiped the secret; the state was read again",
 }
 
@@ -38,9 +41,8 @@ def sentence(
     name, _, more = rest.partition(":")
     if outcome == "not_recorded":
         return f"nothing is recorded: {FIXED.get(rest, f'the status is {rest!r}')}"
-    if outcome in ("trouble", "mistake"):
-        what = "the state could not be used" if outcome == "trouble" else "the call is wrong"
-        return f"{what}: {detail or rest}"
+    if outcome in BLAMED:
+        return f"{BLAMED[outcome]}: {detail or rest}"
     metric = metrics.get(name)
     if outcome == "full":
         return f"{name} has {_limit(metric, level)}"

@@ -22,6 +22,7 @@ class Withdrawal:
         self._done = done
         self._lock = threading.Lock()
         self._ended: threading.Event | None = None  # of the thread, while there is one
+        self._thread: threading.Thread | None = None
 
     def begin(self) -> StateError | None:
         """Wipe the state; if that fails return the reason, and go on trying until `end` or the
@@ -34,19 +35,24 @@ class Withdrawal:
                 target=self._go_on, args=(ended,), name="rappor-withdrawal", daemon=True
             )
             with self._lock:
-                self._ended = ended
+                self._ended, self._thread = ended, thread
             try:
                 thread.start()
             except RuntimeError:  # no more threads: then the next start wipes
                 self.end()
         return trouble
 
-    def end(self) -> None:
-        """Do not try again: the person has consented anew, or the process was forked."""
+    def end(self, seconds: float = 0.0) -> None:
+        """Do not try again: the person has consented anew, or the process is forked or ends.
+
+        seconds: to wait at most for the thread.
+        """
         with self._lock:
             ended, self._ended = self._ended, None
         if ended is not None:
             ended.set()
+        if seconds and self._thread is not None and self._thread.is_alive():
+            self._thread.join(seconds)
 
     @property
     def pending(self) -> bool:

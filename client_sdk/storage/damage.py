@@ -30,6 +30,7 @@ PLACE = frozenset(  # the disk's, the system's or the directory's trouble; the f
         sqlite3.SQLITE_PROTOCOL,
     }
 )
+UNKNOWN_TO_LIBRARY = ("syntax error", "unrecognized token", "no such function")  # too old a SQLite
 PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RapporError)
 META = {"secret": bytes, "secret_check": bytes, "generation": int, "send_at": float}
 META |= {"budget": float, "failing_since": float, "unscrubbed": int}
@@ -77,6 +78,8 @@ def trouble(path: str, error: Exception) -> StateError:
             return StateBusyError(f"{path} is locked by another process or thread")
         if code in PLACE and not (code == sqlite3.SQLITE_READONLY and _writable(path)):
             return unavailable(path, text)
+        if code == sqlite3.SQLITE_ERROR and any(words in text for words in UNKNOWN_TO_LIBRARY):
+            return unavailable(path, f"SQLite {sqlite3.sqlite_version}: {text}")
     return damaged(path, text)
 
 

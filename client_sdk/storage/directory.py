@@ -2,8 +2,9 @@
 
 A secret lost or exchanged in silence would void the guarantee, because each new one draws new
 permanent responses and spends the whole budget again. So it is made once; and a state that is
-missing, damaged, rolled back or of a newer version is an error, which only
-`recording.account_wipe.reset` ends.
+missing, damaged or of a newer version is an error, which only `recording.account_wipe.reset` ends.
+An older copy of the state keeps its secret, so its permanent responses are the same again, and it
+is accepted: the ledger has forgotten what was memoised since.
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ from client_sdk.errors import StateError
 from client_sdk.randomisation.key_derivation import new_secret, secret_check
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.damage import LedgerCheck, damaged, reading, unavailable
-from client_sdk.storage.rollback_guard import RollbackGuard, Seen
 from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.state_file import PATIENCE
 
 STATE_FILE = "state.sqlite"
-GUARD_FILE = "witness.json"
+MARKER_FILE = "witness"  # empty; there since the first secret was made
 SENDER_LOCK_FILE = "sender.lock"
 WITHDRAWAL_FILE = "withdrawal"  # empty; there while a withdrawal has begun and is not done
 
 
 class StateDirectory:
-    """The directory of one installation's state files, which holds nothing else."""
+    """The directory of one installation's state files, which holds nothing else. Its path is
+    absolute from the start, whatever the process's directory is later."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Nothing is made or read yet."""
-        self.path = os.fspath(path)
+        self.path = os.path.abspath(os.fspath(path))
         self.state_path = os.path.join(self.path, STATE_FILE)
         self.sender_lock_path = os.path.join(self.path, SENDER_LOCK_FILE)
-        self._guard_path = os.path.join(self.path, GUARD_FILE)
+        self._marker_path = os.path.join(self.path, MARKER_FILE)
         self._withdrawal_path = os.path.join(self.path, WITHDRAWAL_FILE)
 
     def open(self, lock: threading.RLock, check_ledger: LedgerCheck | None = None) -> SqliteState:
@@ -42,27 +44,40 @@ class StateDirectory:
         check_ledger: decodes what the ledger keeps, as `recording.ledger_check.check_ledger`.
         """
         self.prepare()
-        guard = RollbackGuard(self._guard_path)
-        if guard.exists() and not os.path.exists(self.state_path):
-            raise StateError(
-                f"{self.state_path} is missing, though it was there before; restore it, or call "
-                "reset(), which draws a new secret and spends the privacy budget again",
-                "state_missing",
-            )
+        was_used = self._was_used()  # before the state is read: the marker is made after it
+        if was_used and not self.has_state():
+            raise _missing(self.state_path)
         state = self.connect(lock)
         try:
-            seen = guard.read()  # before the state: it is written after it
             with reading(self.state_path), state.snapshot():  # another process may write
                 state.check(check_ledger)
-                self._check(state, seen)
+                self._check(state, was_used=was_used)
         except BaseException:
             state.close()
             raise
         return state
 
-    def connect(self, lock: threading.RLock, lock_patience: float | None = None) -> SqliteState:
+    def connect(self, lock: threading.RLock, patience: float = PATIENCE) -> SqliteState:
         """Open a further connection to a state that was checked. Raises StateError."""
-        return SqliteState(self.state_path, lock, RollbackGuard(self._guard_path), lock_patience)
+        return SqliteState(self.state_path, lock, patience, is_new=not self._was_used())
+
+    def ensure_secret(self, state: SqliteState, randomness: Randomness) -> None:
+        """Make the secret if the state has none: at the first start, or on consent after a
+        withdrawal."""
+        if state.identity().secret is None:
+            with state.patient(), state.transaction():
+                if state.identity().secret is None:
+                    state.set_secret(new_secret(randomness))
+            state.sync()  # a marker without a secret would be taken for a state that was lost
+        self.mark_used()
+
+    def mark_used(self) -> None:
+        """Leave a file that tells a state that was lost from one that was never made."""
+        if not self._was_used():
+            os.close(os.open(self._marker_path, os.O_WRONLY | os.O_CREAT, 0o600))
+
+    def _was_used(self) -> bool:
+        return os.path.exists(self._marker_path)
 
     @property
     def is_withdrawn(self) -> bool:
@@ -70,9 +85,13 @@ class StateDirectory:
         sent."""
         return os.path.exists(self._withdrawal_path)
 
+    def has_state(self) -> bool:
+        """Whether the state file is in its place."""
+        return os.path.exists(self.state_path)
+
     def exists(self) -> bool:
         """Whether the directory has files of an earlier run."""
-        return os.path.exists(self.state_path) or os.path.exists(self._guard_path)
+        return self.has_state() or self._was_used()
 
     def begin_withdrawal(self) -> None:
         """Leave a file that marks a withdrawal until `end_withdrawal`, so that the next start
@@ -106,11 +125,6 @@ class StateDirectory:
         if failed is not None:
             raise failed
 
-    def seen_generation(self) -> int:
-        """The generation that was written beside the state last; 0 where none is legible."""
-        seen = RollbackGuard(self._guard_path).read()
-        return seen.generation if seen else 0
-
     def prepare(self) -> None:
         """Make the directory if it does not exist. Raises StateError where it cannot be used."""
         try:
@@ -124,28 +138,13 @@ class StateDirectory:
                 "the client's own in it, which is made if it is missing"
             )
 
-    def _check(self, state: SqliteState, seen: Seen | None) -> None:
-        """Compare the state with itself and with the rollback guard. Raises StateError."""
+    def _check(self, state: SqliteState, *, was_used: bool) -> None:
+        """Compare the state with itself and with the marker. Raises StateError."""
         secret, generation = state.identity()
-        check = secret_check(secret) if secret else b""
-        if check != (state.get("secret_check") or b""):
+        if (secret_check(secret) if secret else b"") != (state.get("secret_check") or b""):
             raise damaged(self.state_path, "the secret does not fit its check")
-        if seen is None:
-            return
-        if generation < seen.generation or (
-            generation == seen.generation and check.hex() != seen.check
-        ):
-            raise StateError(_rolled_back(self.state_path), "state_rolled_back")
-
-
-def ensure_secret(state: SqliteState, randomness: Randomness) -> None:
-    """Make the secret if the state has none: at the first start, or on consent after a
-    withdrawal."""
-    if state.identity().secret is not None:
-        return  # a later start waits for nobody
-    with state.patient(), state.transaction(durable=True):
-        if state.identity().secret is None:
-            state.set_secret(new_secret(randomness))
+        if generation == 0 and was_used:
+            raise _missing(self.state_path)
 
 
 def _overwrite(path: str) -> None:
@@ -160,9 +159,9 @@ def _overwrite(path: str) -> None:
         os.close(handle)
 
 
-def _rolled_back(path: str) -> str:
-    return (
-        f"{path} is older than its witness, or another installation's: permanent responses may "
-        "have been forgotten; restore the newest copy, or call reset(), which draws a new secret "
-        "and spends the privacy budget again"
+def _missing(path: str) -> StateError:
+    return StateError(
+        f"{path} is missing, though it was there before; restore it, or call reset(), which draws "
+        "a new secret and spends the privacy budget again",
+        "state_missing",
     )

@@ -14,11 +14,10 @@ Stored = Literal["queued", "full", "not_memoised"]
 
 
 class Identity(NamedTuple):
-    """The secret of a state, and a counter (generation) of changes to what the secret protects.
+    """The secret of a state, and how often one was made or wiped.
 
     secret: 32 bytes, or None while the person does not consent.
-    generation: grows with each new secret, each memoised value and each report of a window; never
-        falls.
+    generation: 0 in a state that never had a secret; never falls.
     """
 
     secret: bytes | None

@@ -56,7 +56,7 @@ class MemoryState:
         return self._identity
 
     @contextmanager
-    def transaction(self, *, durable: bool = False) -> Iterator[None]:  # noqa: ARG002 (no disk)
+    def transaction(self) -> Iterator[None]:
         """A transaction that excludes other threads; an exception undoes it."""
         before = dict(self._lines), dict(self._entries), self._identity
         try:
@@ -131,9 +131,8 @@ class MemoryState:
         return [entry for entry in self._entries.values() if entry.line == line]
 
     def add_entry(self, entry: Entry) -> None:
-        """Memoise one more response; the generation grows."""
+        """Memoise one more response."""
         self._entries[entry.digest] = entry
-        self._identity = self._identity._replace(generation=self._identity.generation + 1)
 
     def note(self, name: str) -> str | None:
         """The text kept under a name, or None. Private."""

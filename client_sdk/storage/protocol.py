@@ -19,11 +19,8 @@ class State(Protocol):
     def identity(self) -> Identity:
         """Read the present identity, which another process may have changed."""
 
-    def transaction(self, *, durable: bool = False) -> AbstractContextManager[object]:
-        """A transaction that excludes other threads and processes; an exception undoes it.
-
-        durable: what is committed survives a loss of power, too, not only of the process.
-        """
+    def transaction(self) -> AbstractContextManager[object]:
+        """A transaction that excludes other threads and processes; an exception undoes it."""
 
     def source(self, source: Source) -> int:
         """The number by which a source is known, given to it at the first call."""
@@ -58,7 +55,7 @@ class State(Protocol):
         """The memoised responses of a line, with the reports made from each, queued ones too."""
 
     def add_entry(self, entry: Entry) -> None:
-        """Memoise one more response; the generation grows."""
+        """Memoise one more response."""
 
     def get(self, name: str) -> Any:
         """Read a number or text of the device as a whole, or None; it outlives the secret."""

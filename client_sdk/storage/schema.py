@@ -1,8 +1,8 @@
 """The state file: its tables, its versions, and how to connect to it.
 
 WAL with synchronous=NORMAL: a commit survives the end of the process at any moment (it is in the
-system's page cache), but a loss of power may undo the last ones. What the guarantee hangs on (the
-secret, the ledger's lines and memoised values) is committed with synchronous=FULL.
+system's page cache), but a loss of power may undo the last ones. So `StateFile.sync` is called
+before anything leaves the device. No statement needs more than SQLite 3.24 (2018).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from client_sdk.errors import StateVersionError
 SCHEMA_VERSION = 4
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
-CHECKPOINT_PAGES = 700  # of the write-ahead log; the worker checkpoints earlier, if it keeps up
 WAL_BYTES = 1 << 19  # to which a longer write-ahead log is cut when it is written from its start
 BUSY_SECONDS = 1.0  # longest wait for another process where a file is made or brought up to date
 
@@ -61,7 +60,7 @@ MIGRATIONS = (
     """
     INSERT INTO periods SELECT substr(metric, 1, instr(metric, '/') - 1), -1, sum(reports)
         FROM periods WHERE period = -1 AND instr(metric, '/') > 0 GROUP BY 1
-        ON CONFLICT DO UPDATE SET reports = reports + excluded.reports;
+        ON CONFLICT (metric, period) DO UPDATE SET reports = reports + excluded.reports;
     DELETE FROM periods WHERE period = -1 AND instr(metric, '/') > 0
     """,
     # runs of periods that take no more reports: their counts are no longer kept (`periods`)
@@ -71,32 +70,6 @@ MIGRATIONS = (
     ) WITHOUT ROWID
     """,
 )
-
-
-# One statement records a report: counted in its period and for life, queued, or nothing at all.
-# most_ever: NULL where nothing limits a metric's reports for life, which are period -1.
-RECORDING = """
-    PRAGMA temp_store = MEMORY;
-    CREATE TEMP VIEW recording AS SELECT
-        0 AS step, '' AS name, 0 AS period, 0 AS most, '' AS line, 0 AS most_ever,
-        0 AS source, x'' AS digest, 0 AS day, x'' AS bits;
-    CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recording BEGIN
-        INSERT INTO periods SELECT NEW.name, NEW.period, NEW.step
-            WHERE NEW.step > 0 AND NEW.step <= NEW.most AND NOT EXISTS (
-                SELECT 1 FROM used_up WHERE metric = NEW.name
-                AND first <= NEW.period AND last >= NEW.period
-            )
-            ON CONFLICT DO UPDATE SET reports = reports + NEW.step
-            WHERE reports + NEW.step <= NEW.most;
-        SELECT RAISE(ABORT, 'full') WHERE NEW.step > 0 AND changes() = 0;
-        INSERT INTO periods SELECT NEW.line, -1, 1 WHERE NEW.most_ever IS NOT NULL
-            ON CONFLICT DO UPDATE SET reports = reports + 1 WHERE reports < NEW.most_ever;
-        SELECT RAISE(ABORT, 'full') WHERE NEW.most_ever IS NOT NULL AND changes() = 0;
-        INSERT INTO queue (source, entry, day, bits)
-            SELECT NEW.source, id, NEW.day, NEW.bits FROM entries WHERE digest = NEW.digest;
-        SELECT RAISE(ABORT, 'not_memoised') WHERE changes() = 0;
-    END;
-"""
 
 
 def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
@@ -110,7 +83,6 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
     database = _open(path, patience)
     try:
         _upgrade(database, path)
-        database.executescript(RECORDING)
         wait_for(database, patience)
     except BaseException:
         database.close()
@@ -208,7 +180,7 @@ def _open(path: str, patience: float) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = NORMAL")
         _enter_wal(database, patience)
         database.execute("PRAGMA secure_delete = ON")
-        database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
+        database.execute("PRAGMA wal_autocheckpoint = 0").fetchall()  # the sending thread does it
         database.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}").fetchall()
     except BaseException:  # also of a message that is no UTF-8
         database.close()

@@ -16,15 +16,22 @@ from typing import Any
 from client_sdk.randomisation.key_derivation import secret_check
 from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.storage.periods import change_unit, use_up
-from client_sdk.storage.rollback_guard import RollbackGuard, Seen
-from client_sdk.storage.state_file import StateFile
+from client_sdk.storage.state_file import PATIENCE, StateFile
 from client_sdk.storage.traces import leave_trace, scrub_traces
 
-RECORD = "INSERT INTO recording VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # see `schema.RECORDING`
+COUNT = """
+    INSERT INTO periods SELECT ?1, ?2, ?3
+        WHERE ?3 <= ?4 AND NOT EXISTS (
+            SELECT 1 FROM used_up WHERE metric = ?1 AND first <= ?2 AND last >= ?2
+        )
+        ON CONFLICT (metric, period) DO UPDATE SET reports = reports + ?3
+        WHERE reports + ?3 <= ?4
+"""
 QUEUE = """
     INSERT INTO queue (source, entry, day, bits)
         SELECT ?, id, ?, ? FROM entries WHERE digest = ?
-"""  # the same, where nothing is left to count
+"""
+LIFE = -1  # the period that never ends, for a limit on reports for life
 NEAR = """
     SELECT 1 FROM periods
         WHERE metric = :name AND reports > 0 AND period BETWEEN :first AND :last
@@ -35,33 +42,24 @@ ENTRIES = """
            reports + (SELECT count(*) FROM queue WHERE queue.entry = entries.id)
     FROM entries WHERE line = ? ORDER BY id
 """
-ADVANCE, MOST_ADVANCE = 50, 10  # reports counted at once: one in 50 of a limit, 10 at most
+COMPOSED = "SELECT line, digest, params, cost, reports FROM entries WHERE line = ?"
+ADVANCE, MAX_ADVANCE = 25, 10  # reports counted at once: one in 25 of a limit, 10 at most
 
 
 class SqliteState(StateFile):
-    """A connection to a state file, which implements `State`.
-
-    lock: shared by all connections of one process to this file.
-    guard: told of each change of the generation.
-    lock_patience: seconds of waiting for other threads; None: PATIENCE.
-    """
+    """A connection to a state file, which implements `State`."""
 
     def __init__(
-        self,
-        path: str,
-        lock: threading.RLock,
-        guard: RollbackGuard,
-        lock_patience: float | None = None,
+        self, path: str, lock: threading.RLock, patience: float = PATIENCE, *, is_new: bool = False
     ) -> None:
-        """Open or create the file; a new one is waited for longer. Raises StateError."""
-        super().__init__(path, lock, lock_patience, is_new=not guard.exists())
-        self._guard = guard
+        """Open or create the file. See `StateFile`."""
+        super().__init__(path, lock, patience, is_new=is_new)
         self._advance: dict[tuple[str, int], int] = {}
 
     def close(self) -> None:
         """Close the connection for good; give back what was counted in advance."""
         with self.lock:
-            if self._advance and self._open is not None and not self._rest_until:
+            if self._advance and self._open is not None:
                 self._give_back(self._open)
             super().close()
 
@@ -73,61 +71,66 @@ class SqliteState(StateFile):
             )
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
-        """Queue one report and count it against its limits: the one write of `record`, one
-        statement in one commit. With `alone_in` a transaction looks for another report first."""
-        if limits.alone_in is None:
-            return self._add(draft, limits)
-        first, last = limits.alone_in
-        with self.transaction(durable=True) as database:  # a window's one report: without a
-            where = {"name": limits.name, "first": first, "last": last}
-            near = database.execute(NEAR, where).fetchone()
-            if near is not None:  # permanent response its count is what the guarantee hangs on
-                return "full"
-            stored = self._add(draft, limits)
-            if stored == "queued":
-                self.next_generation()
-        return stored
-
-    def _add(self, draft: Draft, limits: Limits) -> Stored:
-        """Count in advance where that is due, and record.
+        """Queue one report and count it against its limits, in one commit: the write of `record`.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
-        is killed loses what it had in advance: less than a fiftieth of the limit, 9 at most.
+        is killed loses what it had in advance: less than a 25th of the limit, 9 at most.
         """
         key = limits.name, limits.period
-        self._take()
+        self._acquire()
         try:
             left = self._advance.get(key, 0)
-            step = 0 if left else max(1, min(limits.most // ADVANCE, MOST_ADVANCE))
-            stored = self._record(draft, limits, step)
+            step = 0 if left else max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
+            if (self._open or self.database).in_transaction:  # which may be undone
+                step = 1
+            stored = self._add(draft, limits, step)
             if stored == "full" and step > 1:  # no room for so many, but perhaps for one
                 step = 1
-                stored = self._record(draft, limits, step)
+                stored = self._add(draft, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
-                self._rest_until = 0.0
+        except sqlite3.OperationalError as error:
+            raise self._translated(error) from error
         finally:
             self.lock.release()
         return stored
 
-    def _record(self, draft: Draft, limits: Limits, step: int) -> Stored:
+    def _add(self, draft: Draft, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
-        database = self._open or self.database
+        database = self.database
+        source, digest, day, bits = draft
+        counted_already = not step and limits.most_ever is None and limits.alone_in is None
+        if counted_already:  # one statement is a transaction
+            queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
+            return "queued" if queued else "not_memoised"
+        begun = not database.in_transaction
+        database.execute("BEGIN IMMEDIATE" if begun else "SAVEPOINT report")
         try:
-            if not step and limits.most_ever is None:
-                source, digest, day, bits = draft
+            stored: Stored = "full"
+            if self._count_report(database, limits, step):
                 queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
-                return "queued" if queued else "not_memoised"
-            database.execute(RECORD, (step, *limits[:5], *draft))
-        except sqlite3.IntegrityError as refusal:
-            if str(refusal) == "full":  # the trigger's own words
-                return "full"
-            if str(refusal) == "not_memoised":
-                return "not_memoised"
+                stored = "queued" if queued else "not_memoised"
+            if stored != "queued" and not begun:
+                database.execute("ROLLBACK TO report")
+            end = "COMMIT" if stored == "queued" else "ROLLBACK"
+            database.execute(end if begun else "RELEASE report")
+        except BaseException:
+            if begun:
+                self._undo()
             raise
-        except sqlite3.OperationalError as error:
-            raise self._seen(error) from error
-        return "queued"
+        return stored
+
+    def _count_report(self, database: sqlite3.Connection, limits: Limits, step: int) -> bool:
+        """Count a report in its period and for life; False if a limit has no room for it."""
+        name, period, most, line, most_ever, alone_in = limits
+        if alone_in is not None:
+            near = {"name": name, "first": alone_in[0], "last": alone_in[1]}
+            if database.execute(NEAR, near).fetchone() is not None:
+                return False
+        counts = [(name, period, step, most)] if step else []
+        if most_ever is not None:
+            counts.append((line, LIFE, 1, most_ever))
+        return all(database.execute(COUNT, values).rowcount for values in counts)
 
     def identity(self) -> Identity:
         """Read the identity: the secret and the generation."""
@@ -181,14 +184,17 @@ class SqliteState(StateFile):
         """The memoised responses of a line, with the reports made from each."""
         return [Entry(*row) for row in self.rows(ENTRIES, (line,))]
 
+    def composed_entries(self, line: str) -> list[Entry]:
+        """The same, without the reports that are queued and so never left the device."""
+        return [Entry(*row) for row in self.rows(COMPOSED, (line,))]
+
     def add_entry(self, entry: Entry) -> None:
-        """Memoise one more response; the generation grows."""
-        with self.transaction(durable=True) as database:
+        """Memoise one more response."""
+        with self.transaction() as database:
             database.execute(
                 "INSERT INTO entries (line, digest, params, cost, reports) VALUES (?, ?, ?, ?, ?)",
                 entry,
             )
-            self.next_generation()
 
     def note(self, name: str) -> str | None:
         """The text kept under a name, or None. Private."""
@@ -204,7 +210,7 @@ class SqliteState(StateFile):
         """Delete all notes but those of these names, and overwrite them in the files."""
         stale = [row for row in self.rows("SELECT name FROM notes") if row[0] not in names]
         if stale:
-            with self.transaction(durable=True) as database:
+            with self.transaction() as database:
                 database.executemany("DELETE FROM notes WHERE name = ?", stale)
                 leave_trace(self)
             scrub_traces(self)
@@ -214,7 +220,7 @@ class SqliteState(StateFile):
         with self.transaction() as database:
             database.execute(
                 "INSERT INTO counters VALUES (?, ?) "
-                "ON CONFLICT DO UPDATE SET number = number + excluded.number",
+                "ON CONFLICT (name) DO UPDATE SET number = number + excluded.number",
                 (name, number),
             )
 
@@ -240,19 +246,9 @@ class SqliteState(StateFile):
         query = "SELECT EXISTS (SELECT 1 FROM queue) OR EXISTS (SELECT 1 FROM batches)"
         return bool(self.rows(query)[0][0])
 
-    def next_generation(self, above: int = 0) -> None:
-        """Raise the state's generation, since what the secret protects has changed; to at least
-        `above` + 1."""
-        self.put("generation", max(self.identity().generation, above) + 1)
-
-    def set_secret(self, secret: bytes | None, above: int = 0) -> None:
+    def set_secret(self, secret: bytes | None) -> None:
         """Store a new secret with its check, or remove it (None); the generation grows."""
-        with self.transaction(durable=True):
+        with self.transaction():
             self.put("secret", secret)
             self.put("secret_check", secret_check(secret) if secret else None)
-            self.next_generation(above)
-
-    def _committed(self) -> None:
-        secret, generation = self.identity()
-        check = secret_check(secret).hex() if secret else ""
-        self._guard.note(Seen(generation, check))
+            self.put("generation", self.identity().generation + 1)

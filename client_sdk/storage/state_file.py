@@ -1,8 +1,8 @@
 """A connection to the state file: its transactions, and how long callers wait for them.
 
-No wait is longer than `PATIENCE`, because an app's own thread may be the one that waits. Who finds
-the state locked for so long raises StateBusyError; until a short rest is over, so does everybody
-else, at once (a circuit breaker).
+An app's own thread may be the one that waits, so no call waits longer than `PATIENCE`, and nothing
+waits for the disk while it holds the lock: transactions are committed to the system's cache, and
+the sending thread calls `sync` before anything leaves the device.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -20,34 +19,32 @@ from client_sdk.storage.damage import BUSY, LedgerCheck, check_contents, reading
 from client_sdk.storage.schema import BUSY_SECONDS, connect, wait_for
 
 PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
-LOG_BYTES = 640_000  # of the write-ahead log, past which recording waits for a checkpoint
-FIRST_REST, LONGEST_REST = 0.1, 1.0  # seconds of not trying, after a wait that was in vain
+MAX_LOG_BYTES = 4 << 20
 
 
 class StateFile:
-    """One connection to a state file.
-
-    lock: shared by all connections of one process to this file.
-    lock_patience: seconds of waiting for other threads; None: PATIENCE.
-    is_new: the file may still have to be made, by this process or another: that is waited for.
-    """
+    """One connection to a state file. For any thread."""
 
     def __init__(
-        self,
-        path: str,
-        lock: threading.RLock,
-        lock_patience: float | None = None,
-        *,
-        is_new: bool = False,
+        self, path: str, lock: threading.RLock, patience: float = PATIENCE, *, is_new: bool = False
     ) -> None:
-        """Open or create the file; a new one is waited for longer. Raises StateError."""
+        """Open or create the file.
+
+        Args:
+            path: Absolute path of the file.
+            lock: Shared by all connections of this process to the file.
+            patience: Seconds for which a call waits for other threads.
+            is_new: The file may still have to be made, by this process or another: its opening
+                waits longer.
+
+        Raises:
+            StateError: The file cannot be opened, or another process holds it.
+        """
         self.path = path
         self.lock = lock
         self._checkpointing = threading.Lock()
         self._closed = False
-        self._lock_patience = PATIENCE if lock_patience is None else lock_patience
-        self._rest_until = 0.0  # time.monotonic(); 0 while all is well
-        self._rests = 0
+        self._patience = patience
         with reading(path):
             self._open: sqlite3.Connection | None = connect(
                 path, BUSY_SECONDS if is_new else PATIENCE
@@ -66,13 +63,13 @@ class StateFile:
 
     def check(self, check_ledger: LedgerCheck | None = None) -> None:
         """Read the whole file once. Raises StateError for damage."""
-        with self._mine(reads=True):
+        with self._locked():
             check_contents(self.database, self.path, check_ledger)
 
     @contextmanager
     def patient(self) -> Iterator[None]:
         """Wait longer for other processes within the block, as a first start does."""
-        with self._mine(reads=True):
+        with self._locked():
             wait_for(self.database, BUSY_SECONDS)
             try:
                 yield
@@ -96,78 +93,56 @@ class StateFile:
             self._closed = True
             self.suspend()
 
-    @contextmanager
-    def _mine(self, *, reads: bool = False, turns: int = 1) -> Iterator[None]:
-        """Around statements of this connection. reads: only reads, which no writer hinders.
-
-        turns: how many threads are waited for, each of which may wait for a writer itself.
-        """
-        self._take(reads=reads, turns=turns)
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise self._seen(error) from error
-        finally:
-            self.lock.release()
-
-    def _take(self, *, reads: bool = False, turns: int = 1) -> None:
-        """Take `lock`, or raise StateBusyError after a wait, or at once in a rest."""
-        lock, wait = self.lock, turns * self._lock_patience
-        if self._resting(reads) or not (lock.acquire(False) or lock.acquire(timeout=wait)):
+    def _acquire(self, patience: float | None = None) -> None:
+        """Acquire `lock`. Raises StateBusyError after `patience` seconds, or the connection's."""
+        patience = self._patience if patience is None else patience
+        if not (self.lock.acquire(False) or self.lock.acquire(timeout=patience)):
             raise self._busy()
-        if self._rest_until and self._resting(reads):  # another thread has waited, in vain
-            self.lock.release()
-            raise self._busy()
-
-    def _resting(self, reads: bool) -> bool:
-        if not self._rest_until or reads or time.monotonic() >= self._rest_until:
-            return False
-        return self._open is None or not self._open.in_transaction
-
-    def end_rest(self) -> None:
-        """End the pause after a wait for the file that was in vain, so that the next call tries
-        at once."""
-        self._rest_until = 0.0
 
     def _busy(self) -> StateBusyError:
-        """Begin a rest, unless it is one; each without a success between is twice as long."""
-        now = time.monotonic()
-        if now >= self._rest_until:
-            self._rests = self._rests + 1 if self._rest_until else 0
-            self._rest_until = now + min(FIRST_REST * 2.0**self._rests, LONGEST_REST)
         return StateBusyError(f"{self.path} is locked by another process or thread")
 
-    def _seen(self, error: sqlite3.OperationalError) -> Exception:
+    def _translated(self, error: sqlite3.OperationalError) -> Exception:
+        """A StateBusyError where SQLite waited in vain; otherwise the error itself."""
         busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
         return self._busy() if busy else error
 
     @contextmanager
-    def transaction(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
+    def _locked(self, patience: float | None = None) -> Iterator[None]:
+        """Surround statements of this connection."""
+        self._acquire(patience)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise self._translated(error) from error
+        finally:
+            self.lock.release()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction that excludes other threads and processes; within another one of the
-        same thread, a part of it."""
-        with self._mine():
+        same thread, a part of it.
+
+        What is committed survives the end of the process, and a loss of power once `sync` has
+        returned: a loss of power undoes the last transactions, never one before them.
+        """
+        with self._locked():
             database = self.database
             if database.in_transaction:
                 yield database
                 return
-            database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             try:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")
-                self._rest_until = 0.0
             except BaseException:
                 self._undo()
                 raise
-            finally:
-                database.execute("PRAGMA synchronous = NORMAL")
-            if durable:
-                self._committed()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Surround reads that must be consistent with each other, without waiting for writers."""
-        with self._mine(reads=True, turns=3):
+        with self._locked(BUSY_SECONDS):
             if self.database.in_transaction:
                 yield
                 return
@@ -179,45 +154,45 @@ class StateFile:
 
     def rows(self, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         """Run a query and return all its rows."""
-        with self._mine(reads=True):
+        with self._locked():
             return self.database.execute(query, values).fetchall()
 
     def rows_aside(self, query: str) -> list[tuple[Any, ...]]:
         """Run a long query as `rows` does, while other threads record."""
-        with self._checkpointing:  # not `lock`: nobody waits
+        with self._checkpointing:  # not `lock`: no thread of the app waits
             if self._open is not None:
                 try:
                     return self._open.execute(query).fetchall()
                 except sqlite3.OperationalError as error:
-                    raise self._seen(error) from error
+                    raise self._translated(error) from error
         return self.rows(query)
 
-    def checkpoint(self) -> bool:
-        """Move the write-ahead log into the file; recording goes on meanwhile.
+    def sync(self) -> None:
+        """Write all that is committed through to the disk, while other threads record.
 
-        True where another connection is at it.
+        Only the log is synced: SQLite syncs it and the file itself when it moves the one into the
+        other. Raises OSError.
+        """
+        with suppress(FileNotFoundError):  # no log: all is in the file, and synced
+            _sync(f"{self.path}-wal", os.O_RDWR)
+        if os.name != "nt":
+            _sync(os.path.dirname(self.path), os.O_RDONLY)  # where the log may be new
+
+    def checkpoint(self, min_bytes: int = 0) -> None:
+        """Move the write-ahead log, if it has `min_bytes`, into the file, while other threads
+        record.
+
+        Threads that never pause keep it from ending, and the log grows: past MAX_LOG_BYTES the rest
+        is moved while they wait.
         """
         with self._checkpointing:  # not `lock`: it may wait for the disk
-            if self._open is None:
-                return False
-            ((busy, _, _),) = self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            return bool(busy)
-
-    def shorten_log(self) -> None:
-        """Checkpoint the write-ahead log in this thread, if it grows faster than the sending
-        thread checkpoints it.
-
-        Waits for that thread's checkpoint, and for the disk; for PATIENCE at most, and one sync.
-        """
-        try:
-            if os.path.getsize(f"{self.path}-wal") < LOG_BYTES:
+            log = f"{self.path}-wal"
+            num_bytes = os.path.getsize(log) if os.path.exists(log) else 0
+            if self._open is None or num_bytes < min_bytes:
                 return
-        except OSError:
-            return  # no log yet
-        deadline = time.monotonic() + PATIENCE
-        with suppress(sqlite3.Error):  # a full disk: what was recorded is recorded
-            while self.checkpoint() and time.monotonic() < deadline:
-                time.sleep(0.002)
+            self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if num_bytes > MAX_LOG_BYTES:
+                self._open.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def scrub(self) -> bool:
         """Empty the write-ahead log, which holds old pages; deleted rows are overwritten anyway.
@@ -237,5 +212,10 @@ class StateFile:
         if self._open is not None and self._open.in_transaction:
             self._open.execute("ROLLBACK")
 
-    def _committed(self) -> None:
-        """After each durable commit; for what is on top."""
+
+def _sync(path: str, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

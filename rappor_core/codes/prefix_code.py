@@ -11,10 +11,10 @@ Huffman 1952; canonical code words as in RFC 1951, section 3.2.2.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
+from pkgutil import get_data
 from typing import Any, NamedTuple
 
 from rappor_core.errors import ParameterError, WireFormatError, shown
@@ -226,9 +226,10 @@ def packaged_code(name: str) -> PrefixCode:
     """A code that comes with the package. Raises ParameterError for a name that does not."""
     if name not in PACKAGED:
         raise ParameterError(f"code = {shown(name)} is not one of {', '.join(PACKAGED)}")
-    path = os.path.join(os.path.dirname(__file__), "tables", f"{name}.json")  # noqa: PTH118, PTH120
-    with open(path, encoding="ascii") as file:  # noqa: PTH123 - a device loads no pathlib
-        return read_code(file.read().rstrip())
+    data = get_data(__package__, f"tables/{name}.json")  # also out of a zip
+    if data is None:
+        raise ParameterError(f"code = {name!r}: its table is not installed here")
+    return read_code(data.decode("ascii").rstrip())
 
 
 def _check_fields(code: PrefixCode) -> None:

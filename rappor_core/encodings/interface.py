@@ -14,7 +14,14 @@ from rappor_core import privacy
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # also read by tools that freeze an app, which look for imports
+    from rappor_core.encodings import bloom as bloom
+    from rappor_core.encodings import boolean as boolean
+    from rappor_core.encodings import coded_prefix as coded_prefix
+    from rappor_core.encodings import flow_symbol as flow_symbol
+    from rappor_core.encodings import one_hot as one_hot
+    from rappor_core.encodings import ordered as ordered
+    from rappor_core.encodings import symbol as symbol
     from rappor_core.metrics.metric import Metric
     from rappor_core.params import RapporParams
 

@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
 from rappor_core.hashing import canonical
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # also read by tools that freeze an app, which look for imports
     from rappor_core.frozen import Frozen
     from rappor_core.mechanism import TwoRoundMechanism
+    from rappor_core.metrics import discover_kind as discover_kind
+    from rappor_core.metrics import flow_kind as flow_kind
+    from rappor_core.metrics import location_kind as location_kind
+    from rappor_core.metrics import number_kind as number_kind
+    from rappor_core.metrics import pair_kind as pair_kind
     from rappor_core.metrics.metric import Metric
 
 _HOMES = {

@@ -31,6 +31,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "rappor_cli": ("cli", "decoder"),
 }
 IMPORT_NAMES = {"scikit-learn": "sklearn", "opentelemetry-api": "opentelemetry"}
+CALLERS = {"PyInstaller"}  # loads the module that names it
 WITH = {"fastapi": {"starlette"}, "jinja2": {"markupsafe"}}  # named by us, installed by these
 
 
@@ -59,7 +60,7 @@ def undeclared(root: Path) -> set[tuple[str, str]]:
         part: set().union(*(libraries(extra, project) for extra in extras))
         for part, extras in EXTRAS.items()
     }
-    ours = set(sys.stdlib_module_names) | set(PACKAGES) | DEVICE
+    ours = set(sys.stdlib_module_names) | set(PACKAGES) | DEVICE | CALLERS
     return {
         (name, library)
         for package in PACKAGES

@@ -24,7 +24,6 @@ from client_sdk.delivery.schedule import SendLoop
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.file_lock import FileLock
-from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from privacy_audit.batch_linkage import linkage
@@ -128,7 +127,7 @@ class FakeTransport:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[SqliteState]:
-    opened = SqliteState(str(tmp_path / "s"), threading.RLock(), RollbackGuard(str(tmp_path / "w")))
+    opened = SqliteState(str(tmp_path / "s"), threading.RLock())
     opened.set_secret(bytes(32))
     yield opened
     opened.close()

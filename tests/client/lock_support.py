@@ -24,12 +24,6 @@ def held(folder: Path) -> Iterator[sqlite3.Connection]:
         database.close()
 
 
-def until_rested(client: Client) -> None:
-    """Wait for the end of the pause that follows a wait in vain."""
-    state = client._life.session.state  # type: ignore[union-attr]
-    until(lambda: not state._resting(reads=False))
-
-
 def until_nothing_is_held(client: Client) -> dict[str, Any]:
     until(lambda: client.inspect()["held"] == 0)
     return client.inspect()

@@ -197,7 +197,7 @@ def test_a_defect_never_reaches_an_app_in_production(open_client: Any, clock: An
         development.record("homepage", "a")
     production = open_client(delivery=Delivery(), development=False)
     assert not production.record("homepage", "a")
-    assert production.inspect()["counters"]["mistake:ValueError"] == 1
+    assert production.inspect()["counters"]["fault:ValueError"] == 1
 
 
 @pytest.mark.parametrize("jump", [10 * YEAR, -10 * YEAR])

@@ -23,7 +23,6 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import Limits
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.protocol import State
-from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import last_day, period_number
 from rappor_core.errors import ParameterError
@@ -60,7 +59,7 @@ def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
         if request.param == "memory":
             return MemoryState(secret)
         path = tmp_path / "state.sqlite"
-        state = SqliteState(path, threading.RLock(), RollbackGuard(tmp_path / "witness.json"))
+        state = SqliteState(path, threading.RLock())
         state.set_secret(secret)
         request.addfinalizer(state.close)
         return state
@@ -72,10 +71,7 @@ def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
 def test_two_processes_never_pass_their_one_limit(tmp_path: Path, most: int) -> None:
     """Each counts some reports in advance; near the end, one by one, down to the last."""
     more = f"max_memoized_values = 3\nmax_reports_per_period = {most}"
-    states = [
-        SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
-        for _ in range(2)
-    ]
+    states = [SqliteState(tmp_path / "s", threading.RLock()) for _ in range(2)]
     states[0].set_secret(bytes(32))
     recorders = [Recorder(declare(more=more).metrics, state) for state in states]
     outcomes = [recorders[i % 3 == 0].record("m", "a", NOON) for i in range(most + 60)]
@@ -89,13 +85,13 @@ def test_two_processes_never_pass_their_one_limit(tmp_path: Path, most: int) -> 
 def test_closing_gives_back_what_was_counted_in_advance(tmp_path: Path) -> None:
     more = "max_memoized_values = 3\nmax_reports_per_period = 500"
     for _ in range(5):
-        state = SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
+        state = SqliteState(tmp_path / "s", threading.RLock())
         if state.identity().secret is None:
             state.set_secret(bytes(32))
         recorder = Recorder(declare(more=more).metrics, state)
         assert recorder.record("m", "a", NOON) == "queued"
         state.close()
-    state = SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
+    state = SqliteState(tmp_path / "s", threading.RLock())
     assert state.rows("SELECT reports FROM periods") == [(5,)]
     state.close()
 
@@ -341,7 +337,7 @@ def test_names_and_secrets_are_checked(make_state: MakeState) -> None:
 
 
 def test_another_process_that_changed_the_secret_is_noticed(tmp_path: Path) -> None:
-    state = SqliteState(tmp_path / "s", threading.RLock(), RollbackGuard(tmp_path / "w"))
+    state = SqliteState(tmp_path / "s", threading.RLock())
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
     try:
         with pytest.raises(StateChangedError):
@@ -363,22 +359,22 @@ def test_a_secret_wiped_late_leaves_nothing(
     """Another process wipes between any look at the secret and the write that follows from it."""
     metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 9").metrics
     for turn in range(4):
-        path, guard = tmp_path / f"s{turn}", RollbackGuard(tmp_path / f"w{turn}")
-        state, other = (SqliteState(path, threading.RLock(), guard) for _ in range(2))
+        path = tmp_path / f"s{turn}"
+        state, other = (SqliteState(path, threading.RLock()) for _ in range(2))
         state.set_secret(bytes(32))
         recorder = Recorder(metrics, state)
         if prepared:
             recorder.record("m", "a", NOON)
         begin, left = state.transaction, [turn]
 
-        def transaction(*, durable: bool = False, begin: Any = begin, left: Any = left,
-                        state: Any = state, other: Any = other) -> Any:  # fmt: skip
+        def transaction(begin: Any = begin, left: Any = left, state: Any = state,
+                        other: Any = other) -> Any:  # fmt: skip
             if not state.database.in_transaction:
                 left[0] -= 1
                 if left[0] == -1:
                     wipe_state(other)
                     other.set_secret(bytes(31) + b"x")
-            return begin(durable=durable)
+            return begin()
 
         monkeypatch.setattr(state, "transaction", transaction)
         with suppress(StateChangedError):

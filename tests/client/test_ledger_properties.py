@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
-from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.metrics.file import MetricsFile, parse_metrics
 
@@ -100,7 +99,7 @@ def test_every_life_keeps_the_bounds_in_both_stores(operations: list[tuple[objec
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        state = SqliteState(path / "s", threading.RLock(), RollbackGuard(path / "w"))
+        state = SqliteState(path / "s", threading.RLock())
         try:
             state.set_secret(SECRET)
             assert run(state, operations) == outcomes

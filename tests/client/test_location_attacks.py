@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from client_sdk.errors import StateError
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.account_wipe import wipe_state
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.directory import StateDirectory, ensure_secret
+from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import last_day, period_number
@@ -86,13 +85,14 @@ class Phone:
 
     def __init__(self, path: Path, file: MetricsFile, seed: int = 0) -> None:
         self.random = FixedRandomness(seed)
-        self.state: SqliteState = StateDirectory(path).open(threading.RLock())
+        self.directory = StateDirectory(path)
+        self.state: SqliteState = self.directory.open(threading.RLock())
         self.day = 0
         self.consent()
         self.update(file)
 
     def consent(self) -> None:
-        ensure_secret(self.state, self.random)
+        self.directory.ensure_secret(self.state, self.random)
 
     def update(self, file: MetricsFile) -> None:
         """A version of the app starts: nothing of the last one is left but the state."""
@@ -347,19 +347,3 @@ def test_another_meaning_of_a_name_shows_who_moved(moves: bool, tmp_path: Path) 
         phone.places.roll(START + timedelta(days=4, hours=1))
         assert (len(phone.reports()) > before) is not moves
         check_promise(phone, first)
-
-
-def test_an_older_state_does_not_forget_a_report(tmp_path: Path) -> None:
-    """A fresh report of the same place memoises nothing new, but it was made all the same."""
-    state, copies = tmp_path / "state.sqlite", []
-    for day in (20_000, 20_010):
-        with phone_of(tmp_path, declared("window")) as phone:
-            recorder = phone.places._recorder
-            assert recorder.record("density/day/0", "other", day * 86_400.0) == "queued"
-        copies.append(state.read_bytes())
-    state.write_bytes(copies[0])
-    with pytest.raises(StateError) as caught:
-        StateDirectory(tmp_path).open(threading.RLock())
-    assert caught.value.condition == "state_rolled_back"
-    state.write_bytes(copies[1])
-    StateDirectory(tmp_path).open(threading.RLock()).close()

@@ -17,7 +17,7 @@ from client_sdk.location.local_time import moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.directory import StateDirectory, ensure_secret
+from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import EPOCH_ORDINAL
 from rappor_core.errors import ValueRefusedError
@@ -79,7 +79,7 @@ def test_a_full_disk_leaves_no_period_half_closed(
     )
     file, noon = declared("symbols", flag), START + timedelta(hours=12)
     with closing(StateDirectory(tmp_path).open(RLock())) as state:
-        ensure_secret(state, FixedRandomness(1))
+        StateDirectory(tmp_path).ensure_secret(state, FixedRandomness(1))
         recorder = Recorder(file.metrics, state, randomness=FixedRandomness(2))
         app, service = (LocationRecorder(file, state, recorder, lambda: 0.0) for _ in range(2))
         service.fix("density", 1.5, 1.5, noon)
@@ -434,7 +434,7 @@ def test_a_clock_before_a_held_place_forgets_it() -> None:
 def test_inspect_counts_places_and_names_none(tmp_path: Path) -> None:
     file = declared("held")
     with closing(StateDirectory(tmp_path).open(RLock())) as state:
-        ensure_secret(state, FixedRandomness(1))
+        StateDirectory(tmp_path).ensure_secret(state, FixedRandomness(1))
         recorder = Recorder(file.metrics, state, randomness=FixedRandomness(1))
         places = LocationRecorder(file, state, recorder, lambda: 0.0)
         for hours in (12, 36):

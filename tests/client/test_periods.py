@@ -17,7 +17,6 @@ from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
-from client_sdk.storage.rollback_guard import RollbackGuard
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import EPOCH_ORDINAL, date_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
@@ -38,9 +37,7 @@ class Device:
     def open(self, metrics: dict[str, Metric]) -> Recorder:
         self.close()
         folder = self._folder
-        self._state = SqliteState(
-            str(folder / "s"), threading.RLock(), RollbackGuard(str(folder / "w"))
-        )
+        self._state = SqliteState(str(folder / "s"), threading.RLock())
         if self._state.identity().secret is None:
             self._state.set_secret(bytes(range(32)))
         return Recorder(metrics, self._state)

@@ -18,7 +18,7 @@ from client_sdk import Client, Delivery
 from client_sdk.delivery import thread
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.directory import StateDirectory, ensure_secret
+from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.state_file import StateFile
 from client_sdk.storage.traces import leave_trace, scrub_traces
 from client_sdk.testing import FixedRandomness
@@ -182,7 +182,7 @@ def test_a_clock_set_back_leaves_no_trace(device: Device) -> None:
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[Any]:
     with closing(StateDirectory(tmp_path).open(threading.RLock())) as opened:
-        ensure_secret(opened, FixedRandomness(1))
+        StateDirectory(tmp_path).ensure_secret(opened, FixedRandomness(1))
         yield opened
 
 

@@ -257,29 +257,43 @@ CLIENT = (
     Mutation(
         "two-reports-in-a-window", "mode `window` sends one report in a window",
         "client_sdk/storage/sqlite.py",
-        "if near is not None:",
+        "if database.execute(NEAR, near).fetchone() is not None:",
         "if False:",
         ("tests/client/test_location_attacks.py::test_days_tell_a_window_from_the_next",),
     ),
     Mutation(
-        "entry-without-generation", "a state that is put back is noticed",
-        "client_sdk/storage/sqlite.py",
-        "                entry,\n            )\n            self.next_generation()",
-        "                entry,\n            )",
-        ("tests/client/test_custody.py",),
+        "sent-before-synced", "nothing is sent before it is on the disk",
+        "client_sdk/delivery/queue.py",
+        "        self._state.sync()\n",
+        "        pass\n",
+        ("tests/client/test_delivery.py::test_nothing_is_sent_before_it_is_on_the_disk",),
+    ),
+    Mutation(
+        "import-at-the-end", "a program that ends without close() does not hang",
+        "client_sdk/fork_hooks.py",
+        "            atexit.register(self._exit)\n",
+        "",
+        ("tests/public_cases/test_end_of_program.py",),
+    ),
+    Mutation(
+        "path-read-again", "a path means what it meant when it was given",
+        "client_sdk/storage/directory.py",
+        "os.path.abspath(os.fspath(path))",
+        "os.fspath(path)",
+        ("tests/public_cases/test_paths.py",),
     ),
     Mutation(
         "consent-without-wiping", "withdrawn consent wipes secret, values and queue",
-        "client_sdk/client.py",
-        "self._life.wipe()",
-        "pass",
+        "client_sdk/lifecycle.py",
+        "trouble = self._withdrawal.begin()",
+        "trouble = None",
         ("tests/client/test_client.py",),
     ),
     Mutation(
         "consent-not-asked", "without consent there is no session",
         "client_sdk/client.py",
-        "        if not consent:\n            self._life.shut",
-        "        if False:\n            self._life.shut",
+        "        if not consent:\n            self._life.withdraw",
+        "        if False:\n            self._life.withdraw",
         ("tests/client/test_client.py",),
     ),
     Mutation(
@@ -299,8 +313,8 @@ CLIENT = (
     Mutation(
         "word-of-a-proxy", "only the collector's own word makes a device drop a batch",
         "client_sdk/delivery/replies.py",
-        "retry = not (status in FINAL and problem is not None)",
-        "retry = status not in FINAL",
+        'problem.get("body_sha256") == sha256(body).hexdigest()',
+        "True",
         ("tests/client/test_refusals.py",),
     ),
     Mutation(
@@ -758,8 +772,8 @@ NUMBERS = (
     Mutation(
         "numbers-in-memory", "a number is in the state when `record` returns",
         "client_sdk/numbers/recorder.py",
-        "                    self._state.put_note(NUMBERS + name, collected.to_json())\n",
-        "                    if durable:\n                        "
+        "                self._state.put_note(NUMBERS + name, collected.to_json())\n",
+        "                if closed:\n                    "
         "self._state.put_note(NUMBERS + name, collected.to_json())\n",
         ("tests/client/test_numbers.py",),
     ),

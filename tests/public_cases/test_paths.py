@@ -1,0 +1,108 @@
+"""An app that changes its working directory: a relative path means what it meant when given."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_sdk import Delivery
+from client_sdk.one_line import folder_of
+from client_sdk.setup import make_setup
+from client_sdk.testing import MemoryCollector
+from tests.waiting import until
+
+UNSENT = Delivery(mean_delay=86_400.0)
+
+
+@pytest.fixture
+def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to go to, once the client was opened in the one where the test begins."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    return tmp_path / "other"
+
+
+def test_reports_are_delivered_after_a_change_of_directory(
+    open_client: Any, collector: MemoryCollector, moved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """openai-agents-python #5012: a relative path was read again in another directory."""
+    client = open_client(state_dir="state", delivery=UNSENT)
+    assert client.record("homepage", "a")
+    monkeypatch.chdir(moved)
+    assert client.record("homepage", "b")
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 2}
+    assert list(moved.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_keeps_the_secret(
+    open_client: Any, moved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = open_client(state_dir="state", delivery=UNSENT)
+    assert client.record("homepage", "a")
+    monkeypatch.chdir(moved)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if client.record("homepage", "a") else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert list(moved.iterdir()) == []
+    assert client.inspect()["queued"] == {"homepage": 2}
+
+
+def test_a_withdrawal_reaches_the_state(
+    open_client: Any, moved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = open_client(state_dir="state", delivery=UNSENT)
+    assert client.record("homepage", "a")
+    secret = client._life.session.state.identity().secret
+    monkeypatch.chdir(moved)
+    until(lambda: client.set_consent(False))  # a thread that is late has it tried again
+    files = (tmp_path / "home" / "state").iterdir()
+    assert not any(secret in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("how", ["renamed", "deleted"])
+def test_a_withdrawal_that_finds_no_state_does_not_answer_true(
+    open_client: Any, tmp_path: Path, how: str
+) -> None:
+    """Renamed, it still holds the secret; nobody but the app can know."""
+    client = open_client(delivery=UNSENT)
+    assert client.record("homepage", "a")
+    if how == "renamed":
+        (tmp_path / "state").rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(tmp_path / "state")
+    assert not client.set_consent(False)
+    assert client.status.condition == "no_consent"
+    assert f"no longer in its place: {tmp_path / 'state'}" in client.status.sentence
+    assert client.set_consent(False)  # no session was open any more
+
+
+def test_a_relative_variable_of_xdg_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XDG base directory specification 0.8: relative paths are invalid."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_STATE_HOME", "here")
+    assert folder_of("app") == str(Path.home() / ".local/state/app/telemetry")
+    monkeypatch.setenv("XDG_STATE_HOME", "/there")
+    assert folder_of("app") == "/there/app/telemetry"
+
+
+def test_certificates_of_the_environment_are_those_of_the_start(
+    metrics: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL reads SSL_CERT_FILE when a connection is first made, in the directory of then."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", "own.pem")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    setup = make_setup(
+        metrics, "state", "https://localhost", None, "standard", None,
+        development=False, randomness=os.urandom, clock=lambda: 0.0, relay=None,
+    )  # fmt: skip
+    assert setup.certificates == (str(tmp_path / "own.pem"), None)
