@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from privacy_audit.life_findings import life_findings, life_text
-from privacy_audit.linkage_by_life import (
-    _by_groups,
-    _by_recursion,
-    can_be_watched,
-    find_by_life,
-)
+from privacy_audit.linkage_by_life import can_be_watched, find_by_life
 from privacy_audit.lives import NONE, Lives, draw_lives
+from privacy_audit.memoised_scores import by_groups, by_recursion
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -82,7 +78,7 @@ def test_the_recursion_sums_over_hidden_symbols() -> None:
             by_rate += product / len(turns)
         total += weight * by_rate
     seen = np.eye(2, dtype=np.int64)[shown][None]
-    found = _by_recursion(params, seen, other[None], turns[:, None], share, none)
+    found = by_recursion(params, seen, other[None], turns[:, None], share, none)
     assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 
@@ -122,7 +118,7 @@ def test_groups_are_the_sum_over_all_permanent_answers(params: RapporParams) -> 
                 high = p2 if one else q2
                 chance *= high if bit else 1 - high
         total += chance
-    found = _by_groups(params, seen[None, None], groups[None, None], np.arange(k)[None])
+    found = by_groups(params, seen[None, None], groups[None, None], np.arange(k)[None])
     assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 

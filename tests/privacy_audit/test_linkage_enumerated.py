@@ -13,16 +13,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from privacy_audit.linkage_by_life import (
+from privacy_audit.linkage_by_life import _Fresh, _fresh_scores
+from privacy_audit.lives import NONE, Lives
+from privacy_audit.memoised_scores import (
     CHANGE_RATES,
     KNOWN,
     Knowledge,
-    _capped,
-    _Fresh,
-    _fresh_scores,
-    _memoised_scores,
+    capped,
+    memoised_scores,
 )
-from privacy_audit.lives import NONE, Lives
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 
@@ -262,7 +261,7 @@ def test_two_symbols_sum_over_hidden_symbols(
     own = table[0][lives.held(hold)]
     for watched in (periods - 1, periods):
         shown = every_symbol(SLOTS, periods)[:: 1 if watched == periods else 5]
-        scores = _memoised_scores(SYMBOLS, hold, shown, lives, own, table, known, watched)
+        scores = memoised_scores(SYMBOLS, hold, shown, lives, own, table, known, watched)
         part = Lives(lives.values[..., :watched], SHARES)
         expected = np.array(
             [[symbols_chance(one[:, :watched], part, device, table, hold, known)
@@ -291,9 +290,9 @@ def test_filters_sum_over_permanent_answers(known: Knowledge, hold: int, cap: in
     rng, lives, periods = np.random.default_rng(5), drawn_lives(6), 3
     hashed = np.array([[0, 1, 0, 1]])
     answers = lives.held(hold)
-    own = _capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
+    own = capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
     shown = rng.integers(2, size=(20, SLOTS, PERIODS, 2))
-    scores = _memoised_scores(FILTER, hold, shown, lives, own, hashed, known, periods)
+    scores = memoised_scores(FILTER, hold, shown, lives, own, hashed, known, periods)
     expected = np.zeros(scores.shape)
     places = list(itertools.product(range(SLOTS), range(periods)))
     for device, life in enumerate(lives.values):
