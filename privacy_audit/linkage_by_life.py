@@ -8,6 +8,10 @@ mixed. Of fresh reports it is exact, too, where the cells of several turns are d
 an answer between two changes is `other` as often as such answers of all devices are. Of filters,
 and of more symbols, (c) is exact, (a) takes all periods with data for one cell, and (b) each time
 between changes: lower bounds.
+
+The dates of reports are seen, too. A string is reported when the app records one, so its reports
+show in which periods that was. An answer about places waits until the app runs, `accept_days` at
+most: in the world `seldom` the date of its arrival is matched by (a) and (c).
 """
 
 from __future__ import annotations
@@ -20,24 +24,28 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.lives import CELLS, NONE, Lives, World, draw_lives
+from privacy_audit.lives import CELLS, Lives, World, draw_lives
 from privacy_audit.location_attacks import relinked
 from privacy_audit.memoised_scores import (
     DIGITS,
     KNOWN,
+    Dates,
     Knowledge,
     capped,
     chance_of_other,
+    dated_scores,
     memoised_reports,
     memoised_scores,
     stands_for_other,
 )
+from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.sequence_risk import first_guess, sequence_risk
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 KINDS = "location", "string", "category", "number"
 
 WATCHED = 12, 45  # periods
@@ -50,12 +58,15 @@ class FoundByLife:
     """How often the attack finds a device at first guess among `crowd`, by each kind of
     knowledge.
 
-    periods: that were watched.  by_presence, by_changes, by_life: shares of the devices looked
-    for.  bound: that no share exceeds, whatever is known, but for chance; 1 where there is none.
+    periods: that were watched.  came: share of the due answers that the collector got.
+    by_presence, by_changes, by_life: shares of the devices looked for; where dates of reports show
+    the app's use, of those that reported at all.  bound: that no share exceeds, whatever is known,
+    but for chance; 1 where there is none.
     """
 
     periods: int
     crowd: int
+    came: float
     by_presence: float
     by_changes: float
     by_life: float
@@ -75,8 +86,7 @@ def find_by_life(
     """Attack devices of drawn cohorts after each of some numbers of periods.
 
     Args:
-        metric: any with one report a period, in each slot or when it is a slot's turn; one that is
-            no place has data in every period unless it declares `no_data`.
+        metric: any with one report a period, in each slot or when it is a slot's turn.
         world: of the lives.
         rng: of lives, hashes and reports.
         periods: each 1 or more.
@@ -84,31 +94,38 @@ def find_by_life(
         cohorts: drawn, 1 or more.
         targets: devices of each that are looked for.
     """
-    found = np.zeros((len(periods), len(KNOWN)))
+    found = np.zeros((len(periods), 1 + len(KNOWN)))
+    own = metric.params.num_bits - 1 if metric.params.scheme.own_bits else CELLS
+    slots = 1 if metric.location is None else len(metric.location.slots)
+    drawn = max(periods) + _patience(metric)
     with threadpool_limits(1):
         for _ in range(cohorts):
-            lives = _lives_of(metric, world, crowd, max(periods), rng)
+            lives = draw_lives(world, crowd, slots, drawn, rng, min(own, CELLS))
             found += _found(metric, lives, periods, min(targets, crowd), rng) / cohorts
     return [
-        FoundByLife(
-            number,
-            crowd,
-            float(row[0]),
-            float(row[1]),
-            float(row[2]),
-            _bound(metric, number, crowd),
-        )
+        FoundByLife(number, crowd, *map(float, [*row, _bound(metric, world, number, crowd)]))
         for number, row in zip(periods, found, strict=True)
     ]
 
 
-def _bound(metric: Metric, periods: int, crowd: int) -> float:
-    """What no first guess exceeds after so many periods from the start of a block; 1: nothing."""
+def _patience(metric: Metric) -> int:
+    """For so many periods after its own an answer waits for the app to run, 1 or more."""
+    return max(1, (metric.accept_days + 1) // PERIOD_DAYS[metric.period])
+
+
+def _bound(metric: Metric, world: World, periods: int, crowd: int) -> float:
+    """What no first guess exceeds after so many periods from the start of a block; 1: nothing.
+
+    A right guess has a chance of at most sum_o max_i P(o | i) / n over what may be seen, so each
+    period in which an answer may arrive, or that it never does, adds at most the bound of one.
+    """
     risk = sequence_risk(metric)
     if not risk.bounded:
         return 1.0
-    sent = metric.epsilon_one * len(_first_periods(metric, periods))
-    return first_guess(min(sent, risk.epsilon), crowd)
+    reports = len(_first_periods(metric, periods))
+    dates = 1 + _patience(metric) if world == "seldom" else 1
+    sent = min(metric.epsilon_one * reports, risk.epsilon)
+    return float(min(1.0, first_guess(sent, crowd) * dates**reports))
 
 
 def _first_periods(metric: Metric, periods: int) -> Integers:
@@ -129,22 +146,10 @@ def can_be_watched(metric: Metric) -> bool:
     return metric.location is not None or params.mechanism.has_permanent_round
 
 
-def _lives_of(
-    metric: Metric, world: World, crowd: int, periods: int, rng: np.random.Generator
-) -> Lives:
-    own = metric.params.num_bits - 1 if metric.params.scheme.own_bits else CELLS
-    slots = 1 if metric.location is None else len(metric.location.slots)
-    lives = draw_lives(world, crowd, slots, periods, rng, min(own, CELLS))
-    if metric.location is None and metric.no_data is None:  # that there was a value is no secret
-        everywhere = lives.held(periods)
-        return Lives(np.where(everywhere == NONE, 0, everywhere), lives.shares)
-    return lives
-
-
 def _found(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
-    """Shares found in one cohort, (periods, knowledge)."""
+    """Share of answers that came, and shares found, in one cohort: (periods, 1 + knowledge)."""
     location, params = metric.location, metric.params
     hold = 0 if location is None else location.hold
     block = location.window if location is not None and location.turn == "fresh" else 0
@@ -154,54 +159,92 @@ def _found(
         hashed = np.arange(values)[None]
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
+    rows = list[list[float]]()
     if not params.mechanism.has_permanent_round:
-        stream = _fresh_reports(metric, params, answers, hashed, targets, rng)
-        scores = [[_fresh_scores(params, stream, lives, answers, hashed, one, number)
-                   for one in KNOWN] for number in periods]  # fmt: skip
-    else:
-        other = stands_for_other(params, hashed)
-        own = hashed[0][answers] if params.scheme.symbols else answers % values
-        own = capped(own, metric.max_memoized_values, other)
-        shown = memoised_reports(params, own[:targets], hashed, rng)
-        scores = [
-            [memoised_scores(params, hold, shown, lives, own, hashed, one, number)
-             for one in KNOWN] for number in periods
-        ]  # fmt: skip
-    return np.array([[relinked(score, 1, rng) for score in row] for row in scores])
+        stream = _fresh_reports(metric, params, lives, answers, hashed, max(periods), targets, rng)
+        for number in periods:
+            due = stream.period < number
+            scores = [_fresh_scores(params, stream, lives, answers, hashed, one, number)
+                      for one in KNOWN]  # fmt: skip
+            found = [relinked(score, 1, rng) for score in scores]
+            rows.append([float(stream.came[due].mean()) if due.any() else 1.0, *found])
+        return np.array(rows)
+    own = hashed[0][answers] if params.scheme.symbols else answers % values
+    own = capped(own, metric.max_memoized_values, stands_for_other(params, hashed))
+    shown = memoised_reports(params, own[:targets], hashed, rng)
+    dates = _dates_of(metric, lives)
+    for number in periods:
+        if dates is None:
+            scores = [memoised_scores(params, hold, shown, lives, own, hashed, one, number)
+                      for one in KNOWN]  # fmt: skip
+            rows.append([1.0, *(relinked(score, 1, rng) for score in scores)])
+            continue
+        reported = np.nonzero(dates.came[:targets, :number].any(axis=1))[0]
+        scores = [dated_scores(params, shown, lives, own, hashed, dates, one, number)
+                  for one in KNOWN]  # fmt: skip
+        found = [relinked(score[reported], 1, rng, reported) for score in scores]
+        rows.append([float(dates.came[:, :number].sum() / dates.due[:, :number].sum()), *found])
+    return np.array(rows)
+
+
+def dates_are_reported(metric: Metric) -> bool:
+    """Whether a device reports in the periods alone in which the app records something."""
+    return metric.location is None and metric.no_data is None and not metric.rules.collected
+
+
+def _dates_of(metric: Metric, lives: Lives) -> Dates | None:
+    """What the dates of memoised reports show of the app's use; None: nothing."""
+    used = lives.used
+    if dates_are_reported(metric):
+        used = used & (used.cumsum(axis=1) <= (metric.max_reports or used.shape[1]))
+        return Dates(used, used, used)
+    if not lives.seldom:
+        return None
+    came = lives.next_use - np.arange(used.shape[1]) <= _patience(metric)
+    if metric.location is None:  # a value is reported at once
+        came |= used
+    return Dates(used, np.ones_like(came), came)
 
 
 @dataclass(frozen=True)
 class _Fresh:
-    """slot, period: of each report, (targets, R).  bits: (targets, R, k), of 0 and 1."""
+    """slot, period: of each report, (targets, R).  bits: (targets, R, k), of 0 and 1.
+    arrived: the period in which it leaves.  came: whether it was taken then."""
 
     slot: Integers
     period: Integers
     bits: Integers
+    arrived: Integers
+    came: Bools
 
 
 def _fresh_reports(
     metric: Metric,
     params: RapporParams,
+    lives: Lives,
     answers: Integers,
     hashed: Integers,
+    periods: int,
     targets: int,
     rng: np.random.Generator,
 ) -> _Fresh:
     """Draw turns, which depend on no life, and the reports of the first devices."""
-    location = metric.location
-    slots, periods = answers.shape[1:]
+    location, slots = metric.location, answers.shape[1]
     starts = _first_periods(metric, periods)
     turn = rng.integers(_span(metric) * slots, size=(targets, len(starts)))
     if location is not None and location.turn == "fixed":
         turn = np.repeat(turn[:, :1], len(starts), axis=1)
     slot, period = turn % slots, starts + turn // slots
     there = np.minimum(period, periods - 1)
-    values = answers[np.arange(targets)[:, None], slot, there]
+    device = np.arange(targets)[:, None]
+    values = answers[device, slot, there]
     mechanism = params.mechanism
     chance = np.full((*values.shape, params.num_bits), mechanism.p_star)
     for positions in hashed:
         np.put_along_axis(chance, positions[values][..., None], mechanism.q_star, axis=2)
-    return _Fresh(slot, period, (rng.random(chance.shape) < chance).astype(np.int64))
+    bits = (rng.random(chance.shape) < chance).astype(np.int64)
+    arrived = lives.next_use[device, there]
+    return _Fresh(slot, period, bits, arrived, arrived - there <= _patience(metric))
 
 
 def _fresh_scores(
@@ -227,7 +270,7 @@ def _fresh_scores(
     absent = chance_of_other(lives, answers, known)
     score = np.zeros((len(log), len(answers)))
     for number in range(log.shape[1]):
-        watched = stream.period[:, number] < periods
+        watched = (stream.period[:, number] < periods) & stream.came[:, number]
         slot, at = stream.slot[watched, number], stream.period[watched, number]
         if known == "life":
             told = np.take_along_axis(likelihood[watched, number], answers[:, slot, at].T, axis=1)
@@ -235,4 +278,7 @@ def _fresh_scores(
             part = absent[:, slot, at].T
             told = part * other[watched, number, None] + (1 - part) * crowd[watched, number, None]
         score[watched] += np.log(told)
+        if known != "changes":  # who knows when the app ran
+            then = stream.arrived[watched, number, None] == lives.next_use[:, at].T
+            score[watched] += np.where(then, 0.0, -np.inf)
     return np.round(score, DIGITS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from rappor_core.params import RapporParams
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Knowledge = Literal["presence", "changes", "life"]
 KNOWN: tuple[Knowledge, ...] = get_args(Knowledge)
 
@@ -119,6 +121,45 @@ def memoised_scores(
     anew = by_groups(params, seen, np.where(away, other, _LEFT_OUT), named)
     anew += _alone(params, seen) @ (~away).reshape(len(away), -1).T
     return np.asarray(np.round(np.logaddexp(one_cell, anew), DIGITS))
+
+
+@dataclass(frozen=True)
+class Dates:
+    """What the dates of reports show, (n, T). used: in which periods the app was.
+    due, came: which reports were due, and of these which the collector got."""
+
+    used: Bools
+    due: Bools
+    came: Bools
+
+
+def dated_scores(
+    params: RapporParams,
+    shown: Integers,
+    lives: Lives,
+    own: Integers,
+    hashed: Integers,
+    dates: Dates,
+    known: Knowledge,
+    periods: int,
+) -> Floats:
+    """Log likelihood of each stream by each device, where dates show the use: (targets, n).
+
+    With presence by the dates alone. With changes a lower bound: each is in a period of use.
+    """
+    used = dates.used[:, :periods].astype(np.float64)
+    seen = used[: len(shown)]
+    if known == "changes":
+        changed = np.any(lives.changes[..., :periods], axis=1)
+        return np.where((1 - seen) @ changed.T > 0, -np.inf, 0.0)
+    score = np.where((1 - seen) @ used.T + seen @ (1 - used).T > 0, -np.inf, 0.0)
+    if known == "life":
+        near = np.nonzero((score == 0).any(axis=0))[0]  # few others were used on the same days
+        came = dates.came[:, None, :periods]
+        groups = np.where(came, own[..., :periods], _LEFT_OUT)[near]
+        reports = shown[:, :, :periods] * came[: len(shown), ..., None]
+        score[:, near] += by_groups(params, reports, groups, _named(params, hashed))
+    return score
 
 
 def _named(params: RapporParams, hashed: Integers) -> Integers:

@@ -79,7 +79,12 @@ def every_turn(block: int, bits: int, rng: np.random.Generator) -> _Fresh:
     places = list(itertools.product(range(SLOTS), range(block)))
     pairs = np.array(list(itertools.product(places, repeat=2)))
     period = pairs[..., 1] + np.arange(0, PERIODS, block)
-    return _Fresh(pairs[..., 0], period, rng.integers(2, size=(*period.shape, bits)))
+    return sent_at_once(pairs[..., 0], period, rng.integers(2, size=(*period.shape, bits)))
+
+
+def sent_at_once(slot: np.ndarray, period: np.ndarray, bits: np.ndarray) -> _Fresh:
+    """Reports of an app that runs in every period."""
+    return _Fresh(slot, period, bits, period + 1, np.ones(period.shape, dtype=bool))
 
 
 @pytest.mark.parametrize("hold", [0, 1])
@@ -128,7 +133,8 @@ def test_fresh_reports_are_the_mean_of_lives(hold: int) -> None:
     told = [states(life) for life in all_lives]
     for period in range(PERIODS):
         bits = rng.integers(2, size=4)
-        stream = _Fresh(np.zeros((1, 1), int), np.full((1, 1), period), bits[None, None])
+        where = np.zeros((1, 1), int), np.full((1, 1), period)
+        stream = sent_at_once(*where, bits[None, None])
         chances = [
             report_chance(params, bits, hashed[:, answer(life, period, hold, block)])
             for life in all_lives
@@ -143,6 +149,30 @@ def test_fresh_reports_are_the_mean_of_lives(hold: int) -> None:
         answers = lives.held(hold, block)
         scores = _fresh_scores(params, stream, lives, answers, hashed, "changes", PERIODS)
         relative(scores, expected)
+
+
+@pytest.mark.parametrize("known", ["presence", "life"])
+def test_a_late_answer_is_of_a_device_that_was_used_then(known: Knowledge) -> None:
+    """Every turn, and every arrival: likelihoods of the others are as without the date, or 0."""
+    values = drawn_lives(7).values
+    lives, steady = Lives(values, SHARES, seldom=True), Lives(values, SHARES)
+    rng, answers = np.random.default_rng(8), lives.held(1, 2)
+    params, hashed = RapporParams(4, 1, 1, FRESH), np.array([[0, 1, 2, 3]])
+    uses = [[t for t in range(PERIODS) if (life[:, t] != NONE).any()] for life in values]
+    one = np.zeros((1, 1), int)
+    for turn, arrived in itertools.combinations(range(PERIODS), 2):
+        bits = rng.integers(2, size=(1, 1, 4))
+        then = np.array([arrived == min((t for t in own if t > turn), default=-1) for own in uses])
+        scores = [
+            _fresh_scores(params, stream, of, answers, hashed, known, PERIODS)
+            for of, stream in (
+                (lives, _Fresh(one, one + turn, bits, one + arrived, one == 0)),
+                (steady, sent_at_once(one, one + turn, bits)),
+            )
+        ]
+        np.testing.assert_array_equal(scores[0], np.where(then, scores[1], -np.inf))
+        lost = _Fresh(one, one + turn, bits, one + arrived, one == 1)
+        assert not _fresh_scores(params, lost, lives, answers, hashed, known, PERIODS).any()
 
 
 # Memoised answers. A permanent answer is a list of bits; of a symbol, one bit is set.
