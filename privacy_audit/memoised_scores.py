@@ -157,8 +157,7 @@ def dated_scores(
         near = np.nonzero((score == 0).any(axis=0))[0]  # few others were used on the same days
         came = dates.came[:, None, :periods]
         groups = np.where(came, own[..., :periods], _LEFT_OUT)[near]
-        reports = shown[:, :, :periods] * came[: len(shown), ..., None]
-        score[:, near] += by_groups(params, reports, groups, _named(params, hashed))
+        score[:, near] += by_groups(params, shown[:, :, :periods], groups, _named(params, hashed))
     return score
 
 

@@ -18,8 +18,10 @@ from privacy_audit.lives import NONE, Lives
 from privacy_audit.memoised_scores import (
     CHANGE_RATES,
     KNOWN,
+    Dates,
     Knowledge,
     capped,
+    dated_scores,
     memoised_scores,
 )
 from rappor_core.mechanism import TwoRoundMechanism
@@ -359,3 +361,37 @@ def test_filters_sum_over_permanent_answers(known: Knowledge, hold: int, cap: in
                 for groups in sets
             )
     np.testing.assert_allclose(np.exp(scores), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_dates_leave_those_who_were_used_on_the_same_days(known: Knowledge) -> None:
+    """Of those alike, a life is the sum over permanent answers of the reports that came."""
+    rng, periods = np.random.default_rng(9), 3
+    values = drawn_lives(10).values
+    values[1] = np.where(values[0] != NONE, 1, NONE)  # as the first, elsewhere
+    lives, hashed = Lives(values, SHARES), np.array([[0, 1, 0, 1]])
+    own = np.where(values == NONE, OTHER, values)
+    came = lives.used & (rng.random(lives.used.shape) < 0.7)
+    came[1] = came[0]
+    dates = Dates(lives.used, lives.used, came)
+    shown = rng.integers(2, size=(PEOPLE, SLOTS, PERIODS, 2))
+    scores = dated_scores(FILTER, shown, lives, own, hashed, dates, known, periods)
+    for target, device in itertools.product(range(PEOPLE), repeat=2):
+        days = [set(np.nonzero(lives.used[one, :periods])[0]) for one in (target, device)]
+        if known == "changes":
+            told = {t for row in values[device] for t, one in enumerate(states(row)[:periods])
+                    if one == "change"}  # fmt: skip
+            assert np.exp(scores[target, device]) == (told <= days[0])
+            continue
+        groups: dict[int, list[np.ndarray]] = {}
+        for slot, t in itertools.product(range(SLOTS), range(periods)):
+            if came[device, t]:
+                groups.setdefault(int(own[device, slot, t]), []).append(shown[target, slot, t])
+        expected = float(days[0] == days[1])
+        if known == "life" and expected:
+            expected = math.prod(
+                group_chance(FILTER, rows, [int(hashed[0, value])])
+                for value, rows in groups.items()
+            )
+        assert np.exp(scores[target, device]) == pytest.approx(expected, rel=1e-6)
+    assert np.isfinite(scores[0, 1])
