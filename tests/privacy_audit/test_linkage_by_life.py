@@ -206,7 +206,7 @@ def riders_found(periods: int, crowd: int) -> list[float]:
 
 @pytest.mark.skipif(not RIDERS.exists(), reason="the trips are not at ../shared/data")
 def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> None:
-    """A string a trip: of 62 riders 90 to 100 % have days of their own in 45 days."""
+    """A string a trip: of 62 riders nine in ten or more have days of their own in 45 days."""
     station = declaration(
         "station", "string", expires="2099-12-31", num_bits=64, num_hashes=2, num_cohorts=4,
         prob_f=0.5, prob_p=0.25, prob_q=0.75, max_memoized_values=4, fallback="other",
