@@ -39,7 +39,7 @@ def life_findings(
         crowd = min(CROWD, population // metric.params.num_cohorts)
         if not can_be_watched(metric) or crowd < 2:
             continue
-        if metric.params.mechanism.has_permanent_round:
+        if metric.params.mechanism.has_permanent_round or dates_are_reported(metric):
             found = _attack(metric, "sparse", PERIODS, crowd, COHORTS, TARGETS, rng)
             message = _message(metric, found, rng)
         else:
@@ -125,10 +125,9 @@ def _message(metric: Metric, found: FoundByLife, rng: np.random.Generator) -> st
     if metric.location is not None:
         use = "mode = 'window' with turn = 'fresh' and hold, under a new name, bounds all three"
     elif dates_are_reported(metric):
-        use = (
-            f"max_reports = 1 leaves one {metric.period}, and with no_data an app that runs every "
-            f"{metric.period} reports in each; both under a new name"
-        )
+        use = f"max_reports = 1, under a new name, leaves one {metric.period}"
+        if metric.rules.takes_no_data:
+            use += f"; with no_data an app that runs every {metric.period} reports in each"
     else:
         use = (
             "one fresh answer or few have a bound for the sequence: max_reports without a "

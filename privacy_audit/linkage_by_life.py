@@ -36,6 +36,7 @@ from privacy_audit.memoised_scores import (
     dated_scores,
     memoised_reports,
     memoised_scores,
+    same_days,
     stands_for_other,
 )
 from rappor_core.calendar import PERIOD_DAYS
@@ -95,7 +96,8 @@ def find_by_life(
         targets: devices of each that are looked for.
     """
     found = np.zeros((len(periods), 1 + len(KNOWN)))
-    own = metric.params.num_bits - 1 if metric.params.scheme.own_bits else CELLS
+    listed = metric.params.scheme.own_bits and _values_are_scored(metric)
+    own = metric.params.num_bits - 1 if listed else CELLS
     slots = 1 if metric.location is None else len(metric.location.slots)
     drawn = max(periods) + _patience(metric)
     with threadpool_limits(1):
@@ -140,8 +142,15 @@ def _span(metric: Metric) -> int:
 
 def can_be_watched(metric: Metric) -> bool:
     """Whether a device may report more than once and this attack can simulate its reports."""
+    if metric.max_reports == 1:
+        return False
+    return dates_are_reported(metric) or _values_are_scored(metric)
+
+
+def _values_are_scored(metric: Metric) -> bool:
+    """Whether reports are attacked by what they say; else by their dates alone."""
     params = metric.params
-    if metric.kind not in KINDS or params.scheme.single_bit or metric.max_reports == 1:
+    if metric.kind not in KINDS or params.scheme.single_bit:
         return False
     return metric.location is not None or params.mechanism.has_permanent_round
 
@@ -151,6 +160,10 @@ def _found(
 ) -> Floats:
     """Share of answers that came, and shares found, in one cohort: (periods, 1 + knowledge)."""
     location, params = metric.location, metric.params
+    dates, scored = _dates_of(metric, lives), _values_are_scored(metric)
+    if dates is not None and not scored:
+        return np.array([_by_dates(dates, number, [same_days(dates, targets, number)] * len(KNOWN),
+                                   rng) for number in periods])  # fmt: skip
     hold = 0 if location is None else location.hold
     block = location.window if location is not None and location.turn == "fresh" else 0
     answers, values = lives.held(hold, block), len(lives.shares) + 1
@@ -172,19 +185,25 @@ def _found(
     own = hashed[0][answers] if params.scheme.symbols else answers % values
     own = capped(own, metric.max_memoized_values, stands_for_other(params, hashed))
     shown = memoised_reports(params, own[:targets], hashed, rng)
-    dates = _dates_of(metric, lives)
     for number in periods:
         if dates is None:
             scores = [memoised_scores(params, hold, shown, lives, own, hashed, one, number)
                       for one in KNOWN]  # fmt: skip
             rows.append([1.0, *(relinked(score, 1, rng) for score in scores)])
             continue
-        reported = np.nonzero(dates.came[:targets, :number].any(axis=1))[0]
         scores = [dated_scores(params, shown, lives, own, hashed, dates, one, number)
                   for one in KNOWN]  # fmt: skip
-        found = [relinked(score[reported], 1, rng, reported) for score in scores]
-        rows.append([float(dates.came[:, :number].sum() / dates.due[:, :number].sum()), *found])
+        rows.append(_by_dates(dates, number, scores, rng))
     return np.array(rows)
+
+
+def _by_dates(
+    dates: Dates, periods: int, scores: Sequence[Floats], rng: np.random.Generator
+) -> list[float]:
+    """Share of due answers that came, and of devices that reported, those found by each score."""
+    reported = np.nonzero(dates.came[: len(scores[0]), :periods].any(axis=1))[0]
+    came = float(dates.came[:, :periods].sum() / dates.due[:, :periods].sum())
+    return [came, *(relinked(score[reported], 1, rng, reported) for score in scores)]
 
 
 def dates_are_reported(metric: Metric) -> bool:

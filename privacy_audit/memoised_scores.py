@@ -133,6 +133,13 @@ class Dates:
     came: Bools
 
 
+def same_days(dates: Dates, targets: int, periods: int) -> Floats:
+    """0 for each device that was used in the same periods as a target, else -inf: (targets, n)."""
+    used = dates.used[:, :periods].astype(np.float64)
+    seen = used[:targets]
+    return np.where((1 - seen) @ used.T + seen @ (1 - used).T > 0, -np.inf, 0.0)
+
+
 def dated_scores(
     params: RapporParams,
     shown: Integers,
@@ -147,12 +154,11 @@ def dated_scores(
 
     With presence by the dates alone. With changes a lower bound: each is in a period of use.
     """
-    used = dates.used[:, :periods].astype(np.float64)
-    seen = used[: len(shown)]
     if known == "changes":
         changed = np.any(lives.changes[..., :periods], axis=1)
-        return np.where((1 - seen) @ changed.T > 0, -np.inf, 0.0)
-    score = np.where((1 - seen) @ used.T + seen @ (1 - used).T > 0, -np.inf, 0.0)
+        silent = ~dates.used[: len(shown), :periods]
+        return np.where(silent.astype(np.float64) @ changed.T > 0, -np.inf, 0.0)
+    score = same_days(dates, len(shown), periods)
     if known == "life":
         near = np.nonzero((score == 0).any(axis=0))[0]  # few others were used on the same days
         came = dates.came[:, None, :periods]

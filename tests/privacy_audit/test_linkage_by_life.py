@@ -251,6 +251,22 @@ def test_filters_and_other_kinds_are_attacked_too() -> None:
     assert not can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
 
 
+def test_days_with_a_report_find_whatever_the_mechanism_is() -> None:
+    """A boolean, and few one-time reports: the first of 45 days are all that is seen."""
+    common = {"expires": "2099-12-31", "prob_p": 0.25, "prob_q": 0.75}
+    dark = declaration("dark", "boolean", prob_f=0.5, max_memoized_values=2, **common)
+    (found,) = find_by_life(parse_metrics(dark).declared[0], "sparse", np.random.default_rng(5),
+                            periods=(45,), crowd=300, cohorts=1)  # fmt: skip
+    assert found.by_presence == found.by_life > 0.9
+    few = [declaration("page", "category", categories=["a", "b"], prob_f=0.0, max_reports=number,
+                       max_memoized_values=2, **common) for number in (1, 2, 5)]  # fmt: skip
+    one, two, five = (parse_metrics(text).declared[0] for text in few)
+    shares = [find_by_life(metric, "sparse", np.random.default_rng(5), periods=(45,), crowd=300,
+                           cohorts=1)[0].by_presence for metric in (two, five)]  # fmt: skip
+    assert 0.1 < shares[0] < shares[1] < found.by_presence
+    assert not can_be_watched(one)
+
+
 @pytest.mark.long
 def test_check_names_what_the_times_of_changes_tell() -> None:
     file = parse_metrics(PLACES + SYMBOLS + "epsilon_one = 1.8\n" + THEME)
