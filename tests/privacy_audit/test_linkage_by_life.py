@@ -7,20 +7,23 @@ import gzip
 import itertools
 import math
 from collections import Counter
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from client_sdk.location.local_time import moment_of
 from privacy_audit.life_findings import life_findings, life_text
 from privacy_audit.linkage_by_life import FoundByLife, can_be_watched, find_by_life
 from privacy_audit.lives import NONE, Lives, draw_lives
 from privacy_audit.memoised_scores import by_groups, by_recursion
+from rappor_core.calendar import day_of, period_number
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from tests.client.location_support import START, declared, visits_of
 from tests.metric_texts import declaration
 
 PLACES = """
@@ -174,6 +177,25 @@ def test_answers_come_while_they_are_taken() -> None:
     for accept_days, weeks in ((7, 1), (14, 2), (42, 6)):  # 4.4 errors of 1,000 answers
         came = window_of(accept_days, cohorts=1, targets=1_000, crowd=1_000).came
         assert came == pytest.approx(weeks / (2.45 + weeks), abs=0.07)
+
+
+def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
+    """The client itself, of an app that runs on Wednesdays of the weeks of drawn lives."""
+    lives = draw_lives("seldom", 25, 1, 40, np.random.default_rng(6))
+    late = 0
+    for seed, (life, after) in enumerate(zip(lives.values[:, 0], lives.next_use, strict=True)):
+        visits, sent = visits_of(declared("fresh", 'period = "week"\n'), seed)
+        visits.roll(moment_of(START))  # installed
+        first, arrived = period_number("week", day_of(START)), dict[int, int]()
+        for week in np.nonzero(life != NONE)[0].tolist():
+            before = len(sent)
+            visits.fix(1.5, 1.5, moment_of(START + timedelta(weeks=week, days=2, hours=12)))
+            arrived |= {period_number("week", day) - first: week for *_, day in sent[before:]}
+        due = [week for week in range(40) if visits._assignment.due(first + week)]
+        waits = {week: int(after[week]) for week in due if after[week] < 40}
+        assert arrived == {week: at for week, at in waits.items() if at - week <= 6}
+        late += sum(at - week > 1 for week, at in arrived.items())
+    assert late > 50
 
 
 @pytest.mark.long
