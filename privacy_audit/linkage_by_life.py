@@ -7,11 +7,9 @@ the hidden symbol of each period, summed over the permanent answers, the unknown
 mixed. Of fresh reports it is exact, too, where the cells of several turns are drawn apart. With (b)
 an answer between two changes is `other` as often as such answers of all devices are. Of filters,
 and of more symbols, (c) is exact, (a) takes all periods with data for one cell, and (b) each time
-between changes: lower bounds.
-
-The dates of reports are seen, too. A string is reported when the app records one, so its reports
-show in which periods that was. An answer about places waits until the app runs, `accept_days` at
-most: in the world `seldom` the date of its arrival is matched by (a) and (c).
+between changes: lower bounds. The dates of reports are seen, too. A string is reported when the app
+records one, so its reports show in which periods that was. An answer about places waits until the
+app runs, `accept_days` at most: in the world `seldom` (a) and (c) match the date of its arrival.
 """
 
 from __future__ import annotations
@@ -160,10 +158,10 @@ def _found(
 ) -> Floats:
     """Share of answers that came, and shares found, in one cohort: (periods, 1 + knowledge)."""
     location, params = metric.location, metric.params
-    dates, scored = _dates_of(metric, lives), _values_are_scored(metric)
-    if dates is not None and not scored:
-        return np.array([_by_dates(dates, number, [same_days(dates, targets, number)] * len(KNOWN),
-                                   rng) for number in periods])  # fmt: skip
+    dates, rows = _dates_of(metric, lives), list[list[float]]()
+    if dates is not None and not _values_are_scored(metric):
+        days = [[same_days(dates, targets, number)] * len(KNOWN) for number in periods]
+        return np.array([_by_dates(dates, *of, rng) for of in zip(periods, days, strict=True)])
     hold = 0 if location is None else location.hold
     block = location.window if location is not None and location.turn == "fresh" else 0
     answers, values = lives.held(hold, block), len(lives.shares) + 1
@@ -172,7 +170,6 @@ def _found(
         hashed = np.arange(values)[None]
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
-    rows = list[list[float]]()
     if not params.mechanism.has_permanent_round:
         stream = _fresh_reports(metric, params, lives, answers, hashed, max(periods), targets, rng)
         for number in periods:
