@@ -7,7 +7,9 @@ the hidden symbol of each period, summed over the permanent answers, the unknown
 mixed. Of fresh reports it is exact, too, where the cells of several turns are drawn apart. With (b)
 an answer between two changes is `other` as often as such answers of all devices are. Of filters,
 and of more symbols, (c) is exact, (a) takes all periods with data for one cell, and (b) each time
-between changes: lower bounds.
+between changes: lower bounds. The dates of reports are seen, too. A string is reported when the app
+records one, so its reports show in which periods that was. An answer about places waits until the
+app runs, `accept_days` at most: in the world `seldom` (a) and (c) match the date of its arrival.
 """
 
 from __future__ import annotations
@@ -15,33 +17,39 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.lives import CELLS, NONE, Lives, World, draw_lives
-from privacy_audit.location_attacks import draw_permanent, relinked
-from rappor_core.mechanism import PROBABILITY_SCALE
+from privacy_audit.lives import CELLS, Lives, World, draw_lives
+from privacy_audit.location_attacks import relinked
+from privacy_audit.memoised_scores import (
+    DIGITS,
+    KNOWN,
+    Dates,
+    Knowledge,
+    capped,
+    chance_of_other,
+    dated_scores,
+    memoised_reports,
+    memoised_scores,
+    same_days,
+    stands_for_other,
+)
+from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.sequence_risk import first_guess, sequence_risk
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Knowledge = Literal["presence", "changes", "life"]
+Bools = NDArray[np.bool_]
 KINDS = "location", "string", "category", "number"
-KNOWN: tuple[Knowledge, ...] = get_args(Knowledge)
 
 WATCHED = 12, 45  # periods
 CROWD = 1_000  # devices of a cohort
 COHORTS, TARGETS = 4, 250  # drawn cohorts, and devices of each that are looked for
-CHANGE_RATES = 0.03, 0.2, 0.7  # of a cell from period to period; which one is not known
-_RESCALED = 16  # periods after which a likelihood is taken out of its product
-_LEAST = 1e-300
-_DIGITS = 8  # of a score: what says the same must tie
-_LEFT_OUT = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -49,12 +57,15 @@ class FoundByLife:
     """How often the attack finds a device at first guess among `crowd`, by each kind of
     knowledge.
 
-    periods: that were watched.  by_presence, by_changes, by_life: shares of the devices looked
-    for.  bound: that no share exceeds, whatever is known, but for chance; 1 where there is none.
+    periods: that were watched.  came: share of the due answers that the collector got.
+    by_presence, by_changes, by_life: shares of the devices looked for; where dates of reports show
+    the app's use, of those that reported at all.  bound: that no share exceeds, whatever is known,
+    but for chance; 1 where there is none.
     """
 
     periods: int
     crowd: int
+    came: float
     by_presence: float
     by_changes: float
     by_life: float
@@ -74,8 +85,7 @@ def find_by_life(
     """Attack devices of drawn cohorts after each of some numbers of periods.
 
     Args:
-        metric: any with one report a period, in each slot or when it is a slot's turn; one that is
-            no place has data in every period unless it declares `no_data`.
+        metric: any with one report a period, in each slot or when it is a slot's turn.
         world: of the lives.
         rng: of lives, hashes and reports.
         periods: each 1 or more.
@@ -83,31 +93,39 @@ def find_by_life(
         cohorts: drawn, 1 or more.
         targets: devices of each that are looked for.
     """
-    found = np.zeros((len(periods), len(KNOWN)))
+    found = np.zeros((len(periods), 1 + len(KNOWN)))
+    listed = metric.params.scheme.own_bits and _values_are_scored(metric)
+    own = metric.params.num_bits - 1 if listed else CELLS
+    slots = 1 if metric.location is None else len(metric.location.slots)
+    drawn = max(periods) + _patience(metric)
     with threadpool_limits(1):
         for _ in range(cohorts):
-            lives = _lives_of(metric, world, crowd, max(periods), rng)
+            lives = draw_lives(world, crowd, slots, drawn, rng, min(own, CELLS))
             found += _found(metric, lives, periods, min(targets, crowd), rng) / cohorts
     return [
-        FoundByLife(
-            number,
-            crowd,
-            float(row[0]),
-            float(row[1]),
-            float(row[2]),
-            _bound(metric, number, crowd),
-        )
+        FoundByLife(number, crowd, *map(float, [*row, _bound(metric, world, number, crowd)]))
         for number, row in zip(periods, found, strict=True)
     ]
 
 
-def _bound(metric: Metric, periods: int, crowd: int) -> float:
-    """What no first guess exceeds after so many periods from the start of a block; 1: nothing."""
+def _patience(metric: Metric) -> int:
+    """For so many periods after its own an answer waits for the app to run, 1 or more."""
+    return max(1, (metric.accept_days + 1) // PERIOD_DAYS[metric.period])
+
+
+def _bound(metric: Metric, world: World, periods: int, crowd: int) -> float:
+    """What no first guess exceeds after so many periods from the start of a block; 1: nothing.
+
+    A right guess has a chance of at most sum_o max_i P(o | i) / n over what may be seen, so each
+    period in which an answer may arrive, or that it never does, adds at most the bound of one.
+    """
     risk = sequence_risk(metric)
     if not risk.bounded:
         return 1.0
-    sent = metric.epsilon_one * len(_first_periods(metric, periods))
-    return first_guess(min(sent, risk.epsilon), crowd)
+    reports = len(_first_periods(metric, periods))
+    dates = 1 + _patience(metric) if world == "seldom" else 1
+    sent = min(metric.epsilon_one * reports, risk.epsilon)
+    return float(min(1.0, first_guess(sent, crowd) * dates**reports))
 
 
 def _first_periods(metric: Metric, periods: int) -> Integers:
@@ -122,29 +140,28 @@ def _span(metric: Metric) -> int:
 
 def can_be_watched(metric: Metric) -> bool:
     """Whether a device may report more than once and this attack can simulate its reports."""
+    if metric.max_reports == 1:
+        return False
+    return dates_are_reported(metric) or _values_are_scored(metric)
+
+
+def _values_are_scored(metric: Metric) -> bool:
+    """Whether reports are attacked by what they say; else by their dates alone."""
     params = metric.params
-    if metric.kind not in KINDS or params.scheme.single_bit or metric.max_reports == 1:
+    if metric.kind not in KINDS or params.scheme.single_bit:
         return False
     return metric.location is not None or params.mechanism.has_permanent_round
-
-
-def _lives_of(
-    metric: Metric, world: World, crowd: int, periods: int, rng: np.random.Generator
-) -> Lives:
-    own = metric.params.num_bits - 1 if metric.params.scheme.own_bits else CELLS
-    slots = 1 if metric.location is None else len(metric.location.slots)
-    lives = draw_lives(world, crowd, slots, periods, rng, min(own, CELLS))
-    if metric.location is None and metric.no_data is None:  # that there was a value is no secret
-        everywhere = lives.held(periods)
-        return Lives(np.where(everywhere == NONE, 0, everywhere), lives.shares)
-    return lives
 
 
 def _found(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
-    """Shares found in one cohort, (periods, knowledge)."""
+    """Share of answers that came, and shares found, in one cohort: (periods, 1 + knowledge)."""
     location, params = metric.location, metric.params
+    dates, rows = _dates_of(metric, lives), list[list[float]]()
+    if dates is not None and not _values_are_scored(metric):
+        days = [[same_days(dates, targets, number)] * len(KNOWN) for number in periods]
+        return np.array([_by_dates(dates, *of, rng) for of in zip(periods, days, strict=True)])
     hold = 0 if location is None else location.hold
     block = location.window if location is not None and location.turn == "fresh" else 0
     answers, values = lives.held(hold, block), len(lives.shares) + 1
@@ -154,76 +171,96 @@ def _found(
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
     if not params.mechanism.has_permanent_round:
-        stream = _fresh_reports(metric, params, answers, hashed, targets, rng)
-        scores = [[_fresh_scores(params, stream, lives, answers, hashed, one, number)
-                   for one in KNOWN] for number in periods]  # fmt: skip
-    else:
-        other = _stands_for_other(params, hashed)
-        own = hashed[0][answers] if params.scheme.symbols else answers % values
-        own = _capped(own, metric.max_memoized_values, other)
-        shown = _memoised_reports(params, own[:targets], hashed, rng)
-        scores = [
-            [_memoised_scores(params, hold, shown, lives, own, hashed, one, number)
-             for one in KNOWN] for number in periods
-        ]  # fmt: skip
-    return np.array([[relinked(score, 1, rng) for score in row] for row in scores])
+        stream = _fresh_reports(metric, params, lives, answers, hashed, max(periods), targets, rng)
+        for number in periods:
+            due = stream.period < number
+            scores = [_fresh_scores(params, stream, lives, answers, hashed, one, number)
+                      for one in KNOWN]  # fmt: skip
+            found = [relinked(score, 1, rng) for score in scores]
+            rows.append([float(stream.came[due].mean()) if due.any() else 1.0, *found])
+        return np.array(rows)
+    own = hashed[0][answers] if params.scheme.symbols else answers % values
+    own = capped(own, metric.max_memoized_values, stands_for_other(params, hashed))
+    shown = memoised_reports(params, own[:targets], hashed, rng)
+    for number in periods:
+        if dates is None:
+            scores = [memoised_scores(params, hold, shown, lives, own, hashed, one, number)
+                      for one in KNOWN]  # fmt: skip
+            rows.append([1.0, *(relinked(score, 1, rng) for score in scores)])
+            continue
+        scores = [dated_scores(params, shown, lives, own, hashed, dates, one, number)
+                  for one in KNOWN]  # fmt: skip
+        rows.append(_by_dates(dates, number, scores, rng))
+    return np.array(rows)
 
 
-def _stands_for_other(params: RapporParams, hashed: Integers) -> int:
-    """What stands for `other` among what is memoised: its symbol, or the value after the cells."""
-    return int(hashed[0, -1]) if params.scheme.symbols else hashed.shape[1] - 1
+def _by_dates(
+    dates: Dates, periods: int, scores: Sequence[Floats], rng: np.random.Generator
+) -> list[float]:
+    """Share of due answers that came, and of devices that reported, those found by each score."""
+    reported = np.nonzero(dates.came[: len(scores[0]), :periods].any(axis=1))[0]
+    came = float(dates.came[:, :periods].sum() / dates.due[:, :periods].sum())
+    return [came, *(relinked(score[reported], 1, rng, reported) for score in scores)]
 
 
-def _capped(own: Integers, cap: int, other: int) -> Integers:
-    """Replace what a device memoises past its cap by `other`, which is one of them: (n, S, T)."""
-    result = own.copy()
-    for device in result:
-        known = {other}
-        for period in range(device.shape[1]):
-            for slot in range(device.shape[0]):
-                value = int(device[slot, period])
-                if value in known or len(known) < cap:
-                    known.add(value)
-                else:
-                    device[slot, period] = other
-    return result
+def dates_are_reported(metric: Metric) -> bool:
+    """Whether a device reports in the periods alone in which the app records something."""
+    return metric.location is None and metric.no_data is None and not metric.rules.collected
 
 
-# Fresh reports: one at each turn.
+def _dates_of(metric: Metric, lives: Lives) -> Dates | None:
+    """What the dates of memoised reports show of the app's use; None: nothing."""
+    used = lives.used
+    if dates_are_reported(metric):
+        used = used & (used.cumsum(axis=1) <= (metric.max_reports or used.shape[1]))
+        return Dates(used, used, used)
+    if not lives.seldom:
+        return None
+    came = lives.next_use - np.arange(used.shape[1]) <= _patience(metric)
+    if metric.location is None:  # a value is reported at once
+        came |= used
+    return Dates(used, np.ones_like(came), came)
 
 
 @dataclass(frozen=True)
 class _Fresh:
-    """slot, period: of each report, (targets, R).  bits: (targets, R, k), of 0 and 1."""
+    """slot, period: of each report, (targets, R).  bits: (targets, R, k), of 0 and 1.
+    arrived: the period in which it leaves.  came: whether it was taken then."""
 
     slot: Integers
     period: Integers
     bits: Integers
+    arrived: Integers
+    came: Bools
 
 
 def _fresh_reports(
     metric: Metric,
     params: RapporParams,
+    lives: Lives,
     answers: Integers,
     hashed: Integers,
+    periods: int,
     targets: int,
     rng: np.random.Generator,
 ) -> _Fresh:
     """Draw turns, which depend on no life, and the reports of the first devices."""
-    location = metric.location
-    slots, periods = answers.shape[1:]
+    location, slots = metric.location, answers.shape[1]
     starts = _first_periods(metric, periods)
     turn = rng.integers(_span(metric) * slots, size=(targets, len(starts)))
     if location is not None and location.turn == "fixed":
         turn = np.repeat(turn[:, :1], len(starts), axis=1)
     slot, period = turn % slots, starts + turn // slots
     there = np.minimum(period, periods - 1)
-    values = answers[np.arange(targets)[:, None], slot, there]
+    device = np.arange(targets)[:, None]
+    values = answers[device, slot, there]
     mechanism = params.mechanism
     chance = np.full((*values.shape, params.num_bits), mechanism.p_star)
     for positions in hashed:
         np.put_along_axis(chance, positions[values][..., None], mechanism.q_star, axis=2)
-    return _Fresh(slot, period, (rng.random(chance.shape) < chance).astype(np.int64))
+    bits = (rng.random(chance.shape) < chance).astype(np.int64)
+    arrived = lives.next_use[device, there]
+    return _Fresh(slot, period, bits, arrived, arrived - there <= _patience(metric))
 
 
 def _fresh_scores(
@@ -246,10 +283,10 @@ def _fresh_scores(
         weights += np.where(new, log[..., positions], 0.0)
     likelihood = np.exp(weights)  # of each value, the last is `other`: (targets, R, cells + 1)
     crowd, other = likelihood[..., :-1] @ lives.shares, likelihood[..., -1]
-    absent = _chance_of_other(lives, answers, known)
+    absent = chance_of_other(lives, answers, known)
     score = np.zeros((len(log), len(answers)))
     for number in range(log.shape[1]):
-        watched = stream.period[:, number] < periods
+        watched = (stream.period[:, number] < periods) & stream.came[:, number]
         slot, at = stream.slot[watched, number], stream.period[watched, number]
         if known == "life":
             told = np.take_along_axis(likelihood[watched, number], answers[:, slot, at].T, axis=1)
@@ -257,195 +294,7 @@ def _fresh_scores(
             part = absent[:, slot, at].T
             told = part * other[watched, number, None] + (1 - part) * crowd[watched, number, None]
         score[watched] += np.log(told)
-    return np.round(score, _DIGITS)
-
-
-def _chance_of_other(lives: Lives, answers: Integers, known: Knowledge) -> Floats:
-    """How likely each answer is `other`, by what is known of each device: (n, S, T).
-
-    Who knows the changes knows that before the first there was no data, and that a change is data;
-    between them the answers of all devices are as likely `other`.
-    """
-    absent: Floats = np.asarray(answers == NONE, dtype=np.float64)
-    if known == "presence":
-        return absent
-    changes = lives.changes[..., : answers.shape[2]]
-    unknown = np.cumsum(changes, axis=2) == 0
-    between = ~(unknown | changes)
-    number = between.sum(axis=0)
-    average = np.where(between, absent, 0.0).sum(axis=0) / np.maximum(number, 1)
-    return np.asarray(np.where(between, average, unknown))
-
-
-# Memoised reports: one in each slot and period.
-
-
-def _memoised_reports(
-    params: RapporParams, own: Integers, hashed: Integers, rng: np.random.Generator
-) -> Integers:
-    """Draw what devices show in each slot and period: (targets, S, T, k), of 0 and 1."""
-    rows, k = own.reshape(len(own), -1), params.num_bits
-    order = np.arange(k)[None] if params.scheme.symbols else hashed
-    shown = np.zeros((*rows.shape, k), dtype=np.int64)
-    p2, q2 = (x / PROBABILITY_SCALE for x in (params.mechanism.p2, params.mechanism.q2))
-    for device, row in enumerate(rows):
-        values, index = np.unique(row, return_inverse=True)
-        permanent = draw_permanent(order[:, values], params, rng)[index]
-        if params.scheme.symbols:
-            kept = rng.random(len(row)) < p2
-            away = rng.integers(1, k, size=len(row))
-            symbol = permanent.argmax(axis=1)
-            shown[device, np.arange(len(row)), np.where(kept, symbol, (symbol + away) % k)] = 1
-        else:
-            chance = np.where(permanent == 1, p2, q2)
-            shown[device] = rng.random(chance.shape) < chance
-    return shown.reshape(*own.shape, k)
-
-
-def _memoised_scores(
-    params: RapporParams,
-    hold: int,
-    shown: Integers,
-    lives: Lives,
-    own: Integers,
-    hashed: Integers,
-    known: Knowledge,
-    periods: int,
-) -> Floats:
-    """Log likelihood of each stream by each device: (targets, n)."""
-    seen = shown[:, :, :periods]
-    if known == "life":
-        return _by_groups(params, seen, own[..., :periods], _named(params, hashed))
-    answers = lives.held(hold)[..., :periods]
-    changes = lives.changes[..., :periods]
-    if params.scheme.symbols and params.num_bits == 2:
-        share = float(lives.shares[hashed[0, :-1] == 1].sum())
-        present = lives.present[..., :periods]
-        absent = _chance_of_other(lives, answers, known)
-        if known == "presence":
-            may = present if hold else np.ones_like(present)
-            turns = np.stack([rate * may for rate in CHANGE_RATES])
-        else:
-            turns = changes[None].astype(np.float64)
-        return _by_recursion(params, seen, absent, turns, share, int(hashed[0, -1]))
-    slots, named = np.arange(answers.shape[1])[None, :, None], _named(params, hashed)
-    if known == "changes":
-        groups = -1 - (np.cumsum(changes, axis=2) * slots.size + slots)
-        return _by_groups(params, seen, groups, named)
-    other, away = _stands_for_other(params, hashed), answers == NONE
-    one_cell = _by_groups(params, seen, np.where(away, other, -1 - slots), named)
-    anew = _by_groups(params, seen, np.where(away, other, _LEFT_OUT), named)
-    anew += _alone(params, seen) @ (~away).reshape(len(away), -1).T
-    return np.asarray(np.round(np.logaddexp(one_cell, anew), _DIGITS))
-
-
-def _named(params: RapporParams, hashed: Integers) -> Integers:
-    """The bits of each value of a filter, or each symbol by itself: (h, values)."""
-    return np.arange(params.num_bits)[None] if params.scheme.symbols else hashed
-
-
-def _alone(params: RapporParams, seen: Integers) -> Floats:
-    """Log likelihood of each report (targets, S * T) as the only one of an unknown value."""
-    rows = seen.reshape(-1, seen.shape[-1]).astype(np.float64)
-    return _of_group(params, rows, 1, None).reshape(len(seen), -1)
-
-
-def _by_groups(params: RapporParams, seen: Integers, groups: Integers, named: Integers) -> Floats:
-    """Slots and periods of one group show one permanent answer: independent, known or not.
-
-    groups: (n, S, T), an index into `named`, or below 0: unknown, one for each number;
-        `_LEFT_OUT` is of no group.
-    """
-    targets, k = len(seen), params.num_bits
-    flat = seen.reshape(targets, -1, k).transpose(0, 2, 1).reshape(targets * k, -1)
-    flat = flat.astype(np.float64)
-    score = np.zeros((targets, len(groups)))
-    for device, row in enumerate(groups.reshape(len(groups), -1)):
-        labels, index, sizes = np.unique(row, return_inverse=True, return_counts=True)
-        counts = (flat @ np.eye(len(labels))[index]).reshape(targets, k, len(labels))
-        score[:, device] = sum(
-            _of_group(params, counts[..., i], int(size), named[:, label] if label >= 0 else None)
-            for i, (label, size) in enumerate(zip(labels, sizes, strict=True))
-            if label != _LEFT_OUT
-        )
-    return np.round(score, _DIGITS)
-
-
-def _of_group(
-    params: RapporParams, counts: Floats, size: int, positions: Integers | None
-) -> Floats:
-    """Log likelihood of the counts (targets, k) of a group of so many reports: (targets,)."""
-    mechanism, k = params.mechanism, params.num_bits
-    p1, q1, p2, q2 = (
-        x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
-    )
-    if params.scheme.symbols:
-        prior = np.full(k, 1 / k) if positions is None else np.full(k, (1 - p1) / (k - 1))
-        if positions is not None:
-            prior[positions[0]] = p1
-        logs = counts * math.log(p2) + (size - counts) * math.log(max(q2, _LEAST))
-        return _log_mean(logs, prior)
-    ones = 1 - (1 - 1 / k) ** params.num_hashes
-    chance = np.full(k, p1 * ones + q1 * (1 - ones) if positions is None else q1)
-    if positions is not None:
-        chance[positions] = p1
-    hit, miss = (
-        counts * math.log(max(x, _LEAST)) + (size - counts) * math.log(max(1 - x, _LEAST))
-        for x in (p2, q2)
-    )
-    score: Floats = np.logaddexp(np.log(chance) + hit, np.log1p(-chance) + miss).sum(axis=1)
-    return score
-
-
-def _log_mean(logs: Floats, weights: Floats) -> Floats:
-    """ln sum_i w_i e^logs_i over the last axis."""
-    top = logs.max(axis=-1, keepdims=True)
-    return np.asarray(np.log((np.exp(logs - top) * weights).sum(axis=-1)) + top[..., 0])
-
-
-def _by_recursion(
-    params: RapporParams, seen: Integers, other: Floats, turns: Floats, share: float, none: int
-) -> Floats:
-    """Two symbols: the symbol of the cell is hidden, and may be drawn anew from period to period.
-
-    Args:
-        params: of two symbols.
-        seen: (targets, S, T, 2).
-        other: how likely each answer is `other`, by device: (n, S, T).
-        turns: how likely the symbol is drawn anew before each period, by rate: (R, n, S, T).
-        share: of the crowd whose cell has symbol 1.
-        none: the symbol of `other`.
-    """
-    keep = params.mechanism.p1 / PROBABILITY_SCALE
-    stay = params.mechanism.p2 / PROBABILITY_SCALE
-    crowd = np.array([1 - share, share])
-    lie = max(1 - stay, _LEAST)
-    shown = np.array([[stay, lie], [lie, stay]])  # by permanent answer and symbol shown
-    table = np.stack([shown, shown[::-1]], axis=1)  # by symbol; kept or exchanged; symbol shown
-    away = np.moveaxis(other, 0, 2)[:, :, None, None, None]  # (S, T, 1, 1, 1, n)
-    emitted = (1 - away) * table.transpose(2, 0, 1)[..., None]  # (S, T, shown, symbol, kept, n)
-    emitted += away * table[none].T[:, None, :, None]
-    new = np.moveaxis(turns, (0, 1), (2, 3))  # (S, T, R, n)
-    drawn = new[:, :, None, None] * crowd[:, None, None, None]  # (S, T, symbol, 1, R, n)
-    rates, people = turns.shape[:2]
-    score = np.empty((len(seen), people))
-    for target, stream in enumerate(seen[..., 1]):
-        logs = np.zeros((2, rates, people))  # where permanent answers differ: kept, exchanged
-        alike = [math.log(keep * (1 - keep)) + float(np.log(row[stream]).sum()) for row in shown]
-        for slot, row in enumerate(stream.tolist()):
-            alpha = np.broadcast_to(crowd[:, None, None, None], (2, 2, rates, people)).copy()
-            for period, symbol in enumerate(row):
-                total = alpha.sum(axis=0)
-                alpha *= 1 - new[slot, period]
-                alpha += drawn[slot, period] * total
-                alpha *= emitted[slot, period, symbol][:, :, None]
-                if period % _RESCALED == _RESCALED - 1:
-                    size = np.maximum(alpha.sum(axis=0), _LEAST)
-                    logs += np.log(size)
-                    alpha /= size
-            logs += np.log(np.maximum(alpha.sum(axis=0), _LEAST))
-        apart = _log_mean(logs.transpose(0, 2, 1), np.full(rates, 1 / rates))  # (2, people)
-        both = [np.full(people, one) for one in alike]
-        weighed = apart + np.log([[keep**2], [(1 - keep) ** 2]])
-        score[target] = np.logaddexp.reduce([weighed[0], weighed[1], *both], axis=0)
-    return np.round(score, _DIGITS)
+        if known != "changes":  # who knows when the app ran
+            then = stream.arrived[watched, number, None] == lives.next_use[:, at].T
+            score[watched] += np.where(then, 0.0, -np.inf)
+    return np.round(score, DIGITS)

@@ -1,8 +1,9 @@
 """Drawn lives of the devices of a cohort: where each was in each slot and period, or without data.
 
-Two worlds. `sparse`: check-ins, with data in 29 % of the slots and periods on average, more of it
+Three worlds. `sparse`: check-ins, with data in 29 % of the slots and periods on average, more of it
 with some people than with others, and half of it away from the usual cell. `dense`: data in 95 %,
-always in the usual cell, and one person in five moves once.
+always in the usual cell, and one person in five moves once. In both the app runs in every period.
+`seldom`: check-ins of an app that runs only in periods with data, which all slots then have.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-World = Literal["sparse", "dense"]
-WORLDS: tuple[World, ...] = ("sparse", "dense")
+World = Literal["sparse", "dense", "seldom"]
+WORLDS: tuple[World, ...] = ("sparse", "dense", "seldom")
 
 NONE = -1  # no data
 CELLS = 200  # that people are in
@@ -29,15 +30,29 @@ _TAIL = 0.8  # exponent of the cells' shares by rank
 @dataclass(frozen=True)
 class Lives:
     """Simulated lives. values: (n, S, T), the usual cell of each slot and period, or `NONE`.
-    shares: (cells,)."""
+    shares: (cells,).  seldom: whether the app runs only in periods with data."""
 
     values: Integers
     shares: Floats
+    seldom: bool = False
 
     @property
     def present(self) -> NDArray[np.bool_]:
         """In which slots and periods there was data, (n, S, T)."""
         return np.asarray(self.values != NONE)
+
+    @property
+    def used(self) -> NDArray[np.bool_]:
+        """In which periods there was data in any slot, (n, T)."""
+        return np.asarray(self.present.any(axis=1))
+
+    @property
+    def next_use(self) -> Integers:
+        """The first period after each in which the app runs, (n, T); past the end: T."""
+        number = self.values.shape[2]
+        runs = np.where(self.used | (not self.seldom), np.arange(number), number)
+        runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
+        return np.asarray(np.minimum.accumulate(runs[:, ::-1], axis=1)[:, ::-1])
 
     def held(self, hold: int, block: int = 0) -> Integers:
         """The answer in each slot and period: the last known cell, at most `hold` periods old,
@@ -73,8 +88,7 @@ def draw_lives(
 ) -> Lives:
     """Draw the lives of independent people: a cell, or `NONE`, of each slot and period.
 
-    world: "dense", people with a usual cell, data in most periods, and one move at most; else
-    "sparse", data in some 29 % of the periods, half of them away from the usual cell.
+    world: as the module describes.
     cells: number of cells (of other metrics: values), 1 or more.
     """
     shares = np.arange(1.0, cells + 1) ** -_TAIL
@@ -91,5 +105,7 @@ def draw_lives(
     else:
         away = rng.random(shape) < _AWAY
         values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
-        seen = rng.random(shape) < rng.beta(*_RATE, size=(people, slots, 1))
-    return Lives(np.where(seen, values, NONE), shares)
+        apart = 1 if world == "seldom" else slots  # that have data in periods of their own
+        rate = rng.beta(*_RATE, size=(people, apart, 1))
+        seen = rng.random((people, apart, periods)) < rate
+    return Lives(np.where(seen, values, NONE), shares, world == "seldom")

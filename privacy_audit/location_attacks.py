@@ -74,16 +74,20 @@ def series_scores(
     return total
 
 
-def relinked(score: Floats, groups: int, rng: np.random.Generator) -> float:
+def relinked(
+    score: Floats, groups: int, rng: np.random.Generator, own: Integers | None = None
+) -> float:
     """Share of devices whose later reports score best for their earlier ones; ties are drawn.
 
-    score: (n, n), own pairs on the diagonal; changed where groups tell devices apart.
+    score: (n, n); changed where groups tell devices apart.  own: the column of each row's own
+        device; None: pairs on the diagonal.
     """
     if groups > 1:
         group = rng.integers(groups, size=len(score))
         score[group[:, None] != group] = -np.inf
     best = score >= score.max(axis=1, keepdims=True)
-    return float((np.diag(best) / best.sum(axis=1)).mean())
+    right = np.diag(best) if own is None else best[np.arange(len(best)), own]
+    return float((right / best.sum(axis=1)).mean()) if len(best) else 0.0
 
 
 def _two_places(

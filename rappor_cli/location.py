@@ -91,17 +91,19 @@ def _life_table(rows: Sequence[dict[str, Any]]) -> Table:
     """What is known of everybody, and how often that finds a device."""
     crowd = rows[0]["crowd"] if rows else 0
     title = f"whose reports these are, among {crowd:,} of one cohort: right at first guess"
-    columns = "lives", "periods", "presence", "changes", "life", "bound"
+    columns = "lives", "periods", "came", "presence", "changes", "life", "bound"
     table = _numbers(title, ("way", *columns))
     table.caption = (
         "What is known of everybody: in which periods there was data, in which the last known cell "
         "changed, or the life. lives: sparse, data now and then and many cells; dense, always "
-        "the same cell but for a fifth who move once. bound: of what was sent, whatever is known."
+        "the same cell but for a fifth who move once; seldom, as sparse, of an app that runs "
+        "only when there is data, so that answers come late: came, of those that were due. bound: "
+        "of what was sent and when, whatever is known."
     )
     for row in rows:
         shares = [row[name] for name in ("by_presence", "by_changes", "by_life")]
         bound = "none" if row["bound"] == 1 else f"{row['bound']:.2%}"
-        figures = [f"{share:.2%}" for share in shares]
+        figures = [f"{row['came']:.0%}", *(f"{share:.2%}" for share in shares)]
         table.add_row(row["metric"], row["lives"], str(row["periods"]), *figures, bound)
     return table
 

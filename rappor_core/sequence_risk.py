@@ -134,6 +134,8 @@ def guess_sentence(metric: Metric, crowd: int) -> str:
     else_known = "whatever else is known of all"
     if risk.shown:
         else_known = "by what they say; when it reported may tell more"
+    elif metric.rules.takes_fixes:
+        else_known += "; the date at which a late answer arrived may tell more"
     return (
         f"Who has every answer of a device (epsilon {risk.epsilon:.2f}) finds it among {crowd:,} "
         f"of its cohort at first guess in {most} of cases at most, {else_known}."

@@ -7,7 +7,7 @@ from typing import Any
 
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.file_location import read_grid
+from rappor_core.metrics.file_location import PATIENT_DAYS, read_grid
 from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, as_bands
 from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, Slot
 from rappor_core.metrics.metric import Metric
@@ -30,6 +30,8 @@ def flow_metric(name: str, table: Mapping[str, Any]) -> Metric:
     refuse_unknown(f"metric {name!r}", table, _KEYS)
     common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
     common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()}
+    if table.get("period") in ("week", "month"):
+        common.setdefault("accept_days", PATIENT_DAYS)
     if table.get("mode") == "once":
         if table.get("max_reports", 1) != 1:
             refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")

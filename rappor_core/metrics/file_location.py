@@ -30,6 +30,9 @@ _PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "win
 _PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon", "turn", "hold"}
 _OPTIONAL_KEYS = {"max_reports", "period", "min_reports", "min_reports_per_cohort"}
 _OPTIONAL_KEYS |= {"accept_days", "keep_raw_days", "platforms", "lives", "no_data"}
+# An answer that is due once in many weeks waits for an app that is seldom opened, and its date of
+# arrival shows when that was: docs/location.md, "Apps that are seldom opened".
+PATIENT_DAYS = 42
 _UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
 _REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
 _KEYS = _PLACE_KEYS | _OPTIONAL_KEYS | _REQUIRED_KEYS | {"max_memoized_values"}
@@ -44,7 +47,10 @@ def location_metrics(name: str, table: Mapping[str, Any]) -> Iterator[Metric]:
     common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
     common |= {key: table[key] for key in _OPTIONAL_KEYS & table.keys()}
     try:
-        common |= _caps(name, table, mode_named(needed(name, table, "mode")))
+        mode = mode_named(needed(name, table, "mode"))
+        if not mode.memoises and table.get("period") in ("week", "month"):
+            common.setdefault("accept_days", PATIENT_DAYS)
+        common |= _caps(name, table, mode)
         for location in _locations(name, table):
             params = _params(name, table, location)
             full_name = f"{name}/{location.slot}/{location.level}"

@@ -279,7 +279,7 @@ def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert rows[0]["all_slots"] >= rows[0]["relinked"]  # two slots answer
     lives = found["by_life"]
     assert [(row["lives"], row["periods"], row["crowd"], row["bound"]) for row in lives] == [
-        (world, periods, 60, 1.0) for world in ("sparse", "dense") for periods in (12, 45)
+        (world, periods, 60, 1.0) for world in ("sparse", "dense", "seldom") for periods in (12, 45)
     ]
 
 

@@ -214,7 +214,7 @@ def test_a_report_that_cannot_be_queued_is_retried() -> None:
 
 def test_what_no_collector_takes_costs_nothing() -> None:
     """A device off for months: `once` keeps its one answer for a period that still counts."""
-    visits, sent = visits_of(declared("once", 'period = "month"\n'))
+    visits, sent = visits_of(declared("once", 'period = "month"\naccept_days = 7\n'))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
     visits.roll(moment_of(START + timedelta(days=75)))
     assert not sent
@@ -224,6 +224,20 @@ def test_what_no_collector_takes_costs_nothing() -> None:
     january = date(2027, 1, 31).toordinal() - EPOCH_ORDINAL
     assert [day for _, _, day in sent] == [january]
     assert sent[0][1] != "other"
+
+
+@pytest.mark.parametrize(("mode", "longest"), [("fresh", 42), ("window", 42), ("memo", 7)])
+def test_an_answer_waits_for_an_app_that_is_seldom_opened(mode: str, longest: int) -> None:
+    """Six weeks, where it is due once in several; the next opening sends it, and no later one."""
+    visits, sent = visits_of(declared(mode, 'period = "week"\n'))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
+    opened = START + timedelta(days=70)
+    visits.roll(moment_of(opened))
+    today = opened.toordinal() - EPOCH_ORDINAL
+    waited = [today - day for _, _, day in sent]
+    assert longest - 20 < max(waited) <= longest + 1  # one turn in three weeks
+    visits.roll(moment_of(opened + timedelta(days=6)))
+    assert len(sent) == len(waited)
 
 
 @pytest.mark.parametrize(

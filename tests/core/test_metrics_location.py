@@ -253,3 +253,15 @@ def test_check_knows_cells_no_map_can_hold(
     assert any(kind == level and said in message for kind, message in found(text, population))
     others = [one for _, one in found(plain, 10**6) if "equations" not in one]  # test_metrics_rank
     assert not any("cells" in message or "box" in message for message in others)
+
+
+@pytest.mark.parametrize(
+    ("mode", "period", "days"),
+    [(WINDOW, "week", 42), (ONCE, "month", 42), (WINDOW, "day", 7),
+     (MEMO, "week", 7), (WINDOW + "accept_days = 3\n", "week", 3)],
+)  # fmt: skip
+def test_an_answer_that_is_due_once_in_many_weeks_is_waited_for(
+    mode: str, period: str, days: int
+) -> None:
+    (metric,) = read("levels = [11]\n", mode, f'period = "{period}"\n').declared
+    assert metric.accept_days == days

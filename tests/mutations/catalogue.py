@@ -718,6 +718,20 @@ DECODER = (
 
 ABOVE = (
     Mutation(
+        "no-dates-of-arrival", "a late answer is matched with when apps ran",
+        "privacy_audit/linkage_by_life.py",
+        'if known != "changes":  # who knows when the app ran',
+        "if False:",
+        ("tests/privacy_audit/test_linkage_enumerated.py",),
+    ),
+    Mutation(
+        "a-report-every-day", "days without a report are seen",
+        "privacy_audit/linkage_by_life.py",
+        "    if dates_are_reported(metric):\n        used",
+        "    if False:\n        used",
+        ("tests/privacy_audit/test_linkage_by_life.py",),
+    ),
+    Mutation(
         "attack-across-groups", "the linkage attack uses what reports show for certain",
         "privacy_audit/location_attacks.py",
         "        score[group[:, None] != group] = -np.inf\n",

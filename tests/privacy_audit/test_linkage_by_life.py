@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import itertools
 import math
+from collections import Counter
+from datetime import date, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from client_sdk.location.local_time import moment_of
 from privacy_audit.life_findings import life_findings, life_text
-from privacy_audit.linkage_by_life import (
-    _by_groups,
-    _by_recursion,
-    can_be_watched,
-    find_by_life,
-)
+from privacy_audit.linkage_by_life import FoundByLife, can_be_watched, find_by_life
 from privacy_audit.lives import NONE, Lives, draw_lives
+from privacy_audit.memoised_scores import by_groups, by_recursion
+from rappor_core.calendar import day_of, period_number
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from tests.client.location_support import START, declared, visits_of
 from tests.metric_texts import declaration
 
 PLACES = """
@@ -40,6 +44,7 @@ num_cohorts = 64
 SYMBOLS = 'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nepsilon_infinity = 2.0\n'
 WINDOW = 'mode = "window"\nwindow = 52\nturn = "fresh"\nhold = 4\nmax_reports = 2\nnum_bits = 32\n'
 FILTER = 'mode = "memo"\nhold = 4\nmechanism = "l-osue"\nmax_memoized_values = 3\nnum_bits = 16\n'
+RIDERS = Path(__file__).parents[3] / "shared" / "data" / "valleybike_500riders.csv.gz"
 THEME = declaration(
     "theme", "category", expires="2099-12-31", categories=["light", "dark", "none"],
     max_memoized_values=3, prob_f=0.5, prob_p=0.25, prob_q=0.75, num_cohorts=4,
@@ -82,7 +87,7 @@ def test_the_recursion_sums_over_hidden_symbols() -> None:
             by_rate += product / len(turns)
         total += weight * by_rate
     seen = np.eye(2, dtype=np.int64)[shown][None]
-    found = _by_recursion(params, seen, other[None], turns[:, None], share, none)
+    found = by_recursion(params, seen, other[None], turns[:, None], share, none)
     assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 
@@ -122,7 +127,7 @@ def test_groups_are_the_sum_over_all_permanent_answers(params: RapporParams) -> 
                 high = p2 if one else q2
                 chance *= high if bit else 1 - high
         total += chance
-    found = _by_groups(params, seen[None, None], groups[None, None], np.arange(k)[None])
+    found = by_groups(params, seen[None, None], groups[None, None], np.arange(k)[None])
     assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 
@@ -137,9 +142,105 @@ def test_a_held_cell_has_its_age_and_block() -> None:
 
 def test_worlds_have_the_presence_they_say() -> None:
     """False alarms: under one in a million each (five standard errors of 1,000 people)."""
-    for world, mean, error in (("sparse", 0.29, 0.22 / 44), ("dense", 0.95, 0.001)):
+    worlds = ("sparse", 0.29, 0.22 / 44), ("dense", 0.95, 0.001), ("seldom", 0.29, 0.22 / 31)
+    for world, mean, error in worlds:
         lives = draw_lives(world, 1_000, 2, 45, np.random.default_rng(0))  # type: ignore[arg-type]
         assert lives.present.mean() == pytest.approx(mean, abs=5 * error)
+    assert (lives.present == lives.used[:, None]).all()  # all slots of a seldom app together
+
+
+def test_the_next_use_is_after_the_period() -> None:
+    values = np.array([[[NONE, 3, NONE, NONE, 2], [4, NONE, NONE, NONE, NONE]]])
+    assert Lives(values, np.ones(5)).next_use.tolist() == [[1, 2, 3, 4, 5]]
+    assert Lives(values, np.ones(5), seldom=True).next_use.tolist() == [[1, 4, 4, 4, 5]]
+
+
+def window_of(accept_days: int, **how: int) -> FoundByLife:
+    metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
+    rng = np.random.default_rng(3)
+    (found,) = find_by_life(metric, "seldom", rng, periods=(52,), **how)
+    return found
+
+
+def test_answers_come_while_they_are_taken() -> None:
+    """With rates of use beta(1, 2.45), k / (2.45 + k) of answers come in k weeks after the turn.
+
+    False alarms: one in 100,000 each (4.4 standard errors); one week more or less is rejected.
+    """
+    lives = draw_lives("seldom", 20_000, 1, 60, np.random.default_rng(0))
+    waited = lives.next_use[:, :50] - np.arange(50)
+    for weeks in (1, 2, 6):
+        came = (waited <= weeks).mean(axis=1)
+        error = came.std() / math.sqrt(len(came))
+        off = [abs(came.mean() - k / (2.45 + k)) / error for k in (weeks - 1, weeks, weeks + 1)]
+        assert off[1] < 4.4 < min(off[0], off[2])
+    for accept_days, weeks in ((7, 1), (14, 2), (42, 6)):  # 4.4 errors of 1,000 answers
+        came = window_of(accept_days, cohorts=1, targets=1_000, crowd=1_000).came
+        assert came == pytest.approx(weeks / (2.45 + weeks), abs=0.07)
+
+
+def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
+    """The client itself, of an app that runs on Wednesdays of the weeks of drawn lives."""
+    lives = draw_lives("seldom", 25, 1, 40, np.random.default_rng(6))
+    late = 0
+    for seed, (life, after) in enumerate(zip(lives.values[:, 0], lives.next_use, strict=True)):
+        visits, sent = visits_of(declared("fresh", 'period = "week"\n'), seed)
+        visits.roll(moment_of(START))  # installed
+        first, arrived = period_number("week", day_of(START)), dict[int, int]()
+        for week in np.nonzero(life != NONE)[0].tolist():
+            before = len(sent)
+            visits.fix(1.5, 1.5, moment_of(START + timedelta(weeks=week, days=2, hours=12)))
+            arrived |= {period_number("week", day) - first: week for *_, day in sent[before:]}
+        due = [week for week in range(40) if visits._assignment.due(first + week)]
+        waits = {week: int(after[week]) for week in due if after[week] < 40}
+        assert arrived == {week: at for week, at in waits.items() if at - week <= 6}
+        late += sum(at - week > 1 for week, at in arrived.items())
+    assert late > 50
+
+
+@pytest.mark.long
+def test_the_date_of_arrival_finds_more_than_the_page_of_a_steady_app_says() -> None:
+    """Of docs/location.md: false alarms of one in 100,000 (standard errors of .05 and .1 %)."""
+    found = window_of(42, cohorts=30, targets=1_000)
+    assert found.by_presence == pytest.approx(0.0085, abs=0.0022)
+    assert found.by_life == pytest.approx(0.0240, abs=0.0045)
+    assert found.by_life > 0.0073 + 0.0045  # the bound of a steady app does not hold
+    assert found.by_life < found.bound == pytest.approx(0.00734 * 7, abs=1e-4)
+
+
+def riders_found(periods: int, crowd: int) -> list[float]:
+    """Share of real riders whose days with a trip nobody else of a crowd has, of each window."""
+    with gzip.open(RIDERS, "rt") as file:
+        rows = {(row["user_id"], date.fromisoformat(row["start_time"][:10]).toordinal())
+                for row in csv.DictReader(file)}  # fmt: skip
+    first, last = min(day for _, day in rows), max(day for _, day in rows)
+    shares = []
+    for start in range(first, last - periods, periods):
+        days: dict[str, tuple[int, ...]] = {}
+        for rider, day in sorted(rows):
+            if start <= day < start + periods:
+                days[rider] = (*days.get(rider, ()), day)
+        alike = Counter(list(days.values())[:crowd])
+        if len(days) >= crowd:
+            shares.append(len(alike) / crowd)  # of those alike, one guess is right
+    return shares
+
+
+@pytest.mark.skipif(not RIDERS.exists(), reason="the trips are not at ../shared/data")
+def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> None:
+    """A string a trip: of 62 riders nine in ten or more have days of their own in 45 days."""
+    station = declaration(
+        "station", "string", expires="2099-12-31", num_bits=64, num_hashes=2, num_cohorts=4,
+        prob_f=0.5, prob_p=0.25, prob_q=0.75, max_memoized_values=4, fallback="other",
+    )  # fmt: skip
+    metric = parse_metrics(station).declared[0]
+    (predicted,) = find_by_life(metric, "sparse", np.random.default_rng(4), periods=(45,),
+                                crowd=62, cohorts=4, targets=62)  # fmt: skip
+    measured = riders_found(45, 62)
+    assert len(measured) > 9
+    assert predicted.by_presence == pytest.approx(np.mean(measured), abs=0.06)
+    assert predicted.by_life >= predicted.by_presence - 0.02
+    assert min(measured) > 0.85
 
 
 def test_memoised_answers_identify_and_fresh_do_not() -> None:
@@ -172,6 +273,22 @@ def test_filters_and_other_kinds_are_attacked_too() -> None:
     assert not can_be_watched(parse_metrics(THEME + "max_reports = 1\n").declared[0])
 
 
+def test_days_with_a_report_find_whatever_the_mechanism_is() -> None:
+    """A boolean, and few one-time reports: the first of 45 days are all that is seen."""
+    common = {"expires": "2099-12-31", "prob_p": 0.25, "prob_q": 0.75}
+    dark = declaration("dark", "boolean", prob_f=0.5, max_memoized_values=2, **common)
+    (found,) = find_by_life(parse_metrics(dark).declared[0], "sparse", np.random.default_rng(5),
+                            periods=(45,), crowd=300, cohorts=1)  # fmt: skip
+    assert found.by_presence == found.by_life > 0.9
+    few = [declaration("page", "category", categories=["a", "b"], prob_f=0.0, max_reports=number,
+                       max_memoized_values=2, **common) for number in (1, 2, 5)]  # fmt: skip
+    one, two, five = (parse_metrics(text).declared[0] for text in few)
+    shares = [find_by_life(metric, "sparse", np.random.default_rng(5), periods=(45,), crowd=300,
+                           cohorts=1)[0].by_presence for metric in (two, five)]  # fmt: skip
+    assert 0.1 < shares[0] < shares[1] < found.by_presence
+    assert not can_be_watched(one)
+
+
 @pytest.mark.long
 def test_check_names_what_the_times_of_changes_tell() -> None:
     file = parse_metrics(PLACES + SYMBOLS + "epsilon_one = 1.8\n" + THEME)
@@ -180,8 +297,11 @@ def test_check_names_what_the_times_of_changes_tell() -> None:
     assert found[0].level == "warning"
     assert "which weeks had data" in found[0].message
     assert "mode = 'window' with turn = 'fresh' and hold" in found[0].message
-    assert "had data" not in found[1].message  # a report comes of a value alone
+    assert "only when there is data in 9" in found[0].message
+    assert "by the days with a report alone" in found[1].message
     window = parse_metrics(PLACES + WINDOW + "epsilon = 2.0\n")
-    assert not list(life_findings(window, 64_000, np.random.default_rng(0)))
+    (note,) = life_findings(window, 64_000, np.random.default_rng(0))
+    assert note.level == "note"
+    assert "% of due answers come (accept_days = 42)" in note.message
     assert life_text(window.declared[0]) == ""
     assert "Who links a device's reports of 45 weeks" in life_text(file.declared[0])

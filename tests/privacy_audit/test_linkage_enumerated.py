@@ -13,16 +13,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from privacy_audit.linkage_by_life import (
+from privacy_audit.linkage_by_life import _Fresh, _fresh_scores
+from privacy_audit.lives import NONE, Lives
+from privacy_audit.memoised_scores import (
     CHANGE_RATES,
     KNOWN,
+    Dates,
     Knowledge,
-    _capped,
-    _Fresh,
-    _fresh_scores,
-    _memoised_scores,
+    capped,
+    dated_scores,
+    memoised_scores,
 )
-from privacy_audit.lives import NONE, Lives
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 
@@ -80,7 +81,12 @@ def every_turn(block: int, bits: int, rng: np.random.Generator) -> _Fresh:
     places = list(itertools.product(range(SLOTS), range(block)))
     pairs = np.array(list(itertools.product(places, repeat=2)))
     period = pairs[..., 1] + np.arange(0, PERIODS, block)
-    return _Fresh(pairs[..., 0], period, rng.integers(2, size=(*period.shape, bits)))
+    return sent_at_once(pairs[..., 0], period, rng.integers(2, size=(*period.shape, bits)))
+
+
+def sent_at_once(slot: np.ndarray, period: np.ndarray, bits: np.ndarray) -> _Fresh:
+    """Reports of an app that runs in every period."""
+    return _Fresh(slot, period, bits, period + 1, np.ones(period.shape, dtype=bool))
 
 
 @pytest.mark.parametrize("hold", [0, 1])
@@ -129,7 +135,8 @@ def test_fresh_reports_are_the_mean_of_lives(hold: int) -> None:
     told = [states(life) for life in all_lives]
     for period in range(PERIODS):
         bits = rng.integers(2, size=4)
-        stream = _Fresh(np.zeros((1, 1), int), np.full((1, 1), period), bits[None, None])
+        where = np.zeros((1, 1), int), np.full((1, 1), period)
+        stream = sent_at_once(*where, bits[None, None])
         chances = [
             report_chance(params, bits, hashed[:, answer(life, period, hold, block)])
             for life in all_lives
@@ -144,6 +151,30 @@ def test_fresh_reports_are_the_mean_of_lives(hold: int) -> None:
         answers = lives.held(hold, block)
         scores = _fresh_scores(params, stream, lives, answers, hashed, "changes", PERIODS)
         relative(scores, expected)
+
+
+@pytest.mark.parametrize("known", ["presence", "life"])
+def test_a_late_answer_is_of_a_device_that_was_used_then(known: Knowledge) -> None:
+    """Every turn, and every arrival: likelihoods of the others are as without the date, or 0."""
+    values = drawn_lives(7).values
+    lives, steady = Lives(values, SHARES, seldom=True), Lives(values, SHARES)
+    rng, answers = np.random.default_rng(8), lives.held(1, 2)
+    params, hashed = RapporParams(4, 1, 1, FRESH), np.array([[0, 1, 2, 3]])
+    uses = [[t for t in range(PERIODS) if (life[:, t] != NONE).any()] for life in values]
+    one = np.zeros((1, 1), int)
+    for turn, arrived in itertools.combinations(range(PERIODS), 2):
+        bits = rng.integers(2, size=(1, 1, 4))
+        then = np.array([arrived == min((t for t in own if t > turn), default=-1) for own in uses])
+        scores = [
+            _fresh_scores(params, stream, of, answers, hashed, known, PERIODS)
+            for of, stream in (
+                (lives, _Fresh(one, one + turn, bits, one + arrived, one == 0)),
+                (steady, sent_at_once(one, one + turn, bits)),
+            )
+        ]
+        np.testing.assert_array_equal(scores[0], np.where(then, scores[1], -np.inf))
+        lost = _Fresh(one, one + turn, bits, one + arrived, one == 1)
+        assert not _fresh_scores(params, lost, lives, answers, hashed, known, PERIODS).any()
 
 
 # Memoised answers. A permanent answer is a list of bits; of a symbol, one bit is set.
@@ -262,7 +293,7 @@ def test_two_symbols_sum_over_hidden_symbols(
     own = table[0][lives.held(hold)]
     for watched in (periods - 1, periods):
         shown = every_symbol(SLOTS, periods)[:: 1 if watched == periods else 5]
-        scores = _memoised_scores(SYMBOLS, hold, shown, lives, own, table, known, watched)
+        scores = memoised_scores(SYMBOLS, hold, shown, lives, own, table, known, watched)
         part = Lives(lives.values[..., :watched], SHARES)
         expected = np.array(
             [[symbols_chance(one[:, :watched], part, device, table, hold, known)
@@ -291,9 +322,9 @@ def test_filters_sum_over_permanent_answers(known: Knowledge, hold: int, cap: in
     rng, lives, periods = np.random.default_rng(5), drawn_lives(6), 3
     hashed = np.array([[0, 1, 0, 1]])
     answers = lives.held(hold)
-    own = _capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
+    own = capped(np.where(answers == NONE, OTHER, answers), cap, OTHER)
     shown = rng.integers(2, size=(20, SLOTS, PERIODS, 2))
-    scores = _memoised_scores(FILTER, hold, shown, lives, own, hashed, known, periods)
+    scores = memoised_scores(FILTER, hold, shown, lives, own, hashed, known, periods)
     expected = np.zeros(scores.shape)
     places = list(itertools.product(range(SLOTS), range(periods)))
     for device, life in enumerate(lives.values):
@@ -330,3 +361,37 @@ def test_filters_sum_over_permanent_answers(known: Knowledge, hold: int, cap: in
                 for groups in sets
             )
     np.testing.assert_allclose(np.exp(scores), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_dates_leave_those_who_were_used_on_the_same_days(known: Knowledge) -> None:
+    """Of those alike, a life is the sum over permanent answers of the reports that came."""
+    rng, periods = np.random.default_rng(9), 3
+    values = drawn_lives(10).values
+    values[1] = np.where(values[0] != NONE, 1, NONE)  # as the first, elsewhere
+    lives, hashed = Lives(values, SHARES), np.array([[0, 1, 0, 1]])
+    own = np.where(values == NONE, OTHER, values)
+    came = lives.used & (rng.random(lives.used.shape) < 0.7)
+    came[1] = came[0]
+    dates = Dates(lives.used, lives.used, came)
+    shown = rng.integers(2, size=(PEOPLE, SLOTS, PERIODS, 2))
+    scores = dated_scores(FILTER, shown, lives, own, hashed, dates, known, periods)
+    for target, device in itertools.product(range(PEOPLE), repeat=2):
+        days = [set(np.nonzero(lives.used[one, :periods])[0]) for one in (target, device)]
+        if known == "changes":
+            told = {t for row in values[device] for t, one in enumerate(states(row)[:periods])
+                    if one == "change"}  # fmt: skip
+            assert np.exp(scores[target, device]) == (told <= days[0])
+            continue
+        groups: dict[int, list[np.ndarray]] = {}
+        for slot, t in itertools.product(range(SLOTS), range(periods)):
+            if came[device, t]:
+                groups.setdefault(int(own[device, slot, t]), []).append(shown[target, slot, t])
+        expected = float(days[0] == days[1])
+        if known == "life" and expected:
+            expected = math.prod(
+                group_chance(FILTER, rows, [int(hashed[0, value])])
+                for value, rows in groups.items()
+            )
+        assert np.exp(scores[target, device]) == pytest.approx(expected, rel=1e-6)
+    assert np.isfinite(scores[0, 1])
