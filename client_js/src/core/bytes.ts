@@ -1,9 +1,10 @@
 /** Bytes and their texts. */
 
-const TEXT = new TextEncoder();
+const TEXT = typeof TextEncoder === "undefined" ? undefined : new TextEncoder(); // older Hermes, jsdom under Jest
 const DIGITS = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
-export const utf8 = (text: string): Uint8Array => TEXT.encode(text);
+export const utf8 = (text: string): Uint8Array =>
+  TEXT?.encode(text) ?? Uint8Array.from(unescape(encodeURIComponent(text)), (byte) => byte.charCodeAt(0));
 
 export const toHex = (bytes: Uint8Array): string => {
   let text = "";

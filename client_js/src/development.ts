@@ -1,0 +1,97 @@
+/** Mistakes that development finds: of what an app chose, and of values. The production build trusts them. */
+
+import { ParameterError } from "./core/errors.js";
+import type { Definition, Metrics } from "./core/metrics.js";
+import type { Delivery } from "./core/outbox.js";
+import type { Options } from "./options.js";
+
+const RANGES: Record<keyof Delivery, readonly [number, number]> = {
+  meanDelay: [0, 604_800],
+  batchReports: [1, 10_000],
+  padTo: [0, 32_768],
+  timeout: [0.01, 600],
+  maxQueued: [1, 10_000_000],
+  maxQueuedBytes: [1000, 1e9],
+  maxAgeDays: [1, 36_500],
+  firstPause: [0.001, 3600],
+  longestPause: [0.001, 86_400],
+  longestRetryAfter: [0, 604_800],
+};
+
+const OPTIONS: Record<keyof Options, true> = {
+  metrics: true, storage: true, collector: true, consent: true, key: true, privacyLevel: true, delivery: true, development: true, places: true,
+  kinds: true, associations: true, randomness: true, transport: true, clock: true, whenHidden: true, doNotTrack: true,
+}; // prettier-ignore
+
+const MOST_SHOWN = 100; // characters of a value, and different warnings
+
+/** Throws ParameterError for an option that there is not. own: names that this way of opening has besides. */
+export const checkNames = (options: object, own: readonly string[]): void => named(options, [...own, ...Object.keys(OPTIONS)], "");
+
+/** Throws ParameterError for a choice that there is not, or that is out of its range. */
+export const checkOptions = (delivery: Delivery): void => {
+  named(delivery, Object.keys(RANGES), "delivery.");
+  for (const [name, [low, high]] of Object.entries(RANGES)) {
+    const value = delivery[name as keyof Delivery];
+    if (!(value >= low && value <= high)) throw new ParameterError("delivery_range", name, `${low} to ${high}`);
+  }
+};
+
+const named = (given: object, known: readonly string[], prefix: string): void => {
+  for (const name of Object.keys(given)) {
+    if (!known.includes(name)) throw new ParameterError("option_unknown", prefix + name, nearest(name, known));
+  }
+};
+
+/** The name that takes the fewest changes of one letter. */
+const nearest = (name: string, known: Iterable<string>): string => {
+  const cost = (other: string): number => changes(name.toLowerCase(), other.toLowerCase());
+  return [...known].sort((a, b) => cost(a) - cost(b))[0] ?? "";
+};
+
+const changes = (a: string, b: string): number => {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (const [i, letter] of [...a].entries()) {
+    const next = [i + 1];
+    for (let j = 0; j < b.length; j++) next.push(Math.min(next[j]! + 1, row[j + 1]! + 1, row[j]! + (letter === b[j] ? 0 : 1)));
+    row = next;
+  }
+  return row.at(-1)!;
+};
+
+/** By the bundler's NODE_ENV. In Node, where most apps never set it, it must say so: a value is the person's. */
+const isDevelopment = (options: Options): boolean => {
+  const { process: ofNode } = globalThis as { process?: { versions?: { node?: string } } };
+  let mode: string | undefined;
+  try {
+    mode = process.env.NODE_ENV;
+  } catch {
+    // a page without a bundler
+  }
+  return !!options.development || (ofNode?.versions?.node ? mode === "development" : mode !== "production");
+};
+
+const warned = new Set<string>();
+
+/** Warn once of a value that was not recorded: the value, why, and what the metric takes. */
+export const warnOfRefusal = (options: Options, { metrics }: Metrics, name: string, given: unknown, why: string): void => {
+  if (!isDevelopment(options)) return;
+  let shown = String(given);
+  try {
+    shown = JSON.stringify(given).slice(0, MOST_SHOWN);
+  } catch {
+    // nothing that JSON has
+  }
+  const metric = [...metrics.values()].find(({ line }) => line === name);
+  const hint = metric ? `it takes ${taken(metric.definition)}` : `did you mean '${nearest(name, metrics.keys())}'?`;
+  const text = `rappor-telemetry: not recorded: ${name}, ${shown}: ${why}; ${hint}`;
+  if (warned.has(text) || warned.size >= MOST_SHOWN) return;
+  warned.add(text);
+  console.warn(text);
+};
+
+const taken = ({ kind, categories, location }: Definition): string => {
+  if (kind === "category") return categories.map((one) => JSON.stringify(one)).join(", ");
+  if (kind === "location" || kind === "flow") return location?.pairs ? "trips, by recordTrip" : "fixes, by recordLocation";
+  return { boolean: "true or false", number: "a number", pair: "[one value, the other]" }[kind as string] ?? "a string";
+};
