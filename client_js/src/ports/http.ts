@@ -18,7 +18,8 @@ export const httpTransport =
     if (signal.aborted) end();
     try {
       const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        request.on("response", resolve).on("error", reject).end(body);
+        const closed = (): void => reject(new Error("closed without an answer")); // after 101 nothing else tells
+        request.on("response", resolve).on("error", reject).on("close", closed).end(body);
       });
       const { "content-type": type = "", "retry-after": retryAfter = "" } = response.headers;
       return { status: response.statusCode!, contentType: type, retryAfter, text: await textOf(response) };
