@@ -25,21 +25,26 @@ const OPTIONS: Record<keyof Options, true> = {
 
 const MOST_SHOWN = 100; // characters of a value, and different warnings
 
-/** Throws ParameterError for an option that there is not. own: names that this way of opening has besides. */
-export const checkNames = (options: object, own: readonly string[]): void => named(options, [...own, ...Object.keys(OPTIONS)], "");
-
-/** Throws ParameterError for a choice that there is not, or that is out of its range. */
-export const checkOptions = (delivery: Delivery): void => {
-  named(delivery, Object.keys(RANGES), "delivery.");
-  for (const [name, [low, high]] of Object.entries(RANGES)) {
-    const value = delivery[name as keyof Delivery];
-    if (!(value >= low && value <= high)) throw new ParameterError("delivery_range", name, `${low} to ${high}`);
+/**
+ * Warns of an option that there is not, with the one that may have been meant; throws ParameterError for it in
+ * `development`. own: names that this way of opening has besides.
+ */
+export const checkNames = (options: Partial<Options>, own: readonly string[]): void => {
+  const names = { "": [options, [...own, ...Object.keys(OPTIONS)]], "delivery.": [options.delivery, Object.keys(RANGES)] } as const;
+  for (const [prefix, [given, known]] of Object.entries(names)) {
+    for (const name of Object.keys(given ?? {}).filter((one) => !known.includes(one))) {
+      const error = new ParameterError("option_unknown", prefix + name, nearest(name, known));
+      if (options.development) throw error;
+      warnOnce(error.message);
+    }
   }
 };
 
-const named = (given: object, known: readonly string[], prefix: string): void => {
-  for (const name of Object.keys(given)) {
-    if (!known.includes(name)) throw new ParameterError("option_unknown", prefix + name, nearest(name, known));
+/** Throws ParameterError for a choice that is out of its range. */
+export const checkOptions = (delivery: Delivery): void => {
+  for (const [name, [low, high]] of Object.entries(RANGES)) {
+    const value = delivery[name as keyof Delivery];
+    if (!(value >= low && value <= high)) throw new ParameterError("delivery_range", name, `${low} to ${high}`);
   }
 };
 
@@ -72,6 +77,11 @@ const isDevelopment = (options: Options): boolean => {
 };
 
 const warned = new Set<string>();
+const warnOnce = (text: string): void => {
+  if (warned.has(text) || warned.size >= MOST_SHOWN) return;
+  warned.add(text);
+  console.warn(`rappor-telemetry: ${text}`);
+};
 
 /** Warn once of a value that was not recorded: the value, why, and what the metric takes. */
 export const warnOfRefusal = (options: Options, { metrics }: Metrics, name: string, given: unknown, why: string): void => {
@@ -84,10 +94,7 @@ export const warnOfRefusal = (options: Options, { metrics }: Metrics, name: stri
   }
   const metric = [...metrics.values()].find(({ line }) => line === name);
   const hint = metric ? `it takes ${taken(metric.definition)}` : `did you mean '${nearest(name, metrics.keys())}'?`;
-  const text = `rappor-telemetry: not recorded: ${name}, ${shown}: ${why}; ${hint}`;
-  if (warned.has(text) || warned.size >= MOST_SHOWN) return;
-  warned.add(text);
-  console.warn(text);
+  warnOnce(`not recorded: ${name}, ${shown}: ${why}; ${hint}`);
 };
 
 const taken = ({ kind, categories, location }: Definition): string => {
