@@ -23,6 +23,8 @@ const OPTIONS: Record<keyof Options, true> = {
   kinds: true, associations: true, randomness: true, transport: true, clock: true, whenHidden: true, doNotTrack: true,
 }; // prettier-ignore
 
+declare const process: { readonly env: { readonly NODE_ENV?: string }; readonly versions?: { readonly node?: string } };
+
 const MOST_SHOWN = 100; // characters of a value, and different warnings
 
 /**
@@ -33,9 +35,9 @@ export const checkNames = (options: Partial<Options>, own: readonly string[]): v
   const names = { "": [options, [...own, ...Object.keys(OPTIONS)]], "delivery.": [options.delivery, Object.keys(RANGES)] } as const;
   for (const [prefix, [given, known]] of Object.entries(names)) {
     for (const name of Object.keys(given ?? {}).filter((one) => !known.includes(one))) {
-      const error = new ParameterError("option_unknown", prefix + name, nearest(name, known));
+      const error = new ParameterError("option_unknown", prefix + name, meant(name, known));
       if (options.development) throw error;
-      warnOnce(error.message);
+      warnOnce(error.message, prefix + name);
     }
   }
 };
@@ -48,10 +50,11 @@ export const checkOptions = (delivery: Delivery): void => {
   }
 };
 
-/** The name that takes the fewest changes of one letter. */
-const nearest = (name: string, known: Iterable<string>): string => {
+/** The name that takes the fewest changes of a letter; all of them, where none is near. */
+const meant = (name: string, known: readonly string[]): string => {
   const cost = (other: string): number => changes(name.toLowerCase(), other.toLowerCase());
-  return [...known].sort((a, b) => cost(a) - cost(b))[0] ?? "";
+  const [first] = [...known].sort((a, b) => cost(a) - cost(b));
+  return first !== undefined && cost(first) <= name.length / 2 ? `did you mean ${first}?` : `there are ${known.join(", ")}`;
 };
 
 const changes = (a: string, b: string): number => {
@@ -66,20 +69,20 @@ const changes = (a: string, b: string): number => {
 
 /** By the bundler's NODE_ENV. In Node, where most apps never set it, it must say so: a value is the person's. */
 const isDevelopment = (options: Options): boolean => {
-  const { process: ofNode } = globalThis as { process?: { versions?: { node?: string } } };
+  const isNode = typeof process !== "undefined" && process.versions?.node;
   let mode: string | undefined;
   try {
     mode = process.env.NODE_ENV;
   } catch {
     // a page without a bundler
   }
-  return !!options.development || (ofNode?.versions?.node ? mode === "development" : mode !== "production");
+  return !!options.development || (isNode ? mode === "development" : mode !== "production");
 };
 
 const warned = new Set<string>();
-const warnOnce = (text: string): void => {
-  if (warned.has(text) || warned.size >= MOST_SHOWN) return;
-  warned.add(text);
+const warnOnce = (text: string, about = text): void => {
+  if (warned.has(about) || warned.size >= MOST_SHOWN) return;
+  warned.add(about);
   console.warn(`rappor-telemetry: ${text}`);
 };
 
@@ -93,7 +96,7 @@ export const warnOfRefusal = (options: Options, { metrics }: Metrics, name: stri
     // nothing that JSON has
   }
   const metric = [...metrics.values()].find(({ line }) => line === name);
-  const hint = metric ? `it takes ${taken(metric.definition)}` : `did you mean '${nearest(name, metrics.keys())}'?`;
+  const hint = metric ? `it takes ${taken(metric.definition)}` : meant(name, [...metrics.keys()]);
   warnOnce(`not recorded: ${name}, ${shown}: ${why}; ${hint}`);
 };
 

@@ -7,7 +7,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   // mistakes of the app, when it opens the client
   consent_unsaid: "consent: say true or false, as the person did",
   privacy_level: "privacyLevel is none",
-  option_unknown: "there is no option {0}; did you mean {1}?",
+  option_unknown: "there is no option {0}; {1}",
   delivery_range: "delivery.{0} is not in its range: {1}",
   collector_address: "`collector` is not an address such as https://host:port/prefix",
   key_characters: "the key holds characters that a header cannot carry, or none",
