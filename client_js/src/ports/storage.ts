@@ -221,6 +221,7 @@ export class TextStorage implements Storage {
   }
 
   private async keep(text: string): Promise<void> {
+    if (this.isWriting) throw unavailable(LATE);
     const written = (async () => this.write(text))();
     try {
       await this.patience.ask(
