@@ -131,7 +131,7 @@ export class Client {
   async close(): Promise<void> {
     const ended = this.stop("closed");
     for (const end of this.endings.splice(0)) end?.();
-    await this.wiping;
+    if (this.wiping) await this.wiping;
     await this.options.storage.close().catch(() => undefined); // at once: whoever quits does not wait
     await ended;
   }

@@ -112,6 +112,7 @@ export const within = async <T>(promise: Promise<T>, seconds: number): Promise<T
 export const monotonic = (): number => (globalThis.performance ?? Date).now() / 1000;
 
 const PATIENCE = 5; // seconds
+const LITTLE_PATIENCE = 0.1; // seconds, with a platform that was silent
 const SILENT_FOR = 60; // seconds
 const LATE = { name: "TimeoutError" };
 
@@ -119,26 +120,33 @@ const LATE = { name: "TimeoutError" };
 export const unavailable = (error: unknown): StateError =>
   new StateError("state_unavailable", "storage_refused", String((error as Error | null)?.name ?? error));
 
-/** Waits 5 s for an answer of the platform; one that never comes is remembered for a minute, in which nothing is asked. */
+/** Waits 5 s for an answer of the platform; one that never came is remembered for a minute, in which each is given .1 s. */
 export class Patience {
   private silentUntil = 0;
 
   /** What came of asking. Rejects with StateError where nothing did in time; `giveUp` is called before. */
   async ask<T>(begin: () => Promise<T>, giveUp?: () => void): Promise<T> {
-    if (monotonic() < this.silentUntil) throw unavailable(LATE);
+    const isSilent = monotonic() < this.silentUntil;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        this.silentUntil = monotonic() + SILENT_FOR;
-        giveUp?.();
-        reject(unavailable(LATE));
-      }, PATIENCE * 1000);
+      timer = setTimeout(
+        () => {
+          if (!isSilent) this.silentUntil = monotonic() + SILENT_FOR;
+          giveUp?.();
+          reject(unavailable(LATE));
+        },
+        1000 * (isSilent ? LITTLE_PATIENCE : PATIENCE),
+      );
     });
-    return Promise.race([begin(), late]).finally(() => clearTimeout(timer));
+    const answer = await Promise.race([begin(), late]).finally(() => clearTimeout(timer));
+    this.forget();
+    return answer;
   }
 
-  /** It has answered after all, or must be asked now. */
-  forget = (): void => void (this.silentUntil = 0);
+  /** It has answered after all, or is to be waited for. */
+  forget(): void {
+    this.silentUntil = 0;
+  }
 }
 
 /** One act of a name at a time, within one process. */
