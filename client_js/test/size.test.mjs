@@ -27,7 +27,7 @@ const PLACES = 'export { places } from "rappor-telemetry-client/places";';
 test("the browser's client, and what places add, stay within their budgets", async (t) => {
   const [core, both] = [await bundle(BROWSER, ["production"]), await bundle(BROWSER + PLACES, ["production"])];
   t.diagnostic(`browser ${core.size} bytes gzipped, places ${both.size - core.size} more`);
-  assert.ok(core.size <= 15_950, `${core.size}`);
+  assert.ok(core.size <= 17_100, `${core.size}`);
   assert.ok(both.size - core.size <= 3_950, `${both.size - core.size}`);
   for (const text of [core.text, both.text]) assert.doesNotMatch(text, /\beval\(|new Function/);
 });
@@ -35,7 +35,7 @@ test("the browser's client, and what places add, stay within their budgets", asy
 // what each part adds to the browser's client, bytes gzipped at most, and a text that is in it alone
 const PARTS = {
   numbers: [1_400, "value_negative"],
-  pairs: [330, "value_pair"],
+  pairs: [345, "value_pair"],
   discover: [640, "code_missing"],
   domains: [11_800, "lower_case\\\\?\":true"],
   associations: [510, "params_ids"],
