@@ -1,6 +1,6 @@
 /** Mistakes that development finds: of what an app chose, and of values. The production build trusts them. */
 
-import { ParameterError } from "./core/errors.js";
+import { ParameterError, say } from "./core/errors.js";
 import type { Definition, Metrics } from "./core/metrics.js";
 import type { Delivery } from "./core/outbox.js";
 import type { Options } from "./options.js";
@@ -27,17 +27,12 @@ declare const process: { readonly env: { readonly NODE_ENV?: string }; readonly 
 
 const MOST_SHOWN = 100; // characters of a value, and different warnings
 
-/**
- * Warns of an option that there is not, with the one that may have been meant; throws ParameterError for it in
- * `development`. own: names that this way of opening has besides.
- */
+/** Warns of an option that there is not, with the one that may have been meant. own: names that this way of opening adds. */
 export const checkNames = (options: Partial<Options>, own: readonly string[]): void => {
   const names = { "": [options, [...own, ...Object.keys(OPTIONS)]], "delivery.": [options.delivery, Object.keys(RANGES)] } as const;
   for (const [prefix, [given, known]] of Object.entries(names)) {
     for (const name of Object.keys(given ?? {}).filter((one) => !known.includes(one))) {
-      const error = new ParameterError("option_unknown", prefix + name, meant(name, known));
-      if (options.development) throw error;
-      warnOnce(error.message, prefix + name);
+      warnOnce(say("option_unknown", prefix + name, meant(name, known)), prefix + name);
     }
   }
 };

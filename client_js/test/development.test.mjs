@@ -36,9 +36,7 @@ test("an option that there is not is named, with the one that was meant", async 
     [openBrowser, { sendwhenhidden: true }, "sendwhenhidden; did you mean sendWhenHidden?"], [openBrowser, { stateDir: "x" }, "stateDir; there are database, platform,"],
     [Client.open, { delivery: { meandelay: 3 } }, "delivery.meandelay; did you mean meanDelay?"], [Client.open, { colector: 3 }, "colector; did you mean collector?"],
   ]) {
-    const call = (more) => open.call(Client, { storage, ...OPTIONS, ...wrong, ...more });
-    await assert.rejects(call({ development: true }), ({ code, message }) => code === "option_unknown" && message.includes(meant), meant);
-    for (let i = 0; i < 2; i++) await call().then((client) => client.close(), () => undefined);
+    for (let i = 0; i < 2; i++) await open.call(Client, { storage, ...OPTIONS, ...wrong }).then((client) => client.close(), () => undefined);
     assert.equal(said.filter((text) => text.startsWith("rappor-telemetry: ") && text.includes(meant)).length, 1, `${meant}: ${said}`);
   }
   const { length } = said;
