@@ -14,7 +14,7 @@ import { dayAt, Recorder, secretIsWhole } from "./core/recorder.js";
 import { boundOf, count, DEVICE, deviceIsWhole, newDevice, QUEUE, type DeviceState, type Transaction } from "./core/state.js";
 import type { Condition, LocalTime, Options, Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
-import { platformHere, within, type Scope, type Storage } from "./ports/storage.js";
+import { platformHere, unavailable, within, type Scope, type Storage } from "./ports/storage.js";
 import { batchUrl, fetchTransport } from "./ports/transport.js";
 import { geometricDelay, LONGEST_DELAY, PATIENCE, Sender, sentenceOf } from "./sender.js";
 
@@ -393,10 +393,17 @@ export class Client {
 
   /** A transaction; undefined where the state cannot be used, which then shows in `status`. */
   private async read<T>(scope: Scope, act: (store: Transaction) => T): Promise<T | undefined> {
+    let ours: unknown; // what `act` threw; anything else is the platform's
     try {
-      return await this.transaction(scope, act);
+      return await this.transaction(scope, (store) => {
+        try {
+          return act(store);
+        } catch (error) {
+          throw (ours = error);
+        }
+      });
     } catch (error) {
-      this.failed(error);
+      this.failed(error === ours || error instanceof StateError ? error : unavailable(error));
       return undefined;
     }
   }

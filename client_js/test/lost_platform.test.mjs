@@ -5,7 +5,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openClient } from "../dist/browser.js";
+import { Client, openClient } from "../dist/browser.js";
+import { MemoryStorage } from "../dist/index.js";
 import { standIn } from "./stand_in_indexeddb.mjs";
 import { METRICS } from "./witness.mjs";
 
@@ -135,3 +136,18 @@ for (const [word, [name, descriptor, condition]] of Object.entries(REFUSED)) {
     await client.close();
   });
 }
+
+test("what a storage of an app's own throws is the platform's trouble, not the app's mistake", async () => {
+  const kept = new MemoryStorage();
+  let trouble = new TypeError("commit is not a function");
+  const storage = { ...["exclusive", "scrub", "close"].reduce((all, name) => ({ ...all, [name]: (...of) => kept[name](...of) }), {}),
+    transaction: async (...of) => { if (trouble) throw trouble; return kept.transaction(...of); } };
+  const client = await Client.open({ metrics: METRICS, storage, collector: "https://c.example", consent: true, doNotTrack: () => false, delivery: { meanDelay: 3600 } });
+  assert.equal(client.status.condition, "state_unavailable");
+  assert.equal(await client.record("homepage", "a"), false);
+  assert.equal(await client.setConsent(false), false);
+  trouble = undefined;
+  assert.equal(await client.setConsent(true), true);
+  assert.ok(await client.record("homepage", "a"));
+  await client.close();
+});

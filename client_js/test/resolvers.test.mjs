@@ -84,6 +84,13 @@ declare const parts: () => object;\n${declared}test("x", async () => {\n${exampl
   }
 });
 
+test("in Node the main entry has the client that sends by node:http", (t) => {
+  const program = `const same = async (load) => (await load("${name}")).Client === (await load("${name}/node")).Client; Promise.all([same((of) => import(of)), same(require)]).then(console.log)`;
+  const made = app(t);
+  writeFileSync(join(made, "same.cjs"), program);
+  assert.equal(execFileSync(process.execPath, ["same.cjs"], { cwd: made, encoding: "utf8" }), "[ true, true ]\n");
+});
+
 const LACKS = ["TextEncoder", "TextDecoder", "btoa", "atob", "structuredClone", "Blob", "Response", "DecompressionStream", "BroadcastChannel", "URL", "performance", "fetch"];
 
 test("an engine that has nothing but a generator imports it, records and sends", (t) => {

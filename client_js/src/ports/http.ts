@@ -8,6 +8,7 @@ import { headersOf, MOST_ANSWER, type Transport } from "./transport.js";
 export const httpTransport =
   (url: string, key: string | undefined): Transport =>
   async ({ body, contentType, encoding, timeout, signal }) => {
+    if (signal.aborted) throw new Error("aborted");
     const address = new URL(url);
     const headers = { ...headersOf(contentType, encoding, key), "Content-Length": body.length };
     const begin = address.protocol === "https:" ? overHttps : overHttp;
@@ -15,7 +16,6 @@ export const httpTransport =
     const end = (): void => void request.destroy(new Error("aborted"));
     const timer = setTimeout(end, timeout * 1000);
     signal.addEventListener("abort", end);
-    if (signal.aborted) end();
     try {
       const response = await new Promise<IncomingMessage>((resolve, reject) => {
         const closed = (): void => reject(new Error("closed without an answer")); // after 101 nothing else tells

@@ -82,7 +82,7 @@ export class IndexedDbStorage implements Storage {
           if (isLate) return this.patience.forget(), abort();
           try {
             result = act(new Documents(store, known, listed));
-            running.commit(); // without a turn of the event loop for each write
+            running.commit?.(); // without a turn of the event loop for each write
           } catch (error) {
             abort(error instanceof DOMException ? new Lost(error) : error);
           }
