@@ -121,7 +121,6 @@ export class Client {
   async flush(timeout: number): Promise<boolean> {
     if (this.unwiped) await this.wipe();
     const { condition } = this;
-    if (condition === "closed") return false;
     if (condition === "no_consent" || condition === "do_not_track") return condition === "no_consent"; // then nothing waits
     await this.fill();
     return this.sender.flush(timeout);

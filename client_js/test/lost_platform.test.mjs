@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client, openClient } from "../dist/browser.js";
 import { MemoryStorage } from "../dist/index.js";
+import { MemoryCollector } from "../dist/testing.js";
 import { standIn } from "./stand_in_indexeddb.mjs";
 import { METRICS } from "./witness.mjs";
 
@@ -149,5 +150,20 @@ test("what a storage of an app's own throws is the platform's trouble, not the a
   trouble = undefined;
   assert.equal(await client.setConsent(true), true);
   assert.ok(await client.record("homepage", "a"));
+  await client.close();
+});
+
+test("a request whose reading was lost is not begun twice at once: its batch is sent again, and counted once", async (t) => {
+  const browser = standIn(t);
+  const collector = new MemoryCollector();
+  let begun = 0;
+  const client = await open({ delivery: { meanDelay: 3600, firstPause: 0.001 }, transport: (request) => {
+    if (++begun === 1) Object.assign(browser, { dead: browser.opens, how: "loses what was put" });
+    return collector.transport(request);
+  } });
+  assert.ok(await client.record("homepage", "a"));
+  assert.deepEqual([await client.flush(0), begun], [false, 1]);
+  assert.deepEqual([await client.flush(5), begun, collector.duplicates], [true, 2, 1]);
+  assert.deepEqual([collector.counted(), (await client.inspect()).waiting], [{ homepage: 1 }, 0]);
   await client.close();
 });

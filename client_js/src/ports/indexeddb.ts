@@ -21,7 +21,6 @@ export class IndexedDbStorage implements Storage {
   private channel: BroadcastChannel | undefined;
   private withdrawn: () => void = () => undefined;
   private last: Promise<unknown> = Promise.resolve();
-  private closes = 0;
   private readonly names = new Exclusive();
   private readonly patience = new Patience();
 
@@ -40,7 +39,6 @@ export class IndexedDbStorage implements Storage {
 
   /** Once more, over a new connection, where the browser has dropped the old one, or the store in it. */
   private async twice<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
-    const { closes } = this;
     for (let isLast = false; ; isLast = true) {
       const database = await (this.opened ??= this.open());
       try {
@@ -49,7 +47,7 @@ export class IndexedDbStorage implements Storage {
         if (!(error instanceof Lost)) throw error;
         this.opened = undefined;
         database.close();
-        if (isLast || closes !== this.closes) throw unavailable(error.why);
+        if (isLast) throw unavailable(error.why);
         if ((error.why as Error | null)?.name === "NotFoundError") await this.remove(); // it holds no store
       }
     }
@@ -116,8 +114,8 @@ export class IndexedDbStorage implements Storage {
 
   async scrub(): Promise<void> {}
 
+  /** What was begun is done first: nothing opens the database again. */
   async close(): Promise<void> {
-    this.closes++;
     this.channel?.close();
     this.channel = undefined;
     await this.last;
