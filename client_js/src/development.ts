@@ -1,7 +1,7 @@
 /** Mistakes that development finds: of what an app chose, and of values. The production build trusts them. */
 
 import { ParameterError, say } from "./core/errors.js";
-import type { Definition, Metrics } from "./core/metrics.js";
+import type { Metric, Metrics } from "./core/metrics.js";
 import type { Delivery } from "./core/outbox.js";
 import type { Options } from "./options.js";
 
@@ -91,12 +91,15 @@ export const warnOfRefusal = (options: Options, { metrics }: Metrics, name: stri
     // nothing that JSON has
   }
   const metric = [...metrics.values()].find(({ line }) => line === name);
-  const hint = metric ? `it takes ${taken(metric.definition)}` : meant(name, [...metrics.keys()]);
+  const hint = metric ? `it takes ${taken(metric)}` : meant(name, [...metrics.keys()]);
   warnOnce(`not recorded: ${name}, ${shown}: ${why}; ${hint}`);
 };
 
-const taken = ({ kind, categories, location }: Definition): string => {
-  if (kind === "category") return categories.map((one) => JSON.stringify(one)).join(", ");
+const taken = ({ definition, part }: Metric): string => {
+  const { kind, categories, location } = definition;
+  const listed = (values: readonly unknown[]): string => values.map((one) => JSON.stringify(one)).join(", ").slice(0, 5 * MOST_SHOWN);
+  if (kind === "category") return listed(categories);
+  if (kind === "pair") return `a list of two: ${listed(part!.values(definition))}`;
   if (kind === "location" || kind === "flow") return location?.pairs ? "trips, by recordTrip" : "fixes, by recordLocation";
-  return { boolean: "true or false", number: "a number", pair: "[one value, the other]" }[kind as string] ?? "a string";
+  return { boolean: "true or false", number: "a number" }[kind as string] ?? "a string";
 };

@@ -5,6 +5,8 @@ import { test } from "node:test";
 import { openClient as openBrowser } from "../dist/browser.js";
 import { Client, MemoryStorage, openClient } from "../dist/node.js";
 import * as production from "../dist/production/index.js";
+import { numbers } from "../dist/numbers.js";
+import { pairs } from "../dist/pairs.js";
 import { digestOf } from "../dist/core/seal.js";
 import { vectors } from "./vectors.mjs";
 
@@ -77,6 +79,16 @@ test("one warning names a value that is not recorded, why, and what is taken; in
   assert.equal(await quiet.record("theme", "green"), false);
   await quiet.close();
   assert.deepEqual(said, []);
+});
+
+test("of a pair the warning says which lists it takes", async (t) => {
+  const said = listen(t, "development");
+  const { compiled: document } = vectors("pairs");
+  const { name } = document.metrics.find(({ definition }) => definition.kind === "pair").definition;
+  const client = await Client.open({ ...OPTIONS, metrics: document, storage: new MemoryStorage(), kinds: [pairs(), numbers()] });
+  assert.equal(await client.record(name, ["beige", true]), false);
+  assert.match(said.join(), /\["beige",true\]: .*; it takes a list of two: "a \| true", "a \| false", /);
+  await client.close();
 });
 
 test("an app in development whose record rejects is warned, too; the production build says nothing", async (t) => {
