@@ -22,9 +22,8 @@ _HEAD = """\
 // Written by `rappor metrics compile --typescript`; do not edit.
 
 """
+_POINT = "type Point = readonly [latitude: number, longitude: number];\n\n"
 _TYPES = """\
-type Point = readonly [latitude: number, longitude: number];
-
 /** The declared metrics over an open client; each call answers as the client's own does. */
 export const metricsOf = (client: Client) => ({
 """
@@ -44,10 +43,14 @@ def typescript_text(file: MetricsFile) -> str:
     """
     for metric in file.declared:
         _check(metric)
-    imports = f'import type {{ Client, LocalTime }} from "{_PACKAGE}";\n' + "".join(_imports(file))
-    body = "".join(map(_accessor, file.declared))
+    methods = [tuple(_methods(metric)) for metric in file.declared]
+    used = "".join(chain(*methods))  # an app's compiler refuses what is not (noUnusedLocals)
+    names = "Client, LocalTime" if "LocalTime" in used else "Client"
+    imports = f'import type {{ {names} }} from "{_PACKAGE}";\n' + "".join(_imports(file))
+    point = _POINT if "Point" in used else ""
+    body = "".join(map(_accessor, file.declared, methods))
     types = "export type Metrics = ReturnType<typeof metricsOf>;\n"
-    return f"{_HEAD}{imports}\n{_TYPES}{body}}});\n\n{types}\n{_PARTS}{_parts(file)}"
+    return f"{_HEAD}{imports}\n{point}{_TYPES}{body}}});\n\n{types}\n{_PARTS}{_parts(file)}"
 
 
 def _check(metric: Metric) -> None:
@@ -108,15 +111,16 @@ def _grids(file: MetricsFile) -> set[str]:
     return {metric.location.grid.kind for metric in file.declared if metric.location is not None}
 
 
-def _accessor(metric: Metric) -> str:
+def _accessor(metric: Metric, methods: Sequence[str]) -> str:
     name = json.dumps(metric.base_name)
     said = " ".join(metric.description.split()).replace("*/", "* /")
     ascii_said = said.encode("ascii", "backslashreplace").decode("ascii")
-    methods = "".join(f"    {method},\n" for method in _methods(metric, name))
-    return f"  /** {ascii_said} */\n  {name}: {{\n{methods}  }},\n"
+    rows = "".join(f"    {method},\n" for method in methods)
+    return f"  /** {ascii_said} */\n  {name}: {{\n{rows}  }},\n"
 
 
-def _methods(metric: Metric, name: str) -> Iterator[str]:
+def _methods(metric: Metric) -> Iterator[str]:
+    name = json.dumps(metric.base_name)
     if not metric.rules.takes_fixes:
         call = f"client.record({name}, value)"
         kind = kind_design(metric.kind)

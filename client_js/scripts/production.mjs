@@ -9,7 +9,7 @@ import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 export const DIST = join(ROOT, "dist");
 export const ENTRIES = ["index", "browser", "react_native", "places", "numbers", "pairs", "discover", "domains", "associations", "flows"];
 export const ALONE = ["relay"]; // shares no code: another entry would divide the chunks of all others further

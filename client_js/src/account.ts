@@ -10,23 +10,29 @@ import type { LocalTime } from "./options.js";
  * damaged but that it was: its metric stays closed. store: opened for all documents.
  */
 export const withdraw = (store: Transaction): void => {
-  for (const [key, document] of store.list<LineState>()) {
+  const all = store.list<LineState>();
+  const queued = all.flatMap(([key, document]) => (key.startsWith(QUEUE) ? [String((document as { metric?: unknown } | null)?.metric)] : []));
+  for (const [key, document] of all) {
     if (key.startsWith(QUEUE) || key.startsWith(BATCH)) store.remove(key);
     if (!key.startsWith(LINE)) continue;
     if (!lineIsWhole(document)) {
       store.put(key, {});
       continue;
     }
-    const { values, reports } = accountOf(document);
+    const name = key.slice(LINE.length);
+    const unsent = queued.filter((metric) => metric === name || metric.startsWith(`${name}/`)).length;
+    const entries = without(document.entries, unsent);
+    const { values, answers } = accountOf({ ...document, entries });
     const cost = Object.values(document.entries).reduce((sum, entry) => sum + valueOf(entry.cost), valueOf(document.pastCost));
     store.put(key, {
       ...document,
       entries: {},
       note: null,
       pastValues: values,
+      pastAnswers: answers,
       pastCost: boundOf(cost),
-      pastSpent: spent(document),
-      pastReports: reports,
+      pastSpent: spent({ ...document, entries }),
+      pastReports: accountOf(document).reports,
     });
   }
   const device = store.get<DeviceState>(DEVICE);
@@ -34,9 +40,25 @@ export const withdraw = (store: Transaction): void => {
   store.through();
 };
 
+/**
+ * Entries less so many reports that were wiped before they were sent. Of which entry each was is not kept: those go
+ * that change the least of what was sent at most.
+ */
+const without = (entries: LineState["entries"], unsent: number): LineState["entries"] => {
+  const left = Object.fromEntries(Object.entries(entries).map(([digest, entry]) => [digest, { ...entry }]));
+  for (; unsent > 0; unsent--) {
+    const most = Object.values(left).reduce((a, b) => (b.reports > a.reports ? b : a), { reports: 0 });
+    most.reports -= 1;
+  }
+  return left;
+};
+
 /** What was told of one metric, and what it can cost, in nats. ever: at most, in one life of its storage. */
 export interface LineAccount {
+  /** Places of `maxValues` that are taken: by answers, and by those that are kept for the fallback. */
   readonly values: number;
+  /** Different answers that reports were made of. */
+  readonly answers: number;
   readonly maxValues: number;
   readonly reports: number;
   readonly spent: Bound;
@@ -49,6 +71,7 @@ export const accountOf = (line: LineState): LineAccount => {
   const each = Object.values(entries);
   return {
     values: line.pastValues + each.length,
+    answers: (line.pastAnswers ?? line.pastValues) + each.filter((entry) => entry.reports > 0).length,
     maxValues: agreed.max_memoized_values,
     reports: each.reduce((sum, entry) => sum + entry.reports, line.pastReports),
     spent: boundOf(spent(line)),

@@ -1,6 +1,7 @@
 /** For browsers and extensions: the state in IndexedDB, and sending when the page is left. */
 
 import { Client } from "./client.js";
+import { checkNames } from "./development.js";
 import type { Platform } from "./core/metrics.js";
 import type { Options } from "./options.js";
 import { IndexedDbStorage } from "./ports/indexeddb.js";
@@ -25,12 +26,17 @@ export interface BrowserOptions extends Omit<Options, "storage"> {
 
 /** As `Client.open`, with the state in IndexedDB. A browser that deletes it makes the device begin anew. */
 export const openClient = async (options: BrowserOptions): Promise<Client> => {
-  if (options.consent && options.persist) void navigator.storage?.persist?.().catch(() => false); // may wait for the person
-  const client = await Client.open({ ...options, storage: new IndexedDbStorage(options.database, options.platform) });
-  if (options.sendWhenHidden && typeof document !== "undefined") {
-    document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "hidden") void client.flush(5);
-    });
-  }
-  return client;
+  checkNames(options, ["database", "platform", "sendWhenHidden", "persist"]);
+  const { database, platform, sendWhenHidden, persist, ...more } = options;
+  if (options.consent && persist) void (async () => navigator.storage.persist())().catch(() => false); // may wait for the person
+  return Client.open({ ...(sendWhenHidden && { whenHidden }), ...more, storage: new IndexedDbStorage(database, platform) });
+};
+
+const whenHidden = (flush: () => void): (() => void) => {
+  const page = globalThis.document as Document | undefined; // a worker has none
+  const changed = (): void => {
+    if (page!.visibilityState === "hidden") flush();
+  };
+  page?.addEventListener("visibilitychange", changed);
+  return () => page?.removeEventListener("visibilitychange", changed);
 };

@@ -1,7 +1,7 @@
 /** `Client`: what an app embeds. Record a value in one call; the rest happens by itself. */
 
 import { accountOfDevice, localTime, sentence, wantsNoTracking, withdraw } from "./account.js";
-import { checkOptions } from "./check_options.js";
+import { checkNames, checkOptions, warnOfRefusal } from "./development.js";
 import { toHex, own } from "./core/bytes.js";
 import { secretCheck, SECRET_BYTES } from "./core/derive.js";
 import type { Randomness } from "./core/device.js";
@@ -14,7 +14,7 @@ import { dayAt, Recorder, secretIsWhole } from "./core/recorder.js";
 import { boundOf, count, DEVICE, deviceIsWhole, newDevice, QUEUE, type DeviceState, type Transaction } from "./core/state.js";
 import type { Condition, LocalTime, Options, Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
-import { platformHere, within, type Scope } from "./ports/storage.js";
+import { platformHere, unavailable, within, type Scope, type Storage } from "./ports/storage.js";
 import { batchUrl, fetchTransport } from "./ports/transport.js";
 import { geometricDelay, LONGEST_DELAY, PATIENCE, Sender, sentenceOf } from "./sender.js";
 
@@ -33,11 +33,13 @@ export class Client {
   private unwiped = false;
   private wiping: Promise<void> | undefined;
   private readonly told = (): void => void this.stop("no_consent");
+  private readonly endings: ((() => void) | void)[] = []; // what `close` undoes
   private decisions = 0; // what was begun under an earlier one is not finished
   private filled = 0;
   private readonly uncounted: Record<string, number> = {};
 
-  private constructor(private readonly options: Options) {
+  protected constructor(private readonly options: Options) {
+    checkNames(options, []);
     const { metrics, places, kinds, associations, privacyLevel = "standard", collector, key, development = false } = options;
     if (typeof options.consent !== "boolean") throw new ParameterError("consent_unsaid");
     const level = typeof privacyLevel === "string" ? own<PrivacyLevel>(LEVELS, privacyLevel) : privacyLevel;
@@ -57,7 +59,7 @@ export class Client {
       clock: this.clock,
       link: read.link,
     });
-    options.storage.hear?.(this.told);
+    this.endings.push(options.storage.hear?.(this.told), options.whenHidden?.(() => void this.flush(5)));
   }
 
   /**
@@ -65,7 +67,7 @@ export class Client {
    * trouble with the state does not reject: the client stays quiet, and `status` says why.
    */
   static async open(options: Options): Promise<Client> {
-    const client = new Client(options);
+    const client = new this(options);
     await client.setConsent(options.consent);
     return client;
   }
@@ -127,7 +129,9 @@ export class Client {
   /** Nothing is lost: what was not delivered is sent after the next `open`. */
   async close(): Promise<void> {
     const ended = this.stop("closed");
-    await this.options.storage.close(); // at once: whoever quits does not wait
+    for (const end of this.endings.splice(0)) end?.();
+    if (this.wiping) await this.wiping;
+    await this.options.storage.close().catch(() => undefined); // at once: whoever quits does not wait
     await ended;
   }
 
@@ -136,7 +140,8 @@ export class Client {
    * being sent is aborted, in every tab, and nothing leaves once this has resolved; numbers stay.
    * Where they could not be wiped, `status` says so, and each call tries again.
    * budget: nats that the person agreed to, up to the declared ones.
-   * Whether it holds now: all is wiped, or values are recorded.
+   * Whether it holds now: all is wiped, or values are recorded. A withdrawal that finds no state
+   * where one was open answers false.
    */
   async setConsent(consent: boolean, budget?: number): Promise<boolean> {
     if (this.condition === "closed") return false;
@@ -194,6 +199,7 @@ export class Client {
       () => ({ keys: this.recorder.keys(name) }),
       (store) => this.recorder.take(store, name, value, dayAt(this.clock()), isAmount),
       name,
+      value,
     );
   }
 
@@ -209,6 +215,7 @@ export class Client {
         return places!.take({ store, recorder: this.recorder, name, at: at ?? now, now }, points) || "queued";
       },
       name,
+      points,
     );
   }
 
@@ -235,16 +242,20 @@ export class Client {
   private async wipeNow(): Promise<void> {
     const { storage } = this.options;
     try {
-      await storage.transaction({ keys: [DEVICE], prefix: "" }, withdraw).then(
+      await this.transaction({ keys: [DEVICE], prefix: "" }, (store) => {
+        if (this.hadSecret && store.get(DEVICE) === undefined) throw new StateError("state_unavailable", "state_gone");
+        withdraw(store);
+      }).then(
         () => storage.scrub(),
         (error: unknown) => {
-          if (!storage.erase || (error as StateError).condition === "state_in_use") throw error;
+          const { condition, code } = error as StateError;
+          if (!storage.erase || condition === "state_in_use" || code === "state_gone" || code === "closed") throw error;
           return storage.erase();
         },
       );
       const ended = storage.exclusive("send", async () => true, true);
       if (!(await within(ended, PATIENCE))) throw new StateError("state_in_use", "storage_busy");
-      this.unwiped = false;
+      this.unwiped = this.hadSecret = false;
     } catch (error) {
       this.failed(error instanceof StateError ? error : new StateError("state_unavailable", "storage_refused", String(error)));
     }
@@ -255,10 +266,15 @@ export class Client {
     scope: () => Scope,
     act: (store: Transaction) => string,
     name: string,
+    given: unknown,
   ): Promise<boolean> {
+    const refused = (reason: string, why: string): false => {
+      warnOfRefusal(this.options, this.recorder.metrics, name, given, why);
+      return this.refused(reason, why);
+    };
     if (this.unwiped) await this.wipe();
     const { decisions } = this;
-    if (this.unwiped || (!this.isActive && !this.condition.startsWith("state_"))) return this.refused("", this.status.sentence);
+    if (this.unwiped || (!this.isActive && !this.condition.startsWith("state_"))) return refused("", this.status.sentence);
     let outcome: string | undefined;
     let dueAt: number | undefined;
     try {
@@ -274,15 +290,16 @@ export class Client {
         decisions,
       );
     } catch (error) {
-      if (this.options.development) throw error;
       const { name: kind, message } = error as Error;
       const ours = error instanceof ValueRefusedError || error instanceof UnknownMetricError;
-      return this.refused(`mistake:${kind}`, say("wrong_call", ours ? message : kind));
+      refused(`mistake:${kind}`, say("wrong_call", ours ? message : kind));
+      if (this.options.development) throw error;
+      return false;
     }
-    if (outcome === undefined) return this.refused("not_recorded", this.status.sentence);
+    if (outcome === undefined) return refused("not_recorded", this.status.sentence);
     this.hadSecret = true;
     if (decisions === this.decisions) this.condition = "active";
-    if (!outcome.startsWith("queued")) return this.refused("", sentence(name, outcome));
+    if (!outcome.startsWith("queued")) return refused("", sentence(name, outcome));
     if (dueAt !== undefined) this.wakeAt(dueAt);
     return true;
   }
@@ -375,13 +392,26 @@ export class Client {
 
   /** A transaction; undefined where the state cannot be used, which then shows in `status`. */
   private async read<T>(scope: Scope, act: (store: Transaction) => T): Promise<T | undefined> {
+    let ours: unknown; // what `act` threw; anything else is the platform's
     try {
-      return await this.options.storage.transaction(scope, act);
+      return await this.transaction(scope, (store) => {
+        try {
+          return act(store);
+        } catch (error) {
+          throw (ours = error);
+        }
+      });
     } catch (error) {
-      this.failed(error);
+      this.failed(error === ours || error instanceof StateError ? error : unavailable(error));
       return undefined;
     }
   }
+
+  /** A closed client opens nothing again. */
+  private transaction: Storage["transaction"] = async (scope, act) => {
+    if (this.condition === "closed") throw new StateError("state_unavailable", "closed");
+    return this.options.storage.transaction(scope, act);
+  };
 
   /** Trouble with the state shows in `status`; anything else is thrown. */
   private failed(error: unknown): void {

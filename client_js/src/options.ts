@@ -59,6 +59,8 @@ export interface Options {
   readonly transport?: Transport;
   /** Seconds since 1970, UTC. */
   readonly clock?: () => number;
+  /** Calls `flush` when what shows the app is hidden, until what it gives is called. */
+  readonly whenHidden?: (flush: () => void) => () => void;
   /** Whether the platform says that the person wants no tracking; it wins over consent. */
   readonly doNotTrack?: () => boolean;
 }

@@ -2,13 +2,16 @@
 
 import { Client } from "./client.js";
 import { StateError } from "./core/errors.js";
+import { checkNames } from "./development.js";
 import type { Options } from "./options.js";
 import { TextStorage } from "./ports/storage.js";
 
 export * from "./index.js";
 
 const KEY = "rappor-telemetry";
-const MOST_QUEUED = 2000; // reports: Android reads no more than 2 MB of one name
+const READABLE = 1_900_000; // characters: Android takes more under one name, and never gives it back
+const MOST_QUEUED = 2000; // reports
+const MOST_BYTES = 400_000; // of batches, each of which is kept as reports and as a body, in text of text
 
 /** What is used of `@react-native-async-storage/async-storage`. */
 export interface AsyncStorage {
@@ -23,7 +26,14 @@ export class AsyncTextStorage extends TextStorage {
     private readonly texts: AsyncStorage,
     private readonly key: string = KEY,
   ) {
-    super(() => texts.getItem(key), (text) => texts.setItem(key, text), "app");
+    super(
+      () => texts.getItem(key),
+      async (text) => {
+        if (text.length > READABLE) throw new Error("no room");
+        await texts.setItem(key, text);
+      },
+      "app",
+    );
   }
 
   async reset(): Promise<void> {
@@ -37,9 +47,9 @@ export class AsyncTextStorage extends TextStorage {
  * As `Client.open`, with the state in AsyncStorage. randomness: needed where the app has no
  * `crypto.getRandomValues` (of `react-native-get-random-values`, or `expo-crypto`'s getRandomBytes).
  */
-export const openClient = (options: Omit<Options, "storage"> & { readonly asyncStorage: AsyncStorage }): Promise<Client> =>
-  Client.open({
-    ...options,
-    storage: new AsyncTextStorage(options.asyncStorage),
-    delivery: { maxQueued: MOST_QUEUED, ...options.delivery },
-  });
+export const openClient = async (options: Omit<Options, "storage"> & { readonly asyncStorage: AsyncStorage }): Promise<Client> => {
+  checkNames(options, ["asyncStorage"]);
+  const { asyncStorage, ...more } = options;
+  const delivery = { maxQueued: MOST_QUEUED, maxQueuedBytes: MOST_BYTES, ...options.delivery };
+  return Client.open({ ...more, storage: new AsyncTextStorage(asyncStorage), delivery });
+};

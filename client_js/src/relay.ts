@@ -3,7 +3,7 @@
  * The relay sees the device's address and no report, the collector sees reports and no address.
  */
 
-import { concat, fromBase64, utf8 } from "./core/bytes.js";
+import { concat, utf8 } from "./core/bytes.js";
 import { ParameterError } from "./core/errors.js";
 import type { Transport } from "./ports/transport.js";
 import { decodeResponse, encodeRequest } from "./relay/binary_http.js";
@@ -134,7 +134,7 @@ export const relay = (options: RelayOptions): Transport => {
   const [, scheme, host] = COLLECTOR.exec(collector) ?? [];
   if (!RELAY.test(url) || !host) throw new ParameterError("collector_address");
   if (key !== undefined && !/^[!-~]+$/.test(key)) throw new ParameterError("key_characters");
-  const config = keyOf(typeof options.keys === "string" ? fromBase64(options.keys) : options.keys);
+  const config = keyOf(typeof options.keys === "string" ? Uint8Array.from(atob(options.keys), (byte) => byte.charCodeAt(0)) : options.keys);
   const control = ["POST", scheme!, host, "/v1/reports"];
   return async ({ body, contentType, encoding, timeout, signal }) => {
     const fields: Record<string, string> = { "content-type": contentType };

@@ -2,11 +2,11 @@
 
 import { readResponse, type Response } from "./core/answers.js";
 import type { Randomness } from "./core/device.js";
-import { say } from "./core/errors.js";
+import { say, StateError } from "./core/errors.js";
 import type { Link } from "./core/kinds.js";
 import { bodyOf, compose, outstanding, removeBatch, shuffled, split, type Delivery } from "./core/outbox.js";
 import { BATCH, DEVICE, QUEUE, type DeviceState, type Failing, type StoredBatch } from "./core/state.js";
-import { within, type Storage } from "./ports/storage.js";
+import { monotonic, within, type Storage } from "./ports/storage.js";
 import type { Transport } from "./ports/transport.js";
 
 export const LONGEST_DELAY = 10; // times the mean
@@ -14,9 +14,6 @@ const FLUSH_PAUSE = 2;
 const BUSY_PAUSE = 0.1;
 const BUSY_PAUSE_UNHURRIED = 5;
 export const PATIENCE = 1; // seconds for an exchange to end once it was told to
-
-/** Seconds; a wall clock that is set neither hurries nor stops the sending. */
-const monotonic = (): number => performance.now() / 1000;
 
 /** A number in [0, 1). */
 export const uniform = (randomness: Randomness): number =>
@@ -144,14 +141,15 @@ export class Sender {
     if (signal.aborted) return [];
     this.lost += await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness, link, clock()));
     if (signal.aborted) return [];
-    return storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => {
+    const { ids, dropped } = await storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => {
       const { ids, dropped } = outstanding(store, delivery);
-      this.lost += dropped;
       const device = store.get<DeviceState>(DEVICE);
       this.failing = ids.length ? device?.failing : undefined;
       if (device && !ids.length && (device.sendAt !== null || device.failing)) store.put(DEVICE, { ...device, sendAt: null, failing: undefined });
-      return shuffled(ids, randomness);
+      return { ids: shuffled(ids, randomness), dropped };
     });
+    this.lost += dropped;
+    return ids;
   }
 
   /** Send a batch, if it is still there. False where it must be tried again. */
@@ -193,11 +191,13 @@ export class Sender {
    */
   private request(id: string, signal: AbortSignal): Promise<Exchange | undefined> {
     const { storage, transport, delivery } = this.parts;
+    let answer: Promise<Response> | undefined;
     return storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => {
       const batch = store.get<StoredBatch>(BATCH + id);
+      if (answer) throw new StateError("state_unavailable", "storage_refused", "begun"); // once: its batch is sent again
       if (!batch || signal.aborted || !store.get<DeviceState>(DEVICE)?.secret) return undefined;
       const { contentType, encoding } = batch;
-      const answer = (async () => transport({ body: bodyOf(batch), contentType, encoding, timeout: delivery.timeout, signal }))();
+      answer = (async () => transport({ body: bodyOf(batch), contentType, encoding, timeout: delivery.timeout, signal }))();
       answer.catch(() => undefined); // whoever waits for it says so
       return { batch, answer };
     });

@@ -6,6 +6,8 @@ import type { Options } from "./options.js";
 import { MemoryStorage } from "./ports/storage.js";
 import { MemoryCollector } from "./testing.js";
 
+export * from "./testing.js";
+
 /** A value as the app gave it, and why it was not recorded; "" where it was. */
 export interface Recorded {
   readonly metric: string;
@@ -32,7 +34,7 @@ export class ObservedApp {
     const collector = new MemoryCollector(readMetrics(metrics, places, kinds, associations));
     const client = await Client.open({
       storage: new MemoryStorage(), collector: "http://127.0.0.1:1", transport: collector.transport, consent: true,
-      development: true, doNotTrack: () => false, delivery: { meanDelay: 0 }, ...options,
+      development: true, doNotTrack: () => false, delivery: { meanDelay: 0, padTo: 0 }, ...options, // jsdom unpacks nothing
     }); // prettier-ignore
     return new ObservedApp(client, collector);
   }
@@ -66,6 +68,12 @@ export class ObservedApp {
     };
     Object.defineProperty(this.client, name, { value: noted });
   }
+}
+
+/** The types of `matchers`, for `interface Matchers` of vitest, or `namespace jest` of jest. */
+export interface AppMatchers<R = Promise<void>> {
+  toHaveSent(metric: string, ...values: readonly unknown[]): R;
+  toHaveSentNothing(): R;
 }
 
 /** For `expect.extend` of vitest and jest: `await expect(app).toHaveSent("homepage", "https://example.org/")`. */

@@ -4,7 +4,6 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { MemoryCollector } from "./testing.js";
 
-export * from "./testing.js";
 export * from "./testing_app.js";
 
 const MAX_BODY = 4 << 20;

@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { decodeBatch } from "../dist/core/decode.js";
 import { LEVELS } from "../dist/core/ledger.js";
-import { Client, FileStorage, MemoryStorage, openClient, StateError, TextStorage } from "../dist/node.js";
+import { Client, FileStorage, MemoryStorage, openClient, render, StateError, TextStorage } from "../dist/node.js";
 import { batchUrl } from "../dist/ports/transport.js";
 import { vectors } from "./vectors.mjs";
 
@@ -465,4 +465,59 @@ test("batches that wait are bounded in bytes, too", async () => {
   const { waiting, batches, counters } = await client.inspect();
   assert.deepEqual([waiting, batches, counters["dropped:queue_full"]], [9, 3, 21]); // 256 bytes each
   await client.close();
+});
+
+test("one value is one answer; what a withdrawal wiped unsent is not sent so far", async () => {
+  const collector = new Collector();
+  const client = await Client.open(options(collector));
+  const account = async () => (await client.inspect()).metrics.homepage;
+  assert.ok(await client.record("homepage", "a"));
+  assert.deepEqual([(await account()).answers, (await account()).values], [1, 2]); // and the fallback's place
+  assert.match(render(await client.inspect()), /homepage: reports made: 1; answers: about 1 of at most 3/);
+  await client.setConsent(false);
+  const { answers, values, reports, spent } = await account();
+  assert.deepEqual([answers, values, reports, spent], [0, 2, 1, 0]); // made, and not sent
+  await client.setConsent(true);
+  assert.ok(await client.record("homepage", "a")); // the fallback's place is left, and sent
+  assert.ok(await client.flush(5));
+  const sent = await account();
+  assert.deepEqual([sent.reports, sent.answers], [2, 1]);
+  for (let i = 0; i < 3; i++) assert.ok(await client.record("homepage", "a"));
+  await client.setConsent(false);
+  const after = await account();
+  assert.deepEqual([after.reports, after.answers, after.spent], [5, 1, sent.spent]);
+  await client.close();
+});
+
+test("what may have been sent is, after a withdrawal, too", async () => {
+  const collector = new Collector();
+  collector.answers = Array(50).fill("lost after");
+  const client = await Client.open(options(collector));
+  assert.ok(await client.record("homepage", "a"));
+  assert.equal(await client.flush(0), false);
+  await client.setConsent(false);
+  assert.ok((await client.inspect()).metrics.homepage.spent > 0);
+  await client.close();
+});
+
+test("bursts from everywhere while it sends: each true is one report, and each report was true", async (t) => {
+  for (const storage of [new MemoryStorage(), new FileStorage(folder(t))]) {
+    const collector = new Collector();
+    collector.answers = Array.from({ length: 400 }, (_, at) => [undefined, "lost before", "lost after", problem(503)][at % 4]);
+    const client = await Client.open(options(collector, { storage, delivery: { meanDelay: 0, firstPause: 0.001, longestPause: 0.002, batchReports: 20 } }));
+    const burst = async () => {
+      let number = 0;
+      for (let i = 0; i < 300; i++) {
+        if (await client.record("homepage", `v${i % 3}`)) number++;
+        if (i % 50 === 0) await client.flush(0.01);
+      }
+      return number;
+    };
+    const said = (await Promise.all(Array.from({ length: 4 }, burst))).reduce((a, b) => a + b);
+    assert.equal(said, 1200);
+    assert.ok(await client.flush(30));
+    assert.equal(collector.counted, 1200);
+    assert.equal((await client.inspect()).counters["accepted:homepage"], 1200);
+    await client.close();
+  }
 });

@@ -27,7 +27,7 @@ const PLACES = 'export { places } from "rappor-telemetry-client/places";';
 test("the browser's client, and what places add, stay within their budgets", async (t) => {
   const [core, both] = [await bundle(BROWSER, ["production"]), await bundle(BROWSER + PLACES, ["production"])];
   t.diagnostic(`browser ${core.size} bytes gzipped, places ${both.size - core.size} more`);
-  assert.ok(core.size <= 15_950, `${core.size}`);
+  assert.ok(core.size <= 17_100, `${core.size}`);
   assert.ok(both.size - core.size <= 3_950, `${both.size - core.size}`);
   for (const text of [core.text, both.text]) assert.doesNotMatch(text, /\beval\(|new Function/);
 });
@@ -35,7 +35,7 @@ test("the browser's client, and what places add, stay within their budgets", asy
 // what each part adds to the browser's client, bytes gzipped at most, and a text that is in it alone
 const PARTS = {
   numbers: [1_400, "value_negative"],
-  pairs: [330, "value_pair"],
+  pairs: [345, "value_pair"],
   discover: [640, "code_missing"],
   domains: [11_800, "lower_case\\\\?\":true"],
   associations: [510, "params_ids"],
@@ -80,7 +80,7 @@ test("what the package says of each code is what the README says", () => {
 test("the package imports @noble/hashes and nothing else", () => {
   const files = readdirSync(SOURCES, { recursive: true }).filter((name) => name.endsWith(".ts"));
   const names = new Set();
-  const ofNode = ["node.ts", "testing_node.ts", ...["files.ts", "lock.ts", "rollback_guard.ts"].map((name) => join("ports", name))];
+  const ofNode = ["node.ts", "testing_node.ts", ...["files.ts", "http.ts", "lock.ts", "rollback_guard.ts"].map((name) => join("ports", name))];
   for (const name of files.filter((file) => !ofNode.includes(file))) {
     for (const [, from] of readFileSync(join(SOURCES, name), "utf8").matchAll(/from "([^."][^"]*)"/g)) names.add(from);
   }

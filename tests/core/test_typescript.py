@@ -52,6 +52,7 @@ of = ["slow", "late"]
 )
 KINDS = NUMBER + SUM + PAIR + DISCOVER + LINKED + flow_text()
 TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4") + KINDS
+PAIRED, FLOW, PLACE = METRICS + PAIR, flow_text(), DECLARED + MEMO
 GOOD = """
 await metrics.homepage.record("https://example.org/");
 const done: boolean = await metrics.theme.record("dark");
@@ -183,6 +184,9 @@ def test_the_compiler_takes_only_what_is_declared(tmp_path: Path) -> None:
         "declare const client: Client;\nexport const metrics = metricsOf(client);\n"
         "export const used = [parts, MemoryStorage];\n"
     )
+    for number, alone in enumerate((METRICS, SUM, PAIRED, DISCOVER, LINKED, FLOW, PLACE, TRIPS)):
+        text = typescript_text(parse_metrics(alone))  # whatever of it is not used is an error
+        (tmp_path / f"alone{number}.ts").write_text(text)
     (tmp_path / "good.ts").write_text(head + GOOD)
     for number, line in enumerate(BAD):
         (tmp_path / f"bad{number}.ts").write_text(head + line)

@@ -15,6 +15,8 @@ export type Verdict =
   | { readonly kind: "never"; readonly reason: string };
 
 const FINAL = [400, 409, 413, 415, 422];
+/** Problems of a request that did not arrive as it was sent: something on the way did that, and may not do so again. */
+const UNREAD = ["not-a-batch", "bad-request", "unsupported-media", "not-opened", "relay-key", "http"];
 const TRANSIENT = [408, 425, 429];
 const URN = "urn:rappor-telemetry:problem:";
 const MAX_REASON = 64;
@@ -29,7 +31,10 @@ const parsed = (text: string): Record<string, unknown> => {
   return {};
 };
 
-/** Only an answer about this very batch, with a result for each report, lets it be forgotten. */
+/**
+ * Only the collector's own word about this very batch lets it be forgotten: an answer with a result for each report, or
+ * a problem document of its own that names the batch, or whose type says that the batch was read.
+ */
 export const readResponse = (response: Response, id: string, reports: number, now: number): Verdict => {
   const { status, contentType, retryAfter, text } = response;
   const fields = parsed(text);
@@ -40,11 +45,14 @@ export const readResponse = (response: Response, id: string, reports: number, no
       : { kind: "again", reason: "strange_answer", wait: 0 };
   }
   const reason = `http_${status}`;
-  const ours =
+  const { type, batch_id: named } = fields;
+  const isOurs =
     contentType.split(";")[0]!.trim().toLowerCase() === "application/problem+json" &&
-    String(fields["type"]).startsWith(URN) &&
-    fields["status"] === status;
-  if (ours && FINAL.includes(status)) return { kind: "never", reason };
+    typeof type === "string" &&
+    type.startsWith(URN) &&
+    fields["status"] === status &&
+    (named === id || (named === undefined && !UNREAD.includes(type.slice(URN.length))));
+  if (isOurs && FINAL.includes(status)) return { kind: "never", reason };
   const slow = TRANSIENT.includes(status) || status >= 500;
   return { kind: "again", reason, wait: slow ? secondsOf(retryAfter, now) : 0 };
 };

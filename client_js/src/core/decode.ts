@@ -2,7 +2,7 @@
 
 import { BINARY_TYPE } from "./batch.js";
 import { JSON_TYPE } from "./batch_json.js";
-import { fromBase64, toBase64, toHex } from "./bytes.js";
+import { fromBase64, toBase64, toHex, utf8 } from "./bytes.js";
 import { dayOf } from "./days.js";
 import { WireFormatError } from "./errors.js";
 import type { QueuedReport } from "./state.js";
@@ -24,7 +24,7 @@ const wrong = (what: string): never => {
 
 const utf8Text = (bytes: Uint8Array): string => {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return decodeURIComponent(toHex(bytes).replace(/../g, "%$&"));
   } catch {
     return wrong("not UTF-8");
   }
@@ -57,7 +57,7 @@ const reportOf = (value: unknown): QueuedReport => {
   const fields = exactly(value, ["metric", "params_id", "cohort", "day", "bits"]);
   const { metric, cohort, day, bits } = fields;
   if (typeof metric !== "string" || !metric) return wrong("metric");
-  if (new TextEncoder().encode(metric).length > 128) wrong("metric");
+  if (utf8(metric).length > 128) wrong("metric");
   if (!Number.isInteger(cohort) || (cohort as number) < 0 || (cohort as number) > 65_535) wrong("cohort");
   const number = typeof day === "string" ? dayOf(day) : NaN;
   if (!(number >= 0)) wrong("day");
@@ -91,7 +91,7 @@ const decodeBinary = (body: Uint8Array): Batch => {
   const reports: QueuedReport[] = [];
   const nameAndParams = (): [string, string] => {
     const metric = utf8Text(take(number(1)));
-    if (!metric || new TextEncoder().encode(metric).length > 128) wrong("metric");
+    if (!metric || utf8(metric).length > 128) wrong("metric");
     return [metric, toHex(take(16))];
   };
   for (let groups = number(2); groups > 0; groups--) {

@@ -74,6 +74,8 @@ export interface LineState {
   life: number;
   note: string | null;
   pastValues: number;
+  /** Undefined where an earlier version wiped: then as `pastValues`. */
+  pastAnswers?: number;
   pastCost: Bound;
   pastSpent: number;
   pastReports: number;

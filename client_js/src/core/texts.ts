@@ -7,6 +7,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   // mistakes of the app, when it opens the client
   consent_unsaid: "consent: say true or false, as the person did",
   privacy_level: "privacyLevel is none",
+  option_unknown: "there is no option {0}; {1}",
   delivery_range: "delivery.{0} is not in its range: {1}",
   collector_address: "`collector` is not an address such as https://host:port/prefix",
   key_characters: "the key holds characters that a header cannot carry, or none",
@@ -62,6 +63,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   // trouble with the state
   state_damaged: "the stored state is not whole",
   secret_gone: "another tab withdrew consent, or the browser deleted the state",
+  state_gone: "no state lies where one was opened: it was moved or deleted, and what it holds may lie elsewhere",
   storage_refused: "the state cannot be used: {0}",
   storage_busy: "another process uses the state",
   journal_old:

@@ -1,10 +1,10 @@
 /** Documents in a directory of their own, for Node and Electron: a journal that is read at start. */
 
 import {
-  closeSync, existsSync, fdatasyncSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync,
+  closeSync, existsSync, fdatasyncSync, fstatSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync,
   rmSync, statSync, truncateSync, writeFileSync, writeSync,
 } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createHash } from "node:crypto";
 import { StateError } from "../core/errors.js";
 import { accountOfDevice, withdraw, type DeviceAccount } from "../account.js";
@@ -32,13 +32,17 @@ export class FileStorage implements Storage {
   private readonly guard: RollbackGuard;
   private readonly hearers = new Set<() => void>();
   private readonly names = new Exclusive();
+  private readonly directory: string;
   private file: number | undefined;
+  private inode = 0;
   private size = 0;
   private generation = 0;
   private hasTold = false;
   private scrubbing: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(private readonly directory: string) {
+  /** directory: a relative one is of the process's directory now, wherever that is later. */
+  constructor(directory: string) {
+    this.directory = directory = resolve(directory);
     this.journal = join(directory, "state.journal");
     this.lock = join(directory, "state.lock");
     this.marker = join(directory, "state.withdrawal");
@@ -77,8 +81,9 @@ export class FileStorage implements Storage {
     return this.names.run(name, act, waits);
   }
 
-  hear(withdrawn: () => void): void {
+  hear(withdrawn: () => void): () => void {
     this.hearers.add(withdrawn);
+    return () => void this.hearers.delete(withdrawn);
   }
 
   /** By a file, which the process that has the directory looks for in each transaction, or the next one. */
@@ -170,8 +175,17 @@ export class FileStorage implements Storage {
     });
     this.size += line.length;
     changes.applyTo(this.documents);
-    if (changes.isDurable) this.guarded(() => this.guard.note(this.seen()));
+    if (changes.isDurable) this.note();
     if (this.size > SPARE && this.size > SPARE + 2 * this.live()) this.shorten();
+  }
+
+  /** The line is kept: what the guard misses of it now, it has with the next one. */
+  private note(): void {
+    try {
+      this.guard.note(this.seen());
+    } catch {
+      // a directory that takes no file more
+    }
   }
 
   /** Remove a line that is not wholly there, on a full disk; or else read all again next time. */
@@ -184,10 +198,15 @@ export class FileStorage implements Storage {
   }
 
   private letGo(): void {
+    if (this.isHere()) rmSync(this.lock, { force: true });
     if (this.file !== undefined) closeSync(this.file);
     this.file = undefined;
     this.documents.clear();
-    rmSync(this.lock, { force: true });
+  }
+
+  /** Whether the journal lies where it was opened: the lock beside it is ours. */
+  private isHere(): boolean {
+    return this.file === undefined || statSync(this.journal, { throwIfNoEntry: false })?.ino === this.inode;
   }
 
   /** What the guard is told; the number is that of the journal. */
@@ -226,7 +245,7 @@ export class FileStorage implements Storage {
       throw error;
     }
     closeSync(this.file!);
-    [this.file, this.size] = [file, line.length];
+    [this.file, this.size, this.inode] = [file, line.length, fstatSync(file).ino];
     this.documents.delete(UNSCRUBBED);
     if (process.platform === "win32") return;
     const directory = openSync(this.directory, "r");
@@ -235,6 +254,10 @@ export class FileStorage implements Storage {
   }
 
   private open(): void {
+    if (!this.isHere()) {
+      this.letGo();
+      throw new StateError("state_unavailable", "state_gone");
+    }
     if (this.file !== undefined) return;
     this.guarded(() => {
       mkdirSync(this.directory, { recursive: true, mode: 0o700 });
@@ -254,6 +277,7 @@ export class FileStorage implements Storage {
     this.size = size && readJournal(this.journal, this.documents);
     if (this.size < size) truncateSync(this.journal, this.size);
     this.file = openSync(this.journal, "a", 0o600);
+    this.inode = fstatSync(this.file).ino;
     this.guard.check(this.seen());
   }
 

@@ -3,14 +3,14 @@
 import { StateError } from "../core/errors.js";
 import type { Platform } from "../core/metrics.js";
 import { DEVICE, type Transaction } from "../core/state.js";
-import { Exclusive, type Scope, type Storage } from "./storage.js";
+import { Exclusive, Patience, unavailable, type Scope, type Storage } from "./storage.js";
 
 const STORE = "documents";
-const PATIENCE = 5000; // milliseconds
-const LATE = { name: "TimeoutError" };
 
-const unavailable = (error: unknown): StateError =>
-  new StateError("state_unavailable", "storage_refused", (error as Error | null)?.name ?? "unknown");
+/** What the browser says of a transaction that it did not do. */
+class Lost {
+  constructor(readonly why: unknown) {}
+}
 
 /**
  * A database of its own. A transaction of IndexedDB is one over all tabs, so that a charge to the
@@ -20,7 +20,9 @@ export class IndexedDbStorage implements Storage {
   private opened: Promise<IDBDatabase> | undefined;
   private channel: BroadcastChannel | undefined;
   private withdrawn: () => void = () => undefined;
+  private last: Promise<unknown> = Promise.resolve();
   private readonly names = new Exclusive();
+  private readonly patience = new Patience();
 
   /** platform: `app` only where no browser deletes it: a window of Electron, an extension. */
   constructor(
@@ -28,45 +30,76 @@ export class IndexedDbStorage implements Storage {
     readonly platform: Platform = "web",
   ) {}
 
-  async transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
-    const database = await (this.opened ??= this.open());
-    return new Promise<T>((resolve, reject) => {
-      let result: T;
-      let failure: unknown;
-      let running: IDBTransaction;
+  /** One after the other, as the browser does them: none waits for an answer before it is its turn. */
+  transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    const done = this.last.then(() => this.twice(scope, act));
+    this.last = done.catch(() => undefined);
+    return done;
+  }
+
+  /** Once more, over a new connection, where the browser has dropped the old one, or the store in it. */
+  private async twice<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    for (let isLast = false; ; isLast = true) {
+      const database = await (this.opened ??= this.open());
       try {
-        running = database.transaction(STORE, "readwrite", { durability: "strict" });
+        return await this.once(database, scope, act);
       } catch (error) {
-        this.opened = undefined; // the browser closed it
-        return reject(unavailable(error));
+        if (!(error instanceof Lost)) throw error;
+        this.opened = undefined;
+        database.close();
+        if (isLast) throw unavailable(error.why);
+        if ((error.why as Error | null)?.name === "NotFoundError") await this.remove(); // it holds no store
       }
-      const abort = (why: unknown): void => {
-        failure = why;
+    }
+  }
+
+  private once<T>(database: IDBDatabase, scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    let running: IDBTransaction;
+    let failure: unknown;
+    let isLate = false;
+    const abort = (why?: unknown): void => {
+      failure ??= why;
+      try {
+        running.abort();
+      } catch {
+        // it has ended already
+      }
+    };
+    const done = (): Promise<T> =>
+      new Promise((resolve, reject) => {
+        let result: T;
         try {
-          running.abort();
-        } catch {
-          // it has ended already
-        }
-      };
-      const timer = setTimeout(() => abort(unavailable(LATE)), PATIENCE);
-      const store = running.objectStore(STORE);
-      running.oncomplete = () => (clearTimeout(timer), resolve(result));
-      running.onabort = () => (clearTimeout(timer), reject(failure ?? unavailable(running.error)));
-      read(store, scope, (known, listed) => {
-        try {
-          result = act(new Documents(store, known, listed));
-          running.commit(); // without a turn of the event loop for each write
+          running = database.transaction(STORE, "readwrite", { durability: "strict" });
         } catch (error) {
-          abort(error instanceof DOMException ? unavailable(error) : error);
+          return reject(new Lost(error)); // the browser closed it
         }
+        const store = running.objectStore(STORE);
+        running.oncomplete = () => resolve(result);
+        running.onabort = () => reject(failure ?? new Lost(running.error));
+        read(store, scope, (known, listed) => {
+          if (isLate) return this.patience.forget(), abort();
+          try {
+            result = act(new Documents(store, known, listed));
+            running.commit?.(); // without a turn of the event loop for each write
+          } catch (error) {
+            abort(error instanceof DOMException ? new Lost(error) : error);
+          }
+        });
       });
-    });
+    return this.patience.ask(done, () => (isLate = true));
   }
 
   async exclusive<T>(name: string, act: () => Promise<T>, waits = false): Promise<T | undefined> {
-    const locks = globalThis.navigator?.locks;
-    if (!locks) return this.names.run(name, act, waits); // batch ids make sending twice harmless
-    return locks.request(`${this.name}/${name}`, { ifAvailable: !waits }, (lock) => (lock ? act() : undefined));
+    let isAnswered = false;
+    try {
+      return await globalThis.navigator.locks.request(`${this.name}/${name}`, { ifAvailable: !waits }, (lock) => {
+        isAnswered = true;
+        return lock || waits ? act() : undefined;
+      });
+    } catch (error) {
+      if (isAnswered) throw error;
+      return this.names.run(name, act, waits); // no locks here: batch ids make sending twice harmless
+    }
   }
 
   hear(withdrawn: () => void): void {
@@ -75,15 +108,19 @@ export class IndexedDbStorage implements Storage {
   }
 
   tell(): void {
-    this.listen().postMessage(0);
+    this.patience.forget();
+    this.listen()?.postMessage(0);
   }
 
   async scrub(): Promise<void> {}
 
+  /** What was begun is done first: nothing opens the database again. */
   async close(): Promise<void> {
-    (await this.opened?.catch(() => undefined))?.close();
     this.channel?.close();
-    this.opened = this.channel = undefined;
+    this.channel = undefined;
+    await this.last;
+    (await this.opened?.catch(() => undefined))?.close();
+    this.opened = undefined;
   }
 
   /** Deletes the database; one with a device that is none, which only `reset` ends, takes its place. */
@@ -92,54 +129,65 @@ export class IndexedDbStorage implements Storage {
     await this.transaction({ keys: [DEVICE] }, (store) => store.put(DEVICE, {})).catch(() => undefined);
   }
 
-  /** Every tab closes a database that is to be deleted. */
   async reset(): Promise<void> {
     await this.close();
-    await answered(() => indexedDB.deleteDatabase(this.name));
+    await this.remove();
   }
 
-  /** The other tabs and workers, from now until `close`. */
-  private listen(): BroadcastChannel {
-    this.channel ??= new BroadcastChannel(this.name);
-    this.channel.onmessage = this.withdrawn;
+  /** Every tab closes a database that is to be deleted. */
+  private async remove(): Promise<void> {
+    await this.answered(() => indexedDB.deleteDatabase(this.name));
+  }
+
+  /** The other tabs and workers, from now until `close`; undefined where a page may not reach them. */
+  private listen(): BroadcastChannel | undefined {
+    try {
+      this.channel ??= new BroadcastChannel(this.name);
+      this.channel.onmessage = this.withdrawn;
+    } catch {
+      // they see that the secret is gone at their next step
+    }
     return this.channel;
   }
 
-  private open(): Promise<IDBDatabase> {
+  private async open(): Promise<IDBDatabase> {
     this.listen();
-    const opened = answered(() => {
-      const request = indexedDB.open(this.name, 1);
-      request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-      return request;
-    });
-    return opened.then(
-      (database) => {
-        database.onversionchange = () => database.close();
-        database.onclose = () => (this.opened = undefined);
-        return database;
-      },
-      (error: unknown) => {
-        this.opened = undefined;
-        throw error;
-      },
+    try {
+      const database = await this.answered(() => {
+        const request = indexedDB.open(this.name, 1);
+        request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+        return request;
+      });
+      database.onversionchange = () => database.close();
+      database.onclose = () => (this.opened = undefined);
+      return database;
+    } catch (error) {
+      this.opened = undefined;
+      throw error;
+    }
+  }
+
+  /** What a request to the browser gives. */
+  private async answered<T>(ask: () => IDBRequest<T>): Promise<T> {
+    let isLate = false;
+    const done = (): Promise<T> =>
+      new Promise((resolve, reject) => {
+        const request = ask();
+        request.onerror = (event) => {
+          event?.preventDefault?.(); // or a page's `onerror` hears of it, too
+          reject(unavailable(request.error));
+        };
+        request.onsuccess = () => {
+          resolve(request.result);
+          if (isLate) this.patience.forget(), (request.result as IDBDatabase | undefined)?.close();
+        };
+      });
+    return this.patience.ask(
+      () => done().catch((error: unknown) => Promise.reject(error instanceof StateError ? error : unavailable(error))),
+      () => (isLate = true),
     );
   }
 }
-
-/** What a request to the browser gives, within some seconds: a browser may never answer. */
-const answered = <T>(ask: () => IDBRequest<T>): Promise<T> =>
-  new Promise<T>((resolve, reject) => {
-    const begun = performance.now();
-    setTimeout(reject, PATIENCE, LATE);
-    const request = ask();
-    request.onerror = () => reject(request.error);
-    request.onsuccess = () => {
-      if (performance.now() - begun < PATIENCE) resolve(request.result);
-      else (request.result as IDBDatabase | undefined)?.close(); // nobody waits for it any more
-    };
-  }).catch((error: unknown) => {
-    throw unavailable(error);
-  });
 
 /** Read all that a scope names, then go on in the same transaction. */
 const read = (

@@ -17,15 +17,21 @@ export interface Scope {
 export interface Storage {
   /** Of metrics that may be recorded over it: `app` where it lasts as long as the app is installed. */
   readonly platform?: Platform;
-  /** Runs `act` once, synchronously; an exception of it undoes all and rejects. Or StateError. */
+  /**
+   * Runs `act`, synchronously; an exception of it undoes all and rejects. Or StateError. It runs
+   * twice where the platform lost the first run, of which nothing is kept then.
+   */
   transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T>;
   /**
    * Runs `act` unless another tab or process is in an act of this name: then undefined.
    * waits: runs it once the other's act has ended.
    */
   exclusive<T>(name: string, act: () => Promise<T>, waits?: boolean): Promise<T | undefined>;
-  /** Calls `withdrawn` when another client of these documents tells that it withdrew consent. */
-  hear?(withdrawn: () => void): void;
+  /**
+   * Calls `withdrawn` when another client of these documents tells that it withdrew consent; until
+   * `close`, or until what it gives is called.
+   */
+  hear?(withdrawn: () => void): (() => void) | void;
   /** Tells all others, in all tabs and workers, but the one that hears by `own`. */
   tell?(own: () => void): void;
   /** Sees that nothing of removed documents is left in files. */
@@ -102,6 +108,47 @@ export const within = async <T>(promise: Promise<T>, seconds: number): Promise<T
   return Promise.race([promise.catch(() => undefined), late]).finally(() => clearTimeout(timer));
 };
 
+/** Seconds; a wall clock that is set neither hurries nor stops what is measured. */
+export const monotonic = (): number => (globalThis.performance ?? Date).now() / 1000;
+
+const PATIENCE = 5; // seconds
+const LITTLE_PATIENCE = 0.1; // seconds, with a platform that was silent
+const SILENT_FOR = 60; // seconds
+const LATE = { name: "TimeoutError" };
+
+/** A platform's store that does not answer as it should. */
+export const unavailable = (error: unknown): StateError =>
+  new StateError("state_unavailable", "storage_refused", String((error as Error | null)?.name ?? error));
+
+/** Waits 5 s for an answer of the platform; one that never came is remembered for a minute, in which each is given .1 s. */
+export class Patience {
+  private silentUntil = 0;
+
+  /** What came of asking. Rejects with StateError where nothing did in time; `giveUp` is called before. */
+  async ask<T>(begin: () => Promise<T>, giveUp?: () => void): Promise<T> {
+    const isSilent = monotonic() < this.silentUntil;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(
+        () => {
+          if (!isSilent) this.silentUntil = monotonic() + SILENT_FOR;
+          giveUp?.();
+          reject(unavailable(LATE));
+        },
+        1000 * (isSilent ? LITTLE_PATIENCE : PATIENCE),
+      );
+    });
+    const answer = await Promise.race([begin(), late]).finally(() => clearTimeout(timer));
+    this.forget();
+    return answer;
+  }
+
+  /** It has answered after all, or is to be waited for. */
+  forget(): void {
+    this.silentUntil = 0;
+  }
+}
+
 /** One act of a name at a time, within one process. */
 export class Exclusive {
   private readonly held = new Map<string, Promise<unknown>>();
@@ -125,8 +172,10 @@ export class Exclusive {
 export class TextStorage implements Storage {
   private documents: Map<string, string> | undefined;
   private last: Promise<unknown> = Promise.resolve();
+  private isWriting = false; // since long: what it writes may come after anything that would be written now
   private readonly names = new Exclusive();
   private readonly hearers = new Set<() => void>();
+  private readonly patience = new Patience();
 
   constructor(
     private readonly read: () => Promise<string | null>,
@@ -144,11 +193,13 @@ export class TextStorage implements Storage {
     return this.names.run(name, act, waits);
   }
 
-  hear(withdrawn: () => void): void {
+  hear(withdrawn: () => void): () => void {
     this.hearers.add(withdrawn);
+    return () => void this.hearers.delete(withdrawn);
   }
 
   tell(own: () => void): void {
+    this.patience.forget();
     for (const withdrawn of this.hearers) if (withdrawn !== own) withdrawn();
   }
 
@@ -165,6 +216,7 @@ export class TextStorage implements Storage {
   }
 
   private async one<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
+    if (this.isWriting) throw unavailable(LATE);
     this.documents ??= await this.load();
     const changes = new Changes(this.documents, scope.prefix);
     const result = act(changes);
@@ -177,28 +229,40 @@ export class TextStorage implements Storage {
   }
 
   private async keep(text: string): Promise<void> {
+    if (this.isWriting) throw unavailable(LATE);
+    const written = (async () => this.write(text))();
     try {
-      await this.write(text);
+      await this.patience.ask(
+        () => written,
+        () => {
+          this.isWriting = true;
+          const ended = (): void => (this.patience.forget(), void (this.isWriting = false));
+          written.then(ended, ended);
+        },
+      );
     } catch (error) {
       this.documents = undefined; // what is stored is not known: read again
-      throw new StateError("state_unavailable", "storage_refused", String(error));
+      throw refused(error);
     }
   }
 
   private async load(): Promise<Map<string, string>> {
-    let text: string | null;
+    let text: string | null | undefined;
     try {
-      text = await this.read();
+      text = await this.patience.ask(async () => this.read());
     } catch (error) {
-      throw new StateError("state_unavailable", "storage_refused", String(error));
+      throw refused(error);
     }
     try {
-      return new Map(text === null ? [] : (JSON.parse(text) as [string, string][]));
+      return new Map(text == null ? [] : (JSON.parse(text) as [string, string][]));
     } catch {
       throw new StateError("state_corrupt", "state_damaged");
     }
   }
 }
+
+const refused = (error: unknown): StateError =>
+  error instanceof StateError ? error : new StateError("state_unavailable", "storage_refused", String(error));
 
 /** Documents in memory: for tests, and where nothing may be kept. */
 export class MemoryStorage extends TextStorage {

@@ -15,7 +15,7 @@ export interface Request {
 /** Sends one batch. Rejects where nothing came back. */
 export type Transport = (request: Request) => Promise<Answer>;
 
-const MOST_ANSWER = 4 << 20;
+export const MOST_ANSWER = 4 << 20;
 const ADDRESS = /^(https?):\/\/(\[[\da-f:.]+\]|[^\s/?#@:[\]]+)(:\d{1,5})?(\/[^\s?#]*)?$/i;
 const LOOPBACK = /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/i;
 
@@ -33,29 +33,37 @@ export const batchUrl = (collector: string, key: string | undefined, development
   return `${collector.replace(/\/$/, "")}/v1/reports`;
 };
 
-/** The platform's `fetch`. url: of `batchUrl`. The request outlives its page (keepalive). */
-export const fetchTransport =
-  (url: string, key: string | undefined): Transport =>
-  async ({ body, contentType, encoding, timeout, signal }) => {
-    const headers: Record<string, string> = { "Content-Type": contentType };
-    if (encoding) headers["Content-Encoding"] = encoding;
-    if (key !== undefined) headers["Authorization"] = `Bearer ${key}`;
+export const headersOf = (contentType: string, encoding: string, key: string | undefined): Record<string, string> => ({
+  "Content-Type": contentType,
+  ...(encoding && { "Content-Encoding": encoding }),
+  ...(key !== undefined && { Authorization: `Bearer ${key}` }),
+});
+
+/**
+ * The platform's `fetch`. url: of `batchUrl`. The request outlives its page (keepalive), but after a
+ * failure: all such requests of a page together may have 64 KiB.
+ */
+export const fetchTransport = (url: string, key: string | undefined): Transport => {
+  let keepalive = true;
+  return async ({ body, contentType, encoding, timeout, signal }) => {
     const ends = new AbortController();
     const end = (): void => ends.abort();
     const timer = setTimeout(end, timeout * 1000);
     signal.addEventListener("abort", end);
+    let isAnswered = false;
     try {
       const response = await fetch(url, {
         method: "POST",
         body: body as BodyInit,
-        headers,
-        keepalive: true,
+        headers: headersOf(contentType, encoding, key),
+        keepalive,
         credentials: "omit",
         referrerPolicy: "no-referrer",
         cache: "no-store",
         redirect: "error",
         signal: ends.signal,
       });
+      isAnswered = true;
       return {
         status: response.status,
         contentType: response.headers.get("Content-Type") ?? "",
@@ -63,15 +71,17 @@ export const fetchTransport =
         text: await bounded(response),
       };
     } finally {
+      keepalive = isAnswered || !keepalive;
       clearTimeout(timer);
       signal.removeEventListener("abort", end);
     }
   };
+};
 
 /** The text of an answer; "" for more than a collector ever says. */
 const bounded = async (response: Response): Promise<string> => {
-  const reader = response.body?.getReader();
-  if (!reader) return response.text();
+  const reader = typeof TextDecoder === "undefined" ? undefined : response.body?.getReader?.();
+  if (!reader) return response.text(); // React Native
   const decoder = new TextDecoder();
   let text = "";
   for (let size = 0; ; ) {

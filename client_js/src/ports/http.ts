@@ -1,0 +1,42 @@
+/** How a batch reaches the collector in Node: by `node:http`. Its `fetch` connects anew after it was aborted. */
+
+import { request as overHttp, type IncomingMessage } from "node:http";
+import { request as overHttps } from "node:https";
+import { headersOf, MOST_ANSWER, type Transport } from "./transport.js";
+
+/** A connection for each batch, by which no two can be linked. url: of `batchUrl`. */
+export const httpTransport =
+  (url: string, key: string | undefined): Transport =>
+  async ({ body, contentType, encoding, timeout, signal }) => {
+    if (signal.aborted) throw new Error("aborted");
+    const address = new URL(url);
+    const headers = { ...headersOf(contentType, encoding, key), "Content-Length": body.length };
+    const begin = address.protocol === "https:" ? overHttps : overHttp;
+    const request = begin(address, { method: "POST", headers, agent: false });
+    const end = (): void => void request.destroy(new Error("aborted"));
+    const timer = setTimeout(end, timeout * 1000);
+    signal.addEventListener("abort", end);
+    try {
+      const response = await new Promise<IncomingMessage>((resolve, reject) => {
+        const closed = (): void => reject(new Error("closed without an answer")); // after 101 nothing else tells
+        request.on("response", resolve).on("error", reject).on("close", closed).end(body);
+      });
+      const { "content-type": type = "", "retry-after": retryAfter = "" } = response.headers;
+      return { status: response.statusCode!, contentType: type, retryAfter, text: await textOf(response) };
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      request.destroy();
+    }
+  };
+
+/** The text of an answer; "" for more than a collector ever says. */
+const textOf = async (response: IncomingMessage): Promise<string> => {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    if ((size += piece.length) > MOST_ANSWER) return "";
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString();
+};
