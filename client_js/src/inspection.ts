@@ -19,7 +19,7 @@ const risk = (nats: Bound): string =>
 const lineText = (name: string, line: LineAccount | "damaged"): string =>
   line === "damaged"
     ? `${name}: what was told is not known any more, and nothing more will be.`
-    : `${name}: reports made: ${line.reports}; answers: about ${line.answers} of at most ${line.maxValues}. ${risk(line.spent)}, ` +
+    : `${name}: reports made: ${line.reports}; different answers: ${line.answers} of at most ${line.maxValues}. ${risk(line.spent)}, ` +
       `and at most ${believed(line.ever)} after all that this storage ever sends about it.`;
 
 /** The account of `Client.inspect` or `inspectState` as text. */

@@ -165,7 +165,11 @@ export class Sender {
       return !signal.aborted && this.failed(batch, `no_connection: ${String(error)}`, 0);
     }
     if (signal.aborted) return false;
-    const verdict = readResponse(response, id, batch.metrics.length, clock());
+    const verdict = readResponse(response, id, batch.metrics.length, clock(), bodyOf(batch));
+    if (verdict.kind === "large") {
+      const isSplit = await storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => split(store, id, delivery, randomness));
+      return isSplit || this.failed(batch, "too_large", 0);
+    }
     if (verdict.kind === "again") return this.failed(batch, verdict.reason, verdict.wait);
     this.failures = this.until = this.untilHurried = 0;
     this.failing = undefined;
@@ -177,8 +181,7 @@ export class Sender {
         this.lost += 1;
         return (this.lastError = verdict.kind === "never" ? `dropped:${verdict.reason}` : `refused:${metric}:${reason}`);
       };
-      const isSplit = verdict.kind === "never" && verdict.reason === "http_413" && split(store, id, delivery, randomness);
-      if (!isSplit) removeBatch(store, id, outcome);
+      removeBatch(store, id, outcome);
       const device = store.get<DeviceState>(DEVICE);
       if (device?.failing) store.put(DEVICE, { ...device, failing: undefined });
     });

@@ -6,6 +6,7 @@ import { decodeBatch } from "./core/decode.js";
 import { WireFormatError } from "./core/errors.js";
 import type { Randomness } from "./core/device.js";
 import type { Metrics } from "./core/metrics.js";
+import { sha256 } from "./core/sha256.js";
 import { shake256 } from "./core/shake.js";
 import type { QueuedReport } from "./core/state.js";
 import type { Request } from "./ports/transport.js";
@@ -54,20 +55,21 @@ export class MemoryCollector {
   readonly transport = async (request: Received): Promise<Answer> => {
     this.requests.push(request);
     const { body, contentType, encoding } = request;
+    const body_sha256 = toHex(sha256(body)); // of a body that was read whole, as the collector does
     try {
       const plain = encoding === "gzip" ? await inflated(body) : body;
       const { id, reports } = decodeBatch(plain, contentType);
       const instead = this.answer?.(reports);
-      return instead ? { ...answerOf(200, {}), ...instead } : this.take(id, reports, toHex(plain));
+      return instead ? { ...answerOf(200, {}), ...instead } : this.take(id, reports, toHex(plain), body_sha256);
     } catch (error) {
-      if (error instanceof WireFormatError) return answerOf(400, { title: "not a batch", detail: error.message });
+      if (error instanceof WireFormatError) return answerOf(400, { title: "not a batch", detail: error.message, body_sha256 });
       throw error;
     }
   };
 
-  private take(id: string, reports: readonly QueuedReport[], body: string): Answer {
+  private take(id: string, reports: readonly QueuedReport[], body: string, body_sha256: string): Answer {
     const before = this.seen.get(id);
-    if (before && before.body !== body) return answerOf(409, { title: "batch id used before with another body" });
+    if (before && before.body !== body) return answerOf(409, { title: "batch id used before with another body", body_sha256 });
     const results = before?.results ?? reports.map((report) => this.resultOf(report));
     if (before) this.duplicates++;
     this.seen.set(id, { body, results });

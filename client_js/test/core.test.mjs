@@ -1,6 +1,7 @@
 // The core against the vectors in tests/vectors/v1: every one that concerns a client.
 
 import assert from "node:assert/strict";
+import { sha256 } from "../dist/core/sha256.js";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { readResponse } from "../dist/core/answers.js";
@@ -234,20 +235,22 @@ test("padding is gzip that any reader takes", () => {
 });
 
 const answer = (fields, extra = {}) => ({ status: 200, contentType: "application/json", retryAfter: "", text: JSON.stringify(fields), ...extra });
+const SENT = Uint8Array.of(1, 2, 3);
 const problem = (status, extra = {}) =>
-  answer({ type: "urn:rappor-telemetry:problem:x", status }, { status, contentType: "application/problem+json", ...extra });
+  answer({ type: "urn:rappor-telemetry:problem:x", status, body_sha256: toHex(sha256(SENT)) }, { status, contentType: "application/problem+json", ...extra });
 
 test("answers: what is final, tried again, and given up", () => {
   const id = "0".repeat(32);
   const good = { version: 1, batch_id: id, duplicate: true, results: [{ status: "accepted" }, { status: "refused", reason: "day_closed" }] };
-  const read = (response) => readResponse(response, id, 2, 0);
+  const read = (response) => readResponse(response, id, 2, 0, SENT);
   assert.deepEqual(read(answer(good)), { kind: "answered", results: ["", "day_closed"] });
   for (const strange of [{}, [], null, { ...good, version: 2 }, { ...good, batch_id: "1" }, { ...good, results: [] },
     { ...good, results: [{ status: "accepted" }, null] }, { ...good, results: [{}, { status: "refused" }] }]) {
     assert.equal(read(answer(strange)).kind, "again");
   }
   assert.equal(read(answer(good, { text: "<html>" })).reason, "strange_answer");
-  for (const status of [400, 409, 413, 415, 422]) {
+  assert.deepEqual(read(problem(413)), { kind: "large" });
+  for (const status of [400, 409, 415, 422]) {
     assert.deepEqual(read(problem(status)), { kind: "never", reason: `http_${status}` });
     assert.equal(read(problem(status, { contentType: "text/html" })).kind, "again");
     assert.equal(read({ ...problem(status), text: '{"type":"urn:other","status":400}' }).kind, "again");

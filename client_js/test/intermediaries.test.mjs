@@ -2,6 +2,7 @@
 // A gateway that offers h2c, and loses the body: uvicorn #2722.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { createServer } from "node:net";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
@@ -11,6 +12,7 @@ import { Client, MemoryStorage } from "../dist/node.js";
 import { fetchTransport } from "../dist/ports/transport.js";
 import { METRICS } from "./witness.mjs";
 
+const digestOf = (body) => createHash("sha256").update(body).digest("hex");
 const OURS = "urn:rappor-telemetry:problem:";
 const http = (status, body = "", ...headers) => [`HTTP/1.1 ${status} x`, `Content-Length: ${Buffer.byteLength(body)}`, ...headers, "", body].join("\r\n");
 const problem = (status, type, more = {}) => http(status, JSON.stringify({ type, status, title: "x", ...more }), "Content-Type: application/problem+json");
@@ -34,10 +36,10 @@ const INSTEAD = {
   "a problem of a gateway without a type": http(400, '{"status":400}', "Content-Type: application/problem+json"),
   "our problem in another type of content": http(422, JSON.stringify({ type: `${OURS}x`, status: 422 }), "Content-Type: application/json"),
   "our problem with another status": http(422, JSON.stringify({ type: `${OURS}x`, status: 409 }), "Content-Type: application/problem+json"),
-  "our problem about another batch": problem(422, `${OURS}x`, { batch_id: "0".repeat(32) }),
-  "our problem about a body that was lost": problem(400, `${OURS}not-a-batch`),
-  "our problem about a body that is not gzip any more": problem(422, `${OURS}bad-request`),
-  "our problem about headers that were changed": problem(415, `${OURS}unsupported-media`),
+  "our problem about a body that was lost": problem(400, `${OURS}x`, { body_sha256: digestOf("") }),
+  "our problem about a body that was changed": problem(422, `${OURS}x`, { body_sha256: digestOf("other") }),
+  "our problem about a body that was not read": problem(415, `${OURS}x`),
+  "too large, of one report": problem(413, `${OURS}x`),
   "our problem about the path": problem(404, `${OURS}http`),
   "another protocol": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\nPRI * HTTP/2.0",
   "no HTTP at all": "SSH-2.0-OpenSSH_9.2\r\n",
@@ -106,12 +108,14 @@ for (const way of ["node:http", "fetch"]) {
 }
 
 test("the collector's own word about this batch is final", () => {
-  const id = "ab".repeat(16);
-  const read = (status, more) => readResponse({ status, contentType: "application/problem+json; charset=utf-8", retryAfter: "", text: JSON.stringify({ type: `${OURS}not-a-batch`, status, ...more }) }, id, 1, 0).kind;
-  for (const status of [400, 409, 413, 415, 422]) {
-    assert.equal(read(status, { batch_id: id }), "never");
-    assert.equal(read(status, { batch_id: id.replace("a", "c") }), "again");
-    assert.equal(read(status, { type: `${OURS}batch-conflict` }), "never");
+  const [id, body] = ["ab".repeat(16), new Uint8Array([1, 2, 3])];
+  const read = (status, body_sha256) => readResponse({ status, contentType: "application/problem+json; charset=utf-8", retryAfter: "",
+    text: JSON.stringify({ type: `${OURS}not-a-batch`, status, body_sha256 }) }, id, 1, 0, body).kind;
+  for (const status of [400, 409, 415, 422]) {
+    assert.equal(read(status, digestOf(body)), "never");
+    assert.equal(read(status, digestOf("")), "again");
+    assert.equal(read(status), "again");
   }
-  for (const status of [401, 403, 404, 408, 429, 500, 503]) assert.equal(read(status, { batch_id: id }), "again");
+  assert.equal(read(413), "large");
+  for (const status of [401, 403, 404, 408, 429, 500, 503]) assert.equal(read(status, digestOf(body)), "again");
 });

@@ -75,7 +75,7 @@ test("the folder alone is built and packed; from an empty folder the package run
   assert.deepEqual(collector.counted(), { homepage: 1 });
 
   const shown = await run(join(installed, "bin/rappor-client-inspect.mjs"), "state");
-  assert.match(shown, /^Consent: given\n[^]*accepted:homepage: 1\n[^]*homepage: reports made: 1; answers: about 1 of at most 1000000/);
+  assert.match(shown, /^Consent: given\n[^]*accepted:homepage: 1\n[^]*homepage: reports made: 1; different answers: 1 of at most 1000000/);
 
   const entries = Object.keys(exports).filter((entry) => entry !== "./package.json").map((entry) => join(name, entry));
   const script = (load) => `${entries.map((entry) => load(entry)).join("\n")}\nconsole.log("loaded");`;

@@ -114,7 +114,7 @@ test("a state is shown beside the process that uses it, as text and as numbers, 
   assert.deepEqual([status.condition, lastError, lastRefusal, notRecorded], ["active", "", "", {}]);
   const text = render(account);
   assert.match(text, /^Consent: given\nReports waiting: 1; batches of them not yet acknowledged: 0\n/);
-  assert.match(text, /homepage: reports made: 1; answers: about 2 of at most 1000000\. .* at most \d+\.\d+ % \(epsilon \d\.\d\d\) after what was sent so far, and at most/);
+  assert.match(text, /homepage: reports made: 1; different answers: 1 of at most 1000000\. .* at most \d+\.\d+ % \(epsilon \d\.\d\d\) after what was sent so far, and at most/);
   assert.ok(!text.includes("a.example"));
   await client.setConsent(false);
   assert.match(render(inspectState(stateDir)), /^Consent: not given; nothing is recorded\nReports waiting: 0; batches of them not yet acknowledged: 0\n/);

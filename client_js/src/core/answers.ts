@@ -1,5 +1,8 @@
 /** What a collector answers to a batch, and what each answer means for the sender. */
 
+import { toHex } from "./bytes.js";
+import { sha256 } from "./sha256.js";
+
 /** What came back. retryAfter, contentType: of the headers, or "". */
 export interface Response {
   readonly status: number;
@@ -11,12 +14,11 @@ export interface Response {
 /** results: "" for an accepted report, otherwise the reason, in the order of the batch. */
 export type Verdict =
   | { readonly kind: "answered"; readonly results: readonly string[] }
+  | { readonly kind: "large" }
   | { readonly kind: "again"; readonly reason: string; readonly wait: number }
   | { readonly kind: "never"; readonly reason: string };
 
-const FINAL = [400, 409, 413, 415, 422];
-/** Problems of a request that did not arrive as it was sent: something on the way did that, and may not do so again. */
-const UNREAD = ["not-a-batch", "bad-request", "unsupported-media", "not-opened", "relay-key", "http"];
+const FINAL = [400, 409, 415, 422];
 const TRANSIENT = [408, 425, 429];
 const URN = "urn:rappor-telemetry:problem:";
 const MAX_REASON = 64;
@@ -33,9 +35,9 @@ const parsed = (text: string): Record<string, unknown> => {
 
 /**
  * Only the collector's own word about this very batch lets it be forgotten: an answer with a result for each report, or
- * a problem document of its own that names the batch, or whose type says that the batch was read.
+ * a problem document of its own that names the digest of the body as it was sent. A gateway may have lost or changed it.
  */
-export const readResponse = (response: Response, id: string, reports: number, now: number): Verdict => {
+export const readResponse = (response: Response, id: string, reports: number, now: number, body: Uint8Array): Verdict => {
   const { status, contentType, retryAfter, text } = response;
   const fields = parsed(text);
   if (status === 200) {
@@ -45,14 +47,14 @@ export const readResponse = (response: Response, id: string, reports: number, no
       : { kind: "again", reason: "strange_answer", wait: 0 };
   }
   const reason = `http_${status}`;
-  const { type, batch_id: named } = fields;
+  const { type, body_sha256: digest } = fields;
   const isOurs =
     contentType.split(";")[0]!.trim().toLowerCase() === "application/problem+json" &&
     typeof type === "string" &&
     type.startsWith(URN) &&
-    fields["status"] === status &&
-    (named === id || (named === undefined && !UNREAD.includes(type.slice(URN.length))));
-  if (isOurs && FINAL.includes(status)) return { kind: "never", reason };
+    fields["status"] === status;
+  if (isOurs && status === 413) return { kind: "large" };
+  if (isOurs && FINAL.includes(status) && digest === toHex(sha256(body))) return { kind: "never", reason };
   const slow = TRANSIENT.includes(status) || status >= 500;
   return { kind: "again", reason, wait: slow ? secondsOf(retryAfter, now) : 0 };
 };
