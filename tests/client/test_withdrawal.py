@@ -106,8 +106,8 @@ def test_on_a_full_disk_no_secret_stays(
                 return
             assert client.status.condition == "active"
             (line,) = (r for r in client.inspect()["metrics"] if r["metric"] == "crashed")
-            assert line["reports_made"] >= 1
-            assert line["epsilon_spent"] > 0
+            assert line["values_memoised"] >= 1
+            assert line["epsilon_committed"] > 0
 
 
 def remount(folder: Path, how: str) -> None:
