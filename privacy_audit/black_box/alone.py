@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from privacy_audit.errors import AuditError
+from rappor_core.own_packages import prefer_own_packages
 
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
@@ -51,6 +52,7 @@ def main() -> None:
     result or its error."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a client prints is no answer
+    prefer_own_packages()
     do, task = pickle.load(sys.stdin.buffer)  # noqa: S301 (of `_alone`, above)
     try:
         told: tuple[object, AuditError | None] = do(task), None
