@@ -8,9 +8,22 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 FOLDER = str(Path(__file__).absolute().parents[1])  # links are not followed
-# A word of the language that a user's own module may have for a name.
-COMMON_NAMES = frozenset(
-    {"archive", "client_sdk", "collector", "decoder", "ohttp", "publication", "simulations"}
+OWN_PACKAGES = (
+    "rappor_core",
+    "rappor_cli",
+    "client_sdk",
+    "rappor_server",
+    "ohttp",
+    "collector",
+    "decoder",
+    "decoder_service",
+    "decoder_client",
+    "metric_design",
+    "disclosure_control",
+    "publication",
+    "privacy_audit",
+    "archive",
+    "simulations",
 )
 
 
@@ -24,7 +37,7 @@ class _OwnPackages:
         target: object = None,  # noqa: ARG004
     ) -> ModuleSpec | None:
         """Find one of our packages beside this one; None leaves it to the other finders."""
-        return PathFinder.find_spec(name, [FOLDER]) if name in COMMON_NAMES else None
+        return PathFinder.find_spec(name, [FOLDER]) if name in OWN_PACKAGES else None
 
 
 def prefer_own_packages() -> None:

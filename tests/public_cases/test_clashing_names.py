@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-from rappor_core.own_packages import COMMON_NAMES, foreign_file
+from rappor_core.own_packages import OWN_PACKAGES, foreign_file
 
 ROOT = Path(__file__).parents[2]
 BESIDE = {"client_sdk/__init__.py": "", "client_sdk/api.py": "def hello(): return 1\n"}
@@ -49,7 +47,10 @@ def test_pytest_starts_in_a_repository_with_a_folder_client_sdk(tmp_path: Path) 
 @pytest.mark.parametrize("command", ["serve", "decode", "archive", "release", "decoder serve"])
 def test_commands_find_our_packages_before_a_users_files(tmp_path: Path, command: str) -> None:
     """frida-gadget #51, virtualenv #2067: a module of the user's on PYTHONPATH hid the tool's."""
-    write(tmp_path, {f"{name}.py": "X = 1\n" for name in COMMON_NAMES})
+    write(
+        tmp_path,
+        {f"{name}.py": "X = 1\n" for name in OWN_PACKAGES if not name.startswith("rappor_")},
+    )
     script = "import sys; sys.argv[0] = 'rappor'; from rappor_cli.__main__ import run; run()"
     done = run(tmp_path, "-c", script, *command.split(), "--help", PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -87,12 +88,5 @@ def test_processes_of_a_command_find_them_too(tmp_path: Path, way: str) -> None:
 
 
 def test_no_foreign_file_is_named_where_there_is_none() -> None:
-    assert [foreign_file(name) for name in sorted(COMMON_NAMES)] == [None] * len(COMMON_NAMES)
+    assert [foreign_file(name) for name in OWN_PACKAGES] == [None] * len(OWN_PACKAGES)
     assert foreign_file("no_such_module") is None
-
-
-def test_every_package_with_a_common_name_is_preferred() -> None:
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    packages = {name for name in wheel["targets"]["wheel"]["packages"] if "." not in name}
-    ours = re.compile("rappor|_service|_client|_control|_design|_audit")  # more than a word
-    assert {name for name in packages if not ours.search(name)} == COMMON_NAMES
