@@ -127,7 +127,11 @@ def test_the_command_prints_each_platform(
 
 
 VALID = TEXT.replace("2027-03-01", "2099-03-01")  # by the clock of the machine
-LACKING = VALID.replace("max_reports = ", "# max_reports = ").replace("lives = ", "# lives = ")
+LACKING = (
+    VALID.replace("budget = 60.0", "budget = 2.0")
+    .replace("max_reports = ", "# max_reports = ")
+    .replace("lives = ", "# lives = ")
+)
 
 
 def pasted(text: str, block: str) -> str:
