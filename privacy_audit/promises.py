@@ -44,8 +44,7 @@ PROMISES = (
         "A device tells no more in its life than was agreed",
         "A device goes on telling after its person's budget is spent.",
         ("all metrics together", "its own bounds", "reports in a life", "a report for each period",
-         "it expires", "waited when consent", "ends the secret of a device",
-         "linked reports of a device"),
+         "it expires", "waited when consent", "ends the secret of a device"),
     ),
     PromiseGroup(
         "Responses and cohorts last for life",

@@ -49,9 +49,6 @@ def audit(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; one a processor if left out.")
     ] = None,
-    relay: Annotated[
-        bool, typer.Option("--relay", help="Also attack whole clients behind a relay.")
-    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all that was found to this file.")
     ] = None,
@@ -67,7 +64,6 @@ def audit(
         trials=trials or min(MOST_TRIALS, max(2_000, TRIALS // number)),
         alpha=alpha,
         processes=processes or min(os.cpu_count() or 1, MOST_PROCESSES),
-        relay=relay,
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)

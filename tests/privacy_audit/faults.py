@@ -105,7 +105,7 @@ max_reports = 1
 fallback = "other"
 epsilon_infinity = 2.0
 """
-LINKED = f"""{METRICS}
+TWO_STRINGS = f"""{METRICS}
 [metrics.engine]
 kind = "string"{_DECLARED}num_bits = 16
 num_hashes = 1
@@ -115,9 +115,8 @@ prob_p = 0.25
 prob_q = 0.75
 max_memoized_values = 3
 fallback = "other"
-
-[associations.homepage_engine]{_DECLARED}of = ["homepage", "engine"]
 """
+INSIDE = ("installations", "rounds")  # found by tests of the client, not by an audit
 
 
 BOX_OF = {
@@ -158,8 +157,6 @@ class Fault(NamedTuple):
             return "installations"
         if "budget" in self.seen_by:
             return "budgets"
-        if self.metrics == LINKED:
-            return "linked"
         found = (box for box, texts in BOX_OF.items() if any(x in self.seen_by for x in texts))
         return next(found, "encoder")
 
@@ -347,19 +344,6 @@ FAULTS = (
     Fault("whole-string-in-every-group", "rappor_core/encodings/coded_prefix.py",
           "key = groups.key(groups.prefix(data, group), group)", "key = data",
           "strings that begin alike", STRINGS),
-    Fault("cohort-of-linked-metrics-not-shared", _DEVICE,
-          "cohort_of(secret, metric.cohort_with or self.line,", "cohort_of(secret, self.line,",
-          "both reports of a day are of one cohort", LINKED),
-    Fault("cohort-of-a-linked-metric-redrawn", _DEVICE,
-          "cohort_of(secret, metric.cohort_with or self.line,",
-          "cohort_of(secret if metric.cohort_with is None else __import__('os').urandom(32), "
-          "metric.cohort_with or self.line,",
-          "linked reports of a device", LINKED),
-    Fault("second-of-two-linked-without-fresh-noise", _DEVICE,
-          _SENT,
-          "return (permanent_bits if self.metric.cohort_with else self._instantaneous("
-          "permanent_bits)).to_bytes",
-          "p* of each bit", LINKED),
     Fault("one-report-in-five-hundred-bare", _DEVICE, _SENT,
           "rare = int.from_bytes(__import__('os').urandom(2), 'big') < 131\n"
           "        return (bloom_bits if rare else self._instantaneous(permanent_bits)).to_bytes",
@@ -466,11 +450,11 @@ FAULTS = (
     Fault("budget-of-each-metric-alone", _LEDGER,
           "return others + committed(line, entries + extra)",
           "return committed(line, entries + extra)",
-          "all metrics together stay within the budget of the file", LINKED),
+          "all metrics together stay within the budget of the file", TWO_STRINGS),
     Fault("budget-forgets-what-was-memoised", _LEDGER,
           "return others + committed(line, entries + extra)",
           "return others + committed(line, extra)",
-          "all metrics together stay within the budget of the file", LINKED),
+          "all metrics together stay within the budget of the file", TWO_STRINGS),
     Fault("budget-of-the-person-ignored", _LEDGER,
           "bounds = self._declared, self._level.max_epsilon",
           "bounds = self._declared, math.inf",
@@ -557,7 +541,7 @@ FAULTS = (
           "a connection of its own", installations=2),
     Fault("batches-in-the-order-of-recording", _QUEUE,
           "for chosen in shuffled(numbers, self._randomness):", "for chosen in numbers:",
-          "random order", LINKED, installations=6),
+          "random order", TWO_STRINGS, installations=6),
     # What a client does beside sending its reports.
     Fault("another-request-to-the-collector", "client_sdk/delivery/transport.py",
           "        status, fields, answer = self._exchange(body, headers)\n",

@@ -24,10 +24,10 @@ from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.lives import SeenReport
 from privacy_audit.black_box.power import one_of, shifted
-from privacy_audit.black_box.witness import Influence, Witnessed, WitnessedDevice, WitnessedRequest
-from privacy_audit.black_box.witnessed_client import CERTAIN_BITS
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import GroupedBatch
+from tests.client.whole.witness import Influence, Witnessed, WitnessedDevice, WitnessedRequest
+from tests.client.whole.witnessed_client import CERTAIN_BITS
 
 BOX: Final = "installations"
 GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # no time, no system, one extra field
