@@ -271,7 +271,7 @@ def test_outside_of_the_encapsulation_two_lives_are_alike(parts: Parts) -> None:
             (path, tuple(headers.items()), body[:7], len(body))
             for path, headers, body in parts.relay.requests
         ]
-        assert len(outside) == 24  # whatever the values are
-        seen.append(set(outside))
+        assert len(outside) >= 12
+        seen.append(outside)
     assert seen[0] == seen[1]
-    assert len(seen[0]) == 1
+    assert len(set(seen[0])) == 1
