@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from client_sdk.session import DO_NOT_TRACK, do_not_track
 from privacy_audit.black_box import (
     answers,
+    apps,
     budgets,
     calendars,
     derivations,
@@ -27,6 +29,7 @@ from privacy_audit.stages import (
     Progress,
     Task,
     answers_of,
+    apps_of,
     budgets_of,
     calendars_of,
     checks_of,
@@ -52,6 +55,7 @@ MOST_DEVICES = 6_000
 FEWEST_ANSWERING, MOST_ANSWERING = 150, 5_000
 BOXES = (
     "encoder", "device", answers.BOX, calendars.BOX, budgets.BOX, freshness.BOX, derivations.BOX,
+    apps.BOX,
 )  # fmt: skip
 
 
@@ -63,6 +67,7 @@ class AuditOptions:
     alpha: the rate of false alarms of a whole audit.  training: share of trials on which attacks
     are chosen.  processes: workers; 0: everything in this process.
     boxes: parts of the audit, of `BOXES`.
+    apps: devices of each group in the part `app`; 0 for none.
     """
 
     trials: int = TRIALS
@@ -70,6 +75,7 @@ class AuditOptions:
     training: float = 0.5
     processes: int = 2
     boxes: tuple[str, ...] = BOXES
+    apps: int = apps.DEVICES
 
     @property
     def devices(self) -> int:
@@ -132,17 +138,25 @@ class AuditResult:
         return f"{held} claims tested, none broken{untold}"
 
 
+NOT_OF_APPS = (
+    "a queue that overflowed, delays and the time of sending, more than one period, other hosts, "
+    "logs, the randomness of secrets"
+)
+
+
 def audit(
     file: MetricsFile,
     options: AuditOptions,
     *,
     names: tuple[str, ...] = (),
     command: str | None = None,
+    app: str | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
-    """Audit this project's SDK, or the client behind `command`.
+    """Audit this project's SDK, or the client behind `command`, and an app that has it.
 
-    names: declared metrics to audit; none: all.  progress: called with (stage, done, total).
+    names: declared metrics to audit; none: all.  app: a program with the client in it; None: this
+    SDK's, if `command` is None, too.  progress: called with (stage, done, total).
     Raises AuditError where nothing can be audited or the program fails, and MetricsFileError for an
     unknown name.
     """
@@ -151,7 +165,7 @@ def audit(
         file.parts(name)
     source = ClientSource(compiled_text(file), command)
     tell = progress or (lambda *_: None)
-    notes = list(_notes(chosen, command))
+    notes = list(_notes(chosen, command, app))
     boxes, upkeep = options.boxes, command is None
     chosen = [metric for metric in chosen if not why_not(metric, upkeep=upkeep)]
     if not chosen:
@@ -173,6 +187,10 @@ def audit(
                         pool, another, file, metric, source, options.devices
                     )
                     tell(derivations.BOX, done, len(chosen))
+    if apps.BOX in boxes and options.apps and not _app_left_out(command, app):
+        tell(apps.BOX, 0, 1)
+        arguments = source, chosen, app, options.processes, options.apps
+        pending += in_parts(None, apps.BOX, [("", apps.BOX, apps_of, arguments)], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)
         if not isinstance(one, AuditedClientError):
@@ -235,7 +253,7 @@ def _judged(
     )
 
 
-def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
+def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:
     """What is not audited, and why: nothing is left out in silence."""
     for metric in metrics:
         reason = why_not(metric, upkeep=command is None)
@@ -246,11 +264,23 @@ def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
             yield f"{metric.base_name}: {text}"
         yield from _parts_left_out(metric, upkeep=command is None)
     if command is not None:
-        yield "files, queue, sending and exact enumeration are in the audit of this SDK alone"
         yield (
             "the budget of all metrics together, a person's level and hours of the day not tested: "
             "the protocol has no versions, levels or hours"
         )
+
+    if why := _app_left_out(command, app):
+        yield f"requests and files not tested: {why}"
+    else:
+        yield from (f"{m.base_name}: requests not tested" for m in metrics if not apps.fits(m))
+        yield f"of requests and files not tested: {NOT_OF_APPS}"
+
+
+def _app_left_out(command: str | None, app: str | None) -> str:
+    """The reason why no app is run; "" if one is."""
+    if command is not None and app is None:
+        return "give the app's program by --app"
+    return f"nothing is sent: {DO_NOT_TRACK} is set" if do_not_track() else ""
 
 
 def _parts_left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:

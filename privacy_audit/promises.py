@@ -33,12 +33,13 @@ PROMISES = (
         ("values do not show", "nothing leaves", "batch", "headers", "bodies", "encapsulation",
          "request that failed", "requests with reports", "nobody but the collector",
          "turns of two blocks", "when a device answers", "period of an answer",
-         "periods of two answers"),
+         "periods of two answers", "in a moment"),
     ),
     PromiseGroup(
         "Files on the device hold no values",
         "Who gets hold of the device's files reads what was recorded, or where its owner was.",
-        ("bytes of the files", "outside the folder", "nothing of places or answers"),
+        ("bytes of the files", "of the files hold", "outside the folder",
+         "nothing of places or answers"),
     ),
     PromiseGroup(
         "A device tells no more in its life than was agreed",

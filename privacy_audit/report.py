@@ -30,6 +30,7 @@ BOXES = {
     "calendars": "devices through silent years, months of use, versions and clocks that go back",
     "budgets": "devices that record whatever they can of all metrics, under many budgets",
     "freshness": "many reports of one device, compared with each other",
+    "app": "an app with the client in it, as a program: its requests, and the files of its state",
     "derivations": "what a device derives from its secret: cohort and permanent response",
 }
 

@@ -11,6 +11,7 @@ from multiprocessing import get_context
 
 from privacy_audit.black_box import (
     answers,
+    apps,
     budgets,
     calendars,
     derivations,
@@ -208,6 +209,13 @@ def budgets_of(source: ClientSource, names: tuple[str, ...], upkeep: bool) -> li
 def freshness_of(source: ClientSource, metric: Metric, reports: int) -> list[Check]:
     """Check how many reports of one metric are equal."""
     return list(freshness.freshness_checks(source, metric, reports))
+
+
+def apps_of(
+    source: ClientSource, chosen: list[Metric], app: str | None, processes: int, devices: int
+) -> list[Check]:
+    """Check an app by its requests and files, with the chosen metrics."""
+    return list(apps.app_checks(source.file(), chosen, app, processes, devices))
 
 
 @contextmanager

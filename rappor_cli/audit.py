@@ -39,6 +39,10 @@ def audit(
             "--command", "--client", help="Audit this program (docs/audit.md) in place of the SDK."
         ),
     ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option("--app", help="With --command: the same client in an app (docs/audit.md)."),
+    ] = None,
     trials: Annotated[
         int | None,
         typer.Option(min=2_000, help=f"Devices of a metric; {TRIALS:,} over all if left out."),
@@ -73,6 +77,7 @@ def audit(
             options,
             names=names,
             command=command,
+            app=app,
             progress=show,
         )
     today, audited = datetime.now(UTC).date(), identity(command)

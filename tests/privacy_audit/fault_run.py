@@ -24,7 +24,9 @@ def main(arguments: list[str]) -> None:
     elif boxes == ["rounds"]:
         broken = _broken(list(exact_checks(list(file.declared))), alpha)
     else:
-        options = AuditOptions(trials=trials, processes=0, boxes=tuple(boxes), alpha=alpha)
+        options = AuditOptions(
+            trials=trials, processes=0, boxes=tuple(boxes), alpha=alpha, apps=installations
+        )
         broken = audit(file, options).broken
     print(json.dumps([f"{check.box}: {check.what}: {check.found}" for check in broken]))
 

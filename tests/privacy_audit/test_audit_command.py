@@ -28,7 +28,7 @@ from tests.privacy_audit.faults import METRICS, PLACES
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "client_js" / "bin" / "rappor-client-vectors.mjs"
 BUILT = ROOT / "client_js" / "dist" / "core" / "device.js"
-QUICK = AuditOptions(trials=4_000, processes=0)
+QUICK = AuditOptions(trials=4_000, processes=0, apps=0)
 ALPHA = 1e-7  # of each audit of an honest client; planted faults are found at it in test_faults.py
 
 
@@ -73,7 +73,7 @@ def test_an_unwritable_file_is_refused_before_attacks(
     "name", [metric.base_name for metric in load_metrics(DEFAULT_METRICS).declared]
 )
 def test_honest_clients_pass_with_each_kind(name: str) -> None:
-    options = AuditOptions(trials=2_000, processes=0, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=0, apps=0, alpha=ALPHA)
     result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
     assert result.broken == ()
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
@@ -98,7 +98,7 @@ def test_an_answer_that_depends_is_seen(
 
 @pytest.mark.long
 def test_places_of_many_bits_pass() -> None:
-    options = AuditOptions(trials=2_000, processes=0, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=0, apps=0, alpha=ALPHA)
     result = audit(parse_metrics(PLACES), options)
     assert result.broken == ()
     assert any(check.what.startswith("two places") for check in result.checks)
@@ -200,7 +200,7 @@ def needs_node() -> str:
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_the_typescript_client_keeps_its_promises() -> None:
-    options = AuditOptions(trials=4_000, processes=0, alpha=ALPHA)
+    options = AuditOptions(trials=4_000, processes=0, apps=0, alpha=ALPHA)
     result = audit(parse_metrics(METRICS), options, command=f"node {PROGRAM}")
     assert result.broken == ()
     names = {check.what for check in result.checks}
