@@ -189,7 +189,7 @@ def audit(
                     tell(derivations.BOX, done, len(chosen))
     if apps.BOX in boxes and options.apps and not _app_left_out(command, app):
         tell(apps.BOX, 0, 1)
-        arguments = source, chosen, app, options.processes, options.apps
+        arguments = chosen, app, options.processes, options.apps
         pending += in_parts(None, apps.BOX, [("", apps.BOX, apps_of, arguments)], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)

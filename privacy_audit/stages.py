@@ -211,11 +211,9 @@ def freshness_of(source: ClientSource, metric: Metric, reports: int) -> list[Che
     return list(freshness.freshness_checks(source, metric, reports))
 
 
-def apps_of(
-    source: ClientSource, chosen: list[Metric], app: str | None, processes: int, devices: int
-) -> list[Check]:
+def apps_of(chosen: list[Metric], app: str | None, processes: int, devices: int) -> list[Check]:
     """Check an app by its requests and files, with the chosen metrics."""
-    return list(apps.app_checks(source.file(), chosen, app, processes, devices))
+    return list(apps.app_checks(chosen, app, processes, devices))
 
 
 @contextmanager

@@ -195,6 +195,8 @@ def watch(
             device.early = len(collector.seen)
             collector.refusals = number % 2
             app.ask("flush", seconds=SECONDS)
+            _record(app, values)
+            app.ask("flush", seconds=SECONDS)
             device.running.append(bytes_of(folder / "first"))
             app.ask("close")
         device.closed = bytes_of(folder / "first")

@@ -116,6 +116,7 @@ prob_q = 0.75
 max_memoized_values = 3
 fallback = "other"
 """
+APP_DEVICES = 8  # of each group, in the part `app`
 INSIDE = ("installations", "rounds")  # found by tests of the client, not by an audit
 
 
@@ -638,4 +639,33 @@ FAULTS = (
           "    except OSError:\n        told = b''\n"
           "    return sha256(told + randomness(SECRET_BYTES)).digest()",
           "files that tell of the machine", installations=2),
+)  # fmt: skip
+APP_FAULTS = (
+    *(fault._replace(seen_by=seen_by)
+    for name, seen_by in {
+        "time-in-a-header": "the headers of docs/client.md",
+        "another-request-to-the-collector": "requests with reports, and nothing else",
+        "one-connection-for-all-batches": "a connection of its own",
+        "order-of-recording-in-a-batch": "the order of reports",
+        "bodies-that-are-not-filled-up": "filled up",
+        "padding-holds-the-machine": "reports and zeros alone",
+        "batch-id-of-the-device": "an id of its own",
+        "ids-that-count": "batch ids",
+        "secret-kept-over-a-withdrawal": "no bytes of its own",
+        "last-value-in-the-state": "hold a value, while the app runs",
+        "digest-of-the-value-in-the-state": "bytes of the files tell",
+    }.items()
+    for fault in FAULTS
+    if fault.name == name),
+    Fault("a-report-for-each-call", _RECORDER,
+          "per_period = int(min(metric.max_reports_per_period, self._level",
+          "per_period = 10**6 * int(min(metric.max_reports_per_period, self._level",
+          "in a moment"),
+    Fault("a-try-after-the-withdrawal", "client_sdk/delivery/schedule.py",
+          "    def _send(self, batch: StoredBatch) -> None:\n",
+          "    def _send(self, batch: StoredBatch) -> None:\n"
+          "        given = batch.body, batch.batch_id, batch.reports\n"
+          "        post = lambda: self._transport.post(*given, content_type='', encoding=None)\n"
+          "        __import__('threading').Timer(1.2, post).start()\n",
+          "while a request hangs"),
 )  # fmt: skip

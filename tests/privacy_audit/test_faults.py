@@ -12,7 +12,7 @@ import pytest
 
 from privacy_audit.audit import BOXES
 from tests.privacy_audit.fault_support import broken_claims, copy_client, plant, text_with
-from tests.privacy_audit.faults import FAULTS, INSIDE, METRICS, Fault
+from tests.privacy_audit.faults import APP_DEVICES, APP_FAULTS, FAULTS, INSIDE, METRICS, Fault
 
 TRIALS, ALPHA = 4_000, 0.01
 FEW_TRIALS, SMALL_ALPHA = 2_000, 1e-7
@@ -25,10 +25,10 @@ def check_found(fault: Fault, broken: list[str]) -> None:
     assert any(fault.seen_by in claim for claim in broken), broken
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_a_fault_can_be_planted(name: str) -> None:
+@pytest.mark.parametrize("fault", [*FAULTS, *APP_FAULTS[-2:]], ids=lambda fault: fault.name)
+def test_a_fault_can_be_planted(fault: Fault) -> None:
     """Two faults stood for text that had moved, and no test of the ordinary suite told."""
-    text_with(BY_NAME[name])
+    text_with(fault)
 
 
 @pytest.mark.slow
@@ -68,6 +68,20 @@ def test_a_fault_is_found_by_whole_audits(name: str, tmp_path: Path) -> None:
     check_found(fault, found)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("fault", APP_FAULTS, ids=[fault.name for fault in APP_FAULTS])
+def test_an_app_shows_the_fault(fault: Fault, tmp_path: Path) -> None:
+    """By its requests and files alone, in a program that is run as any other client's."""
+    plant(fault, tmp_path)
+    check_found(fault, broken_claims(tmp_path, fault.metrics, 0, "app", APP_DEVICES, ALPHA))
+
+
+@pytest.mark.slow
+def test_an_app_with_an_honest_client_passes(tmp_path: Path) -> None:
+    copy_client(tmp_path)
+    assert broken_claims(tmp_path, METRICS, 0, "app", 2, SMALL_ALPHA) == []
+
+
 def test_names_are_unique_and_many() -> None:
     assert len(BY_NAME) == len(FAULTS) >= 101
-    assert {fault.box for fault in FAULTS} == {*BOXES, *INSIDE}
+    assert {fault.box for fault in FAULTS} == {*BOXES, *INSIDE} - {"app"}
