@@ -32,7 +32,7 @@ PROMISES = (
         "Who sees requests alone, encrypted or not, tells values or devices apart.",
         ("values do not show", "nothing leaves", "batch", "headers", "bodies", "encapsulation",
          "request that failed", "requests with reports", "nobody but the collector",
-         "turns of two blocks", "when a device answers", "period of an answer",
+         "fresh turns of", "when a device answers", "period of an answer",
          "periods of two answers", "in a moment"),
     ),
     PromiseGroup(

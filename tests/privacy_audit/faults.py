@@ -125,7 +125,7 @@ BOX_OF = {
     "calendars": ("responses and cohorts stay the same",),
     "budgets": ("all metrics together", "within its own bounds", "it expires"),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
-    "derivations": ("turns of two blocks", "round has its", "another process", "derivations",
+    "derivations": ("fresh turns", "round has its", "another process", "derivations",
                     "two metrics", "of two values", "two sets", "cut of its own",
                     "within their stratum",
                     "the one answer", "keeps its cut"),
@@ -477,7 +477,9 @@ FAULTS = (
           "the one on which it expires"),
     # When a device answers.
     Fault("turn-of-all-blocks", "client_sdk/location/assignment.py",
-          'block.to_bytes(8, "big"))', "bytes(8))", "turns of two blocks", BLOCKS),
+          'block.to_bytes(8, "big"))', "bytes(8))", "fresh turns", BLOCKS),
+    Fault("turn-of-every-second-block", "client_sdk/location/assignment.py",
+          'block.to_bytes(8, "big"))', '(block % 2).to_bytes(8, "big"))', "fresh turns", BLOCKS),
     Fault("answers-where-there-is-data", "client_sdk/location/period_visits.py",
           "            self._send(name, self._value(self._known_at(period, slot)), day)",
           "            if self._known_at(period, slot) is not None:\n"
@@ -664,8 +666,9 @@ APP_FAULTS = (
     Fault("a-try-after-the-withdrawal", "client_sdk/delivery/schedule.py",
           "    def _send(self, batch: StoredBatch) -> None:\n",
           "    def _send(self, batch: StoredBatch) -> None:\n"
-          "        given = batch.body, batch.batch_id, batch.reports\n"
-          "        post = lambda: self._transport.post(*given, content_type='', encoding=None)\n"
-          "        __import__('threading').Timer(1.2, post).start()\n",
+          "        import http.client, threading\n"
+          "        other = http.client.HTTPConnection(self._transport._host)\n"
+          "        again = lambda: other.request('POST', '/v1/reports', b'')\n"
+          "        threading.Timer(1.2, again).start()\n",
           "while a request hangs"),
 )  # fmt: skip
