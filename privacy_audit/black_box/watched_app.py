@@ -22,7 +22,7 @@ from rappor_core.failures import failure_reason
 
 OWN_APP = f"{shlex.quote(sys.executable)} -m privacy_audit.black_box.sdk_app"
 OFTEN = 5  # times that each value is recorded, in a moment
-SECONDS = 20.0  # to send what waits, at most
+SECONDS = 60.0  # to send what waits, at most
 HANGS = 0.5  # seconds that an app waits for a request that hangs
 QUIET = 1.5  # seconds after a withdrawal in which a request would still come
 
