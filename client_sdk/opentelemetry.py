@@ -3,18 +3,21 @@
     from opentelemetry import metrics
     metrics.set_meter_provider(DeclaredMeterProvider(client, load_metrics("metrics.toml")))
 
-A counter adds to the metric of kind `number` of its name with `of_period = "sum"`, a histogram
-records in one with another `of_period`. Each leaves as that metric says: one randomised
-answer a period. What is not declared is dropped, and so are all attributes; a warning says so once.
+A counter adds to the metric of kind `number` of its name with `of_period = "sum"`. A histogram or
+a gauge records in one with another `of_period`; an observable gauge is read every minute. Each
+leaves as that metric says: one randomised answer a period. Everything else is dropped, and a
+warning says so once: instruments that are not declared, attributes, amounts that are refused.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from opentelemetry.metrics import (
+    CallbackOptions,
     Counter,
     Histogram,
     Meter,
@@ -22,30 +25,52 @@ from opentelemetry.metrics import (
     NoOpCounter,
     NoOpHistogram,
     NoOpMeter,
+    NoOpObservableCounter,
+    NoOpObservableGauge,
+    NoOpObservableUpDownCounter,
     NoOpUpDownCounter,
+    ObservableCounter,
+    ObservableGauge,
+    ObservableUpDownCounter,
+    Observation,
     UpDownCounter,
 )
+from opentelemetry.metrics import _Gauge as Gauge  # public in name alone before 2.0
+from opentelemetry.metrics import _NoOpGauge as NoOpGauge
 
 from client_sdk.client import Client
 from rappor_core.metrics.metrics_file import MetricsFile
 
 _LOG = logging.getLogger("client_sdk")
+_SUM = 'kind = "number" and of_period = "sum"'
+_OTHER = 'kind = "number", and an of_period but "sum"'
+_NONE = ""
+_TOTAL = "no metric takes a running total; count by a counter"
+Act = Callable[..., None]
 
 
 class DeclaredMeterProvider(MeterProvider):
-    """Makes the meters of all libraries of a process.
+    """Makes the meters of all libraries of a process."""
 
-    client: an open one.  metrics: the file that it was opened with. Names are compared in lower
-    case, as OpenTelemetry does.
-    """
+    def __init__(self, client: Client, metrics: MetricsFile, read_seconds: float = 60.0) -> None:
+        """Record nothing until an instrument is used.
 
-    def __init__(self, client: Client, metrics: MetricsFile) -> None:
-        """Nothing is recorded until an instrument is used."""
+        Args:
+            client: An open client.
+            metrics: The file that it was opened with. Names are compared in lower case, as
+                OpenTelemetry does.
+            read_seconds: How often observable gauges are read, above 0.
+        """
         self._client = client
         numbers = [one for one in metrics.declared if one.rules.collected and one.location is None]
-        self._sums = {one.name for one in numbers if one.details.of_period == "sum"}
-        self._others = {one.name for one in numbers} - self._sums
-        self._told: set[str] = set()
+        sums = {one.name for one in numbers if one.details.of_period == "sum"}
+        self._names = {_SUM: sums, _OTHER: {one.name for one in numbers} - sums}
+        self._warned: set[str] = set()
+        self._read_seconds = read_seconds
+        self._gauges: list[tuple[str, Callable[[], Iterable[Observation]], Act]] = []
+        self._reading = threading.Lock()
+        self._stopped = threading.Event()
+        self._reader: threading.Thread | None = None
 
     def get_meter(
         self,
@@ -54,30 +79,100 @@ class DeclaredMeterProvider(MeterProvider):
         schema_url: str | None = None,
         attributes: Any = None,  # noqa: ARG002 - dropped
     ) -> Meter:
-        """A meter whose instruments are looked up by their own names."""
+        """Make a meter whose instruments are looked up by their own names."""
         return _DeclaredMeter(self, name, version, schema_url)
 
-    def adding(self, name: str, instrument: str) -> Callable[[float], object] | None:
-        """What adds an amount to a counter; None where none is declared."""
-        if name.lower() in self._sums:
-            return lambda amount: self._client.add(name.lower(), amount)
-        self._drop(name, instrument, 'kind = "number" and of_period = "sum"')
-        return None
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:  # noqa: ARG002 - of callbacks
+        """Read all observable gauges now."""
+        with self._reading:
+            for name, observe, act in self._gauges:
+                try:
+                    for seen in observe():
+                        act(seen.value, seen.attributes)
+                except Exception as error:  # the app's own: a metric must not end it
+                    self.warn(f"observable gauge {name!r} could not be read", repr(error))
+        return True
 
-    def recording(self, name: str, instrument: str) -> Callable[[float], object] | None:
-        """What records a number; None where none is declared."""
-        if name.lower() in self._others:
-            return lambda value: self._client.record(name.lower(), value)
-        self._drop(name, instrument, 'kind = "number", and an of_period but "sum"')
-        return None
+    def shutdown(self, timeout_millis: float = 30_000) -> None:
+        """Read observable gauges a last time, and no more. Closing the client is the app's."""
+        if not self._stopped.is_set():
+            self._stopped.set()
+            self.force_flush(timeout_millis)
 
-    def _drop(self, name: str, instrument: str, needed: str) -> None:
-        if name not in self._told:
-            self._told.add(name)
-            _LOG.warning(
-                "%s %r is dropped: no metric of this name is declared with %s",
-                instrument, name, needed,
-            )  # fmt: skip
+    def acting(self, instrument: str, name: str, needed: str) -> Act | None:
+        """Return what takes the amounts of an instrument; None where no metric is declared."""
+        metric = name.lower()
+        if metric not in self._names.get(needed, ()):
+            why = f"no metric of this name is declared with {needed}" if needed else _TOTAL
+            self.warn(f"{instrument} {name!r} is dropped", why)
+            return None
+        take = self._client.add if needed is _SUM else self._client.record
+
+        def act(amount: float, attributes: Any = None) -> None:
+            if attributes:
+                self.warn(f"attributes of {instrument} {name!r} are dropped", "they never leave")
+            if instrument == "counter" and amount < 0:
+                self.warn(f"an amount of counter {name!r} is dropped", "it is below 0")
+            elif not take(metric, amount):
+                what = f"an amount of {instrument} {name!r} is not recorded"
+                self.warn(what, self._client.last_refusal)
+
+        return act
+
+    def watch(self, name: str, callbacks: Iterable[Any], act: Act) -> None:
+        """Read an observable gauge at once, on a thread, and then every `read_seconds`."""
+        with self._reading:
+            self._gauges += [(name, _observer(callback), act) for callback in callbacks]
+            if self._reader is None and not self._stopped.is_set():
+                self._reader = threading.Thread(
+                    target=self._read, name="rappor-gauges", daemon=True
+                )
+                self._reader.start()
+
+    def _read(self) -> None:
+        while not self._stopped.is_set():
+            self.force_flush()
+            self._stopped.wait(self._read_seconds)
+
+    def warn(self, what: str, why: str = "") -> None:
+        """Log what is dropped, once in the life of a provider, with the first reason."""
+        if what not in self._warned:
+            self._warned.add(what)
+            _LOG.warning("%s", f"{what}: {why}" if why else what)
+
+
+def _observer(callback: Any) -> Callable[[], Iterable[Observation]]:
+    """Both forms of OpenTelemetry: a function, or a generator that is sent the options."""
+    if not isinstance(callback, Generator):
+        return lambda: callback(CallbackOptions())
+    next(callback, None)  # to its first `yield`, which gives nothing
+    return lambda: callback.send(CallbackOptions())
+
+
+class _Acting:
+    """An instrument whose amounts go to the client."""
+
+    def __init__(self, act: Act, *described: str) -> None:
+        super().__init__(*described)
+        self._act = act
+
+    def add(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002
+        """Pass an amount on; as OpenTelemetry's `add`, `record` and `set`."""
+        self._act(amount, attributes)
+
+    record = set = add
+
+
+class _ActingCounter(_Acting, NoOpCounter): ...
+
+
+class _ActingUpDownCounter(_Acting, NoOpUpDownCounter): ...
+
+
+class _ActingHistogram(_Acting, NoOpHistogram): ...
+
+
+class _ActingGauge(_Acting, NoOpGauge): ...
 
 
 class _DeclaredMeter(NoOpMeter):
@@ -88,47 +183,43 @@ class _DeclaredMeter(NoOpMeter):
         self._provider = provider
 
     def create_counter(self, name: str, unit: str = "", description: str = "") -> Counter:
-        act = self._provider.adding(name, "counter")
-        return _Adding(act, name, unit, description) if act else NoOpCounter(name)
+        act = self._provider.acting("counter", name, _SUM)
+        return _ActingCounter(act, name, unit, description) if act else NoOpCounter(name)
 
     def create_up_down_counter(
         self, name: str, unit: str = "", description: str = ""
     ) -> UpDownCounter:
-        act = self._provider.adding(name, "counter")
-        return _AddingBoth(act, name, unit, description) if act else NoOpUpDownCounter(name)
+        act = self._provider.acting("up-down counter", name, _SUM)
+        return (
+            _ActingUpDownCounter(act, name, unit, description) if act else NoOpUpDownCounter(name)
+        )
 
     def create_histogram(
         self, name: str, unit: str = "", description: str = "", **advice: Any
     ) -> Histogram:
         del advice  # bounds of buckets: the metric's edges are public and its own
-        act = self._provider.recording(name, "histogram")
-        return _Recording(act, name, unit, description) if act else NoOpHistogram(name)
+        act = self._provider.acting("histogram", name, _OTHER)
+        return _ActingHistogram(act, name, unit, description) if act else NoOpHistogram(name)
 
+    def create_gauge(self, name: str, unit: str = "", description: str = "") -> Gauge:
+        act = self._provider.acting("gauge", name, _OTHER)
+        return _ActingGauge(act, name, unit, description) if act else NoOpGauge(name)
 
-class _Adding(NoOpCounter):
-    def __init__(self, act: Callable[[float], object], *described: str) -> None:
-        super().__init__(*described)
-        self._act = act
+    def create_observable_gauge(
+        self, name: str, callbacks: Any = None, unit: str = "", description: str = ""
+    ) -> ObservableGauge:
+        if act := self._provider.acting("observable gauge", name, _OTHER):
+            self._provider.watch(name, callbacks or (), act)
+        return NoOpObservableGauge(name, callbacks, unit, description)
 
-    def add(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002
-        self._act(amount)
+    def create_observable_counter(
+        self, name: str, callbacks: Any = None, unit: str = "", description: str = ""
+    ) -> ObservableCounter:
+        self._provider.acting("observable counter", name, _NONE)
+        return NoOpObservableCounter(name, callbacks, unit, description)
 
-
-class _AddingBoth(NoOpUpDownCounter):
-    def __init__(self, act: Callable[[float], object], *described: str) -> None:
-        super().__init__(*described)
-        self._act = act
-
-    def add(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002
-        self._act(amount)
-
-
-class _Recording(NoOpHistogram):
-    def __init__(
-        self, act: Callable[[float], object], name: str, unit: str, description: str
-    ) -> None:
-        super().__init__(name, unit, description)
-        self._act = act
-
-    def record(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002
-        self._act(amount)
+    def create_observable_up_down_counter(
+        self, name: str, callbacks: Any = None, unit: str = "", description: str = ""
+    ) -> ObservableUpDownCounter:
+        self._provider.acting("observable up-down counter", name, _NONE)
+        return NoOpObservableUpDownCounter(name, callbacks, unit, description)

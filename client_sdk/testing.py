@@ -1,7 +1,7 @@
 """For the tests of an app: a collector in memory behind real HTTP, a client that keeps what was
 recorded, what has left of it, and a fixed source of bits.
 
-With pytest installed the fixture `rappor` is an `ObservedApp` (`client_sdk.pytest_plugin`).
+With pytest installed the fixture `rappor` is an `ObservedApp` (`rappor_telemetry_pytest`).
 Never used by production code: nothing else in `client_sdk` imports this module.
 """
 

@@ -12,40 +12,33 @@ from dataclasses import dataclass
 from client_sdk.session import DO_NOT_TRACK, do_not_track
 from privacy_audit.black_box import (
     answers,
+    apps,
     budgets,
     calendars,
-    crowd_lives,
     derivations,
     freshness,
-    installations,
-    linked,
 )
 from privacy_audit.black_box.attacks import attack
-from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.exact_checks import exact_checks
+from privacy_audit.black_box.checks import Check
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.scenarios import left_out, scenarios, why_not
 from privacy_audit.black_box.trials import ClientSource
-from privacy_audit.errors import AuditedClientError, AuditError, client_errors
+from privacy_audit.errors import AuditedClientError, AuditError
 from privacy_audit.stages import (
-    ANSWERS,
     Lived,
     Progress,
     Task,
     answers_of,
+    apps_of,
     budgets_of,
     calendars_of,
     checks_of,
     derivation_checks,
     freshness_of,
     in_parts,
-    installations_of,
-    linked_lives,
-    relayed_of,
     run_trials,
     workers,
 )
-from rappor_core.metrics.association import Association
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -62,9 +55,8 @@ MOST_DEVICES = 6_000
 FEWEST_ANSWERING, MOST_ANSWERING = 150, 5_000
 BOXES = (
     "encoder", "device", answers.BOX, calendars.BOX, budgets.BOX, freshness.BOX, derivations.BOX,
-    linked.BOX, installations.BOX, "rounds",
+    apps.BOX,
 )  # fmt: skip
-LINKED_SHARE = 0.02  # of the trials: devices that record two linked metrics
 
 
 @dataclass(frozen=True)
@@ -74,18 +66,16 @@ class AuditOptions:
     trials: of a metric's single reports; the other numbers follow from it.
     alpha: the rate of false alarms of a whole audit.  training: share of trials on which attacks
     are chosen.  processes: workers; 0: everything in this process.
-    relay: also whole clients that send through a relay.
-    installations: whole clients with files and HTTP, of each condition; 0 for none.
     boxes: parts of the audit, of `BOXES`.
+    apps: devices of each group in the part `app`; 0 for none.
     """
 
     trials: int = TRIALS
     alpha: float = 0.01
     training: float = 0.5
     processes: int = 2
-    installations: int = crowd_lives.DEVICES
     boxes: tuple[str, ...] = BOXES
-    relay: bool = False
+    apps: int = apps.DEVICES
 
     @property
     def devices(self) -> int:
@@ -101,12 +91,6 @@ class AuditOptions:
     def fresh(self) -> int:
         """Number of reports of one device that are compared with each other."""
         return max(FEWEST_TRIALS, min(freshness.REPORTS, 2 * self.trials))
-
-    @property
-    def linked(self) -> int:
-        """Number of devices that record both metrics of an association."""
-        few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
-        return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * LINKED_SHARE)))
 
     def trials_of(self, scenario: Scenario) -> int:
         """Number of trials of a scenario."""
@@ -154,32 +138,34 @@ class AuditResult:
         return f"{held} claims tested, none broken{untold}"
 
 
+NOT_OF_APPS = (
+    "a queue that overflowed, delays and the time of sending, more than one period, other hosts, "
+    "logs, the randomness of secrets"
+)
+
+
 def audit(
     file: MetricsFile,
     options: AuditOptions,
     *,
     names: tuple[str, ...] = (),
     command: str | None = None,
+    app: str | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
-    """Audit this project's SDK, or the client behind `command`.
+    """Audit this project's SDK, or the client behind `command`, and an app that has it.
 
-    names: declared metrics to audit; none: all.  progress: called with (stage, done, total).
+    names: declared metrics to audit; none: all.  app: a program with the client in it; None: this
+    SDK's, if `command` is None, too.  progress: called with (stage, done, total).
     Raises AuditError where nothing can be audited or the program fails, and MetricsFileError for an
     unknown name.
     """
     chosen = [m for m in file.declared if m.base_name in names] if names else list(file.declared)
     for name in names:
         file.parts(name)
-    if options.relay and (command is not None or do_not_track()):
-        raise AuditError(
-            "a relay is audited with this SDK alone: a program has no network here"
-            if command is not None
-            else f"nothing is sent through a relay: {DO_NOT_TRACK} is set"
-        )
     source = ClientSource(compiled_text(file), command)
     tell = progress or (lambda *_: None)
-    notes = list(_notes(chosen, command))
+    notes = list(_notes(chosen, command, app))
     boxes, upkeep = options.boxes, command is None
     chosen = [metric for metric in chosen if not why_not(metric, upkeep=upkeep)]
     if not chosen:
@@ -187,11 +173,6 @@ def audit(
     runs = [(m, s) for m in chosen for s in scenarios(m, upkeep=upkeep) if s.box in boxes]
     pending: list[Check] = []
     found: list[Lived] = []
-    together = _linked(file, chosen)
-    if command is not None:
-        notes += [f"{one.name}: not audited: the protocol has no links" for one in together]
-    if command is not None or linked.BOX not in boxes:
-        together = []
     with workers(options.processes) as pool:
         every = [(s, options.trials_of(s)) for _, s in runs]
         trials = run_trials(pool, source, every, tell)
@@ -206,25 +187,10 @@ def audit(
                         pool, another, file, metric, source, options.devices
                     )
                     tell(derivations.BOX, done, len(chosen))
-        for association in together:
-            tell(linked.BOX, 0, len(together))
-            lived, more = linked_lives(pool, source, association, options.linked)
-            found += lived
-            pending += more
-    if command is None and "rounds" in boxes:
-        tell("rounds", 0, 1)
-        pending += _exact(chosen)
-    whole = installations.BOX in boxes and options.installations and not do_not_track()
-    if command is None and whole:
-        names = tuple(metric.base_name for metric in chosen)
-        arguments = source, names, options.processes, options.installations
-        task = ("", installations.BOX, installations_of, arguments)
-        tell(installations.BOX, 0, 1)
-        pending += in_parts(None, installations.BOX, [task], tell)
-    if options.relay:
-        every_metric = source, tuple(metric.base_name for metric in chosen)
-        tell("relay", 0, 1)
-        pending += in_parts(None, "relay", [("", "relay", relayed_of, every_metric)], tell)
+    if apps.BOX in boxes and options.apps and not _app_left_out(command, app):
+        tell(apps.BOX, 0, 1)
+        arguments = chosen, app, options.processes, options.apps
+        pending += in_parts(None, apps.BOX, [("", apps.BOX, apps_of, arguments)], tell)
     for (metric, scenario), one in zip(runs, trials, strict=True):
         pending += checks_of(metric, scenario, one)
         if not isinstance(one, AuditedClientError):
@@ -254,20 +220,6 @@ def _tasks(
         (m.base_name, stage, answers_of, (source, m, options.answering, upkeep))
         for m in chosen if not answers.left_out(m, upkeep=upkeep)
     ]  # fmt: skip
-
-
-def _linked(file: MetricsFile, chosen: list[Metric]) -> list[Association]:
-    """The associations of which both metrics are audited."""
-    names = {metric.name for metric in chosen}
-    return [one for one in file.associations if names.issuperset(one.of)]
-
-
-def _exact(metrics: list[Metric]) -> list[Check]:
-    try:
-        with client_errors():
-            return list(exact_checks(metrics))
-    except AuditedClientError as error:
-        return [exact("", ANSWERS, "rounds", str(error))]
 
 
 def _judged(
@@ -301,7 +253,7 @@ def _judged(
     )
 
 
-def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
+def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:
     """What is not audited, and why: nothing is left out in silence."""
     for metric in metrics:
         reason = why_not(metric, upkeep=command is None)
@@ -312,13 +264,23 @@ def _notes(metrics: list[Metric], command: str | None) -> Iterator[str]:
             yield f"{metric.base_name}: {text}"
         yield from _parts_left_out(metric, upkeep=command is None)
     if command is not None:
-        yield "files, queue, sending and exact enumeration are in the audit of this SDK alone"
         yield (
             "the budget of all metrics together, a person's level and hours of the day not tested: "
             "the protocol has no versions, levels or hours"
         )
-    elif do_not_track():
-        yield f"whole installations were left out: {DO_NOT_TRACK} is set"
+
+    if why := _app_left_out(command, app):
+        yield f"requests and files not tested: {why}"
+    else:
+        yield from (f"{m.base_name}: requests not tested" for m in metrics if not apps.fits(m))
+        yield f"of requests and files not tested: {NOT_OF_APPS}"
+
+
+def _app_left_out(command: str | None, app: str | None) -> str:
+    """The reason why no app is run; "" if one is."""
+    if command is not None and app is None:
+        return "give the app's program by --app"
+    return f"nothing is sent: {DO_NOT_TRACK} is set" if do_not_track() else ""
 
 
 def _parts_left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:

@@ -30,12 +30,8 @@ BOXES = {
     "calendars": "devices through silent years, months of use, versions and clocks that go back",
     "budgets": "devices that record whatever they can of all metrics, under many budgets",
     "freshness": "many reports of one device, compared with each other",
-    "installations": "whole clients with all metrics: files, queue, batches and HTTP, under the "
-    "audit's own randomness, on two machines, with values that differ and change",
-    "relay": "whole clients behind a relay of the audit's: what it sees of two lives",
+    "app": "an app with the client in it, as a program: its requests, and the files of its state",
     "derivations": "what a device derives from its secret: cohort and permanent response",
-    "linked": "devices that record two linked metrics, opened anew for each, over wire bytes",
-    "rounds": "the two rounds alone, every draw of their randomness enumerated",
 }
 
 

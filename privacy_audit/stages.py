@@ -11,13 +11,12 @@ from multiprocessing import get_context
 
 from privacy_audit.black_box import (
     answers,
+    apps,
     budgets,
     calendars,
     derivations,
     flow_turns,
     freshness,
-    installations,
-    linked,
     number_period,
     place_turns,
 )
@@ -27,7 +26,6 @@ from privacy_audit.black_box.power import one_of
 from privacy_audit.black_box.scenario import Scenario
 from privacy_audit.black_box.trials import ClientSource, Trials, chunks, joined, run_chunk
 from privacy_audit.errors import AuditedClientError, AuditError
-from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
@@ -161,24 +159,6 @@ def _derivation_checks(
     yield derivations.second_round_check(metric, one, reports)
 
 
-def linked_lives(
-    pool: Executor | None, source: ClientSource, association: Association, devices: int
-) -> tuple[list[Lived], list[Check]]:
-    """Run devices that record both metrics of an association, and yield their attacks and tests."""
-    name, sizes = association.name, linked.tasks(devices)
-    try:
-        if pool is None:
-            parts = [linked.live(source.metrics, name, size) for size in sizes]
-        else:
-            futures = [pool.submit(linked.live, source.metrics, name, size) for size in sizes]
-            parts = [future.result() for future in futures]
-    except AuditedClientError as error:
-        return [], [exact(name, ANSWERS, linked.BOX, str(error))]
-    lived = linked.joined(parts)
-    attacks = [(name, s, t) for s, t in linked.attacked(association, lived)]
-    return attacks, list(linked.linked_checks(association, lived))
-
-
 def in_parts(
     pool: Executor | None, stage: str, tasks: list[Task], progress: Progress
 ) -> list[Check]:
@@ -231,29 +211,9 @@ def freshness_of(source: ClientSource, metric: Metric, reports: int) -> list[Che
     return list(freshness.freshness_checks(source, metric, reports))
 
 
-def installations_of(
-    source: ClientSource, names: tuple[str, ...], processes: int, devices: int
-) -> list[Check]:
-    """Check a crowd of whole installations that have all metrics of these names."""
-    own = _with_metrics(source, names)
-    return list(installations.installation_checks(own, processes, devices))
-
-
-def relayed_of(source: ClientSource, names: tuple[str, ...]) -> list[Check]:
-    """Check whole clients behind a relay that have all metrics of these names."""
-    from privacy_audit.black_box import relayed  # its library is of the extra `relay` alone
-
-    return list(relayed.relay_checks(_with_metrics(source, names)))
-
-
-def _with_metrics(source: ClientSource, names: tuple[str, ...]) -> MetricsFile:
-    """A file of these metrics alone, with the associations of which it has both."""
-    file = source.file()
-    some = {name: m for name, m in file.metrics.items() if m.base_name in names}
-    linked = tuple(one for one in file.associations if set(one.of) <= set(names))
-    ends = {name for one in linked for name in one.of}
-    own = {n: m if m.name in ends else m.replace(cohort_with=None) for n, m in some.items()}
-    return MetricsFile(own, file.budget, linked)
+def apps_of(chosen: list[Metric], app: str | None, processes: int, devices: int) -> list[Check]:
+    """Check an app by its requests and files, with the chosen metrics."""
+    return list(apps.app_checks(chosen, app, processes, devices))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`python -m rappor_cli`, and the console script `rappor`.
 
-Imports nothing of ours before `run` has taken over Ctrl-C: a command's imports take seconds on a
-busy machine.
+Imports no command before `run` has taken over Ctrl-C: that takes seconds on a busy machine.
+A process that `multiprocessing` starts imports this module first, and so finds our packages, too.
 """
 
 import io
@@ -9,7 +9,11 @@ import os
 import signal
 import sys
 
+from rappor_core.own_packages import prefer_own_packages
+
 _STOPPED = 130  # what shells give for a program that Ctrl-C ended
+
+prefer_own_packages()
 
 
 def run() -> None:

@@ -39,6 +39,10 @@ def audit(
             "--command", "--client", help="Audit this program (docs/audit.md) in place of the SDK."
         ),
     ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option("--app", help="With --command: the same client in an app (docs/audit.md)."),
+    ] = None,
     trials: Annotated[
         int | None,
         typer.Option(min=2_000, help=f"Devices of a metric; {TRIALS:,} over all if left out."),
@@ -49,9 +53,6 @@ def audit(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Worker processes; one a processor if left out.")
     ] = None,
-    relay: Annotated[
-        bool, typer.Option("--relay", help="Also attack whole clients behind a relay.")
-    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all that was found to this file.")
     ] = None,
@@ -67,7 +68,6 @@ def audit(
         trials=trials or min(MOST_TRIALS, max(2_000, TRIALS // number)),
         alpha=alpha,
         processes=processes or min(os.cpu_count() or 1, MOST_PROCESSES),
-        relay=relay,
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)
@@ -77,6 +77,7 @@ def audit(
             options,
             names=names,
             command=command,
+            app=app,
             progress=show,
         )
     today, audited = datetime.now(UTC).date(), identity(command)

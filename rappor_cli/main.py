@@ -14,6 +14,7 @@ from typing import Any
 from rappor_cli.commands import COMMANDS, load, overview, program_version
 from rappor_core.errors import RapporError, meant
 from rappor_core.failures import failure_sentence
+from rappor_core.own_packages import OWN_PACKAGES
 
 _LIBRARY_ERRORS = (
     ("sqlite3", "Error"),
@@ -24,23 +25,6 @@ _LIBRARY_ERRORS = (
     ("tomllib", "TOMLDecodeError"),
 )
 _STOPPED = 130  # what shells give for a program that Ctrl-C ended
-OWN_PACKAGES = (
-    "rappor_core",
-    "rappor_cli",
-    "client_sdk",
-    "rappor_server",
-    "ohttp",
-    "collector",
-    "decoder",
-    "decoder_service",
-    "decoder_client",
-    "metric_design",
-    "disclosure_control",
-    "publication",
-    "privacy_audit",
-    "archive",
-    "simulations",
-)
 
 
 def main(arguments: list[str] | None = None, started: Callable[[], None] | None = None) -> int:

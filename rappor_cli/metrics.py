@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ import typer
 
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
+from metric_design.platforms import load_for_devices
 from metric_design.python_accessors import python_text
 from metric_design.review import crowd_of
 from metric_design.typescript import typescript_text
@@ -72,7 +74,7 @@ def check(
     """Say what a reviewer should know of FILE. Exit code 1 for errors, 0 for warnings alone."""
     if relay and population is None:
         raise typer.BadParameter("needs --population: a relay hides devices among each other")
-    metrics = load_metrics(file)
+    metrics, refused = load_for_devices(file)
     findings = whole_check(metrics, population, relay=relay, periods=periods, places=places)
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings]))
@@ -86,6 +88,7 @@ def check(
             "all metrics may cost a device up to "
             f"epsilon {metrics.lifetime_epsilon:.3f} in its life{_by_platform(metrics)}"
         )
+    _say_refused(refused)
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
 
@@ -129,9 +132,17 @@ def compile_(
             f"{output} does not end in {ending}, by which a {by_which} knows the form",
             param_hint="--output",
         )
-    metrics = load_metrics(file)
+    metrics, refused = load_for_devices(file)
     write_whole(output, written[ending](metrics))
     print(f"{output}: {counted(len(metrics.declared), 'metric')}")
+    if ending != PYTHON_ENDING:
+        _say_refused(refused)
+
+
+def _say_refused(sentences: str) -> None:
+    """Say beside the result what other devices than the one at hand would not take."""
+    if sentences:
+        print(f"note: {sentences}", file=sys.stderr)
 
 
 @app.command()

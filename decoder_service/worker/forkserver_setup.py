@@ -13,11 +13,13 @@ import signal
 
 from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.worker.process_limits import die_with_parent
+from rappor_core.own_packages import prefer_own_packages
 
 if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
     die_with_parent()
     os.register_at_fork(after_in_child=die_with_parent)  # jobs, too, from their first moment
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all at once: the worker decides
+    prefer_own_packages()
 
 import decoder.workflows.decoding
 import decoder.workflows.maps  # noqa: F401

@@ -25,6 +25,7 @@ from decoder_service.worker.process_limits import (
     limit_resources,
 )
 from rappor_core.errors import RapporError
+from rappor_core.own_packages import prefer_own_packages
 
 SMALL_BYTES = 256 << 10  # read in the process of the service
 SECONDS = 60  # of processor time
@@ -116,6 +117,7 @@ def main() -> None:
     """The main function of the reading process: take a file from standard input, write the
     function's result."""
     die_with_parent()
+    prefer_own_packages()
     os.nice(_NICE)
     memory, seconds, function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 (our parent's)
     limit_resources(memory, _FILE_BYTES)

@@ -21,7 +21,7 @@ from privacy_audit.black_box.noise_sums import (
     residuals,
 )
 from privacy_audit.black_box.number_scenarios import within_a_stratum
-from privacy_audit.black_box.power import chance_off, correlated, one_of
+from privacy_audit.black_box.power import bits_off, chance_off, correlated, one_of
 from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.trials import ClientSource
 from rappor_core.calendar import day_of
@@ -189,11 +189,10 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
     shown, held = _tables(params, first)
     m = params.mechanism
     p_value, found = _of_a_round(params, shown, held, (m.p1, m.q1))
-    asked = (1,) if params.scheme.symbols else (1, 0)
-    fewest = min(int((held == bit).sum()) for bit in asked)
+    bit = 1 if params.scheme.symbols else 0  # of which there are more
     return test(
         name, "the first round has its declared chances", BOX, p_value, found,
-        chance_off(m.p1 / PROBABILITY_SCALE, fewest, "of a bit's chance", 2),
+        bits_off((m.q1, m.p1)[bit] / PROBABILITY_SCALE, (held == bit).sum(axis=0), 2),
     )  # fmt: skip
 
 
@@ -207,8 +206,15 @@ def _of_a_round(
             continue  # follows from the other
         chance, total = threshold / PROBABILITY_SCALE, int((held == bit).sum())
         ones = int(shown[held == bit].sum())
-        p_values.append(bounds.count_p_value(ones, total, chance))
-        found.append(f"{ones / max(total, 1):.5f}, declared {chance:.5f}")
+        each = (held == bit).sum(axis=0)
+        asked = each > 0
+        alone = bounds.two_sided((shown * (held == bit)).sum(axis=0)[asked], each[asked], chance)
+        together = bounds.count_p_value(ones, total, chance)
+        p_values.append(2 * min(together, float(alone.min(initial=1.0)) * len(alone)))
+        found.append(
+            f"{ones / max(total, 1):.5f}, declared {chance:.5f}, and of one bit p = "
+            f"{alone.min(initial=1.0):.2g}"
+        )
     return len(p_values) * min(p_values), "; ".join(found)
 
 
@@ -223,7 +229,7 @@ def second_round_check(metric: Metric, first: list[Derived], reports: list[bytes
     p_value, found = _of_a_round(params, shown, held, (m.p2, m.q2))
     return test(
         metric.name, "the second round has its declared chances", BOX, p_value, found,
-        chance_off(m.p2 / PROBABILITY_SCALE, float(held.sum()), "of a bit's chance", 2),
+        bits_off(m.p2 / PROBABILITY_SCALE, held.sum(axis=0), 2),
     )  # fmt: skip
 
 

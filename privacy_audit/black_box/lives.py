@@ -64,16 +64,6 @@ class SeenReport(NamedTuple):
     bits: bytes
 
 
-class LinkedLife(NamedTuple):
-    """The life of a device that records two linked metrics. steps: a day and the value of each."""
-
-    secret: bytes
-    steps: tuple[tuple[int, tuple[Value, Value]], ...]
-
-
-Linked = tuple[SeenReport, SeenReport]  # the two sides of a linked report
-
-
 class Derived(NamedTuple):
     """The cohort and responses that a device derives for one value; bits as integers. Private:
     for audits alone."""

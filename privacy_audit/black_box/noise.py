@@ -12,7 +12,14 @@ from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, test
 from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
 from privacy_audit.black_box.observations import Floats
-from privacy_audit.black_box.power import Smallest, chance_off, correlated, one_of, shifted
+from privacy_audit.black_box.power import (
+    Smallest,
+    bits_off,
+    chance_off,
+    correlated,
+    one_of,
+    shifted,
+)
 from rappor_core.params import RapporParams
 
 FEWEST_EXPECTED = 5.0  # in a cell of a chi-square test
@@ -60,7 +67,7 @@ def _bits(metric: str, what: str, counts: Floats, chance: float, box: str) -> Ch
         metric, what, box, p_value,
         f"{seen:.5f} over {total.sum():,.0f} bits, declared {chance:.5f}; "
         f"bit {worst} is furthest off: {shown[worst] / max(total[worst], 1):.5f}",
-        chance_off(chance, float(total.sum()), "of a bit's chance", 2),
+        bits_off(chance, total, 1),
     )  # fmt: skip
 
 

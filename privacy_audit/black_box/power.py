@@ -8,9 +8,11 @@ all its tests.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 POWER = 0.95
@@ -24,6 +26,7 @@ class Smallest:
     what: the observations, or what is shifted.  number: of independent observations; 0: the
         check has none.  chance: of what a fault shows in an honest client.  spread: standard error
         of the mean that a fault shifts; None for a share.  among: tests, of which the worst counts.
+    alone: the smallest fault of one of many, which the others do not share.
     """
 
     what: str
@@ -31,9 +34,13 @@ class Smallest:
     chance: float = 0.0
     spread: float | None = None
     among: int = 1
+    alone: Smallest | None = None
 
     def text(self, level: float) -> str:
         """The smallest fault in words. level: of a two-sided test."""
+        if self.alone is not None:
+            both = replace(self, alone=None).text(level), self.alone.text(level)
+            return " and ".join(filter(None, both))
         level /= self.among
         if self.spread is not None:
             return f"{shift(self.spread, level):.2g} {self.what}"
@@ -66,6 +73,22 @@ def chance_off(chance: float, number: float, what: str = "of a chance", among: i
     if number < 1:
         return Smallest("")
     return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
+
+
+def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
+    """The power of a test of all bits together and of each by itself.
+
+    Args:
+        chance: That a bit is 1.
+        totals: How often each bit was seen.
+        tests: Of how many such tests the worst counts.
+    """
+    seen = totals[totals > 0]
+    if not len(seen):
+        return Smallest("")
+    alone = chance_off(chance, float(seen.min()), "of one bit's chance", 2 * tests * len(seen))
+    together = chance_off(chance, float(seen.sum()), "of the chance of all bits", 2 * tests)
+    return replace(together, alone=alone)
 
 
 def correlated(number: float, among: int = 1) -> Smallest:

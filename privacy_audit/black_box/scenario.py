@@ -9,7 +9,7 @@ from privacy_audit.black_box.lives import Step, Value
 from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 
-Box = Literal["encoder", "device", "installed", "linked"]
+Box = Literal["encoder", "device"]
 PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
 GAPS = {"day": 61, "week": 9, "month": 2}  # periods from one report of a life to the next

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
-from typing import TypeVar
 
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.numbers.recorder import NumberRecorder
@@ -22,8 +21,6 @@ from privacy_audit.black_box.lives import (
     NOTHING,
     Derived,
     Life,
-    Linked,
-    LinkedLife,
     SeenReport,
     Step,
     Value,
@@ -31,15 +28,11 @@ from privacy_audit.black_box.lives import (
     time_of,
 )
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
-from rappor_core.metrics.association import Association
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.decode import decode_batch
-from rappor_core.wire.linked import encode_linked_binary
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, Report, make_batch
-
-_Row = TypeVar("_Row")
 
 
 class SdkClient:
@@ -106,33 +99,6 @@ class SdkClient:
             counts.append(len(taken))
             reports += taken
         return _regrouped(reports, counts)
-
-    def record_linked(
-        self, association: Association, lives: list[LinkedLife]
-    ) -> list[list[Linked]]:
-        """Run devices that record both metrics of an association; each is opened anew for each
-        of the two.
-
-        Returns the linked reports of each device, in order, as read from batches of version 2.
-        """
-        first, second = association.of
-        pairs, counts = [], []
-        for secret, steps in lives:
-            state = MemoryState(secret)
-            for day, values in steps:
-                for name, value in zip((first, second), values, strict=True):
-                    self._step(state, name, day, value)
-            taken = state.take_reports()
-            sides = [{r.day: r for r in taken if r.metric == name} for name in (first, second)]
-            days = sorted(sides[0].keys() & sides[1].keys())
-            counts.append(len(days))
-            pairs += [(sides[0][day], sides[1][day]) for day in days]
-        seen = iter(linked_over_the_wire([pair for pair in pairs if _fit(association, *pair)]))
-        rows = [
-            next(seen) if _fit(association, *pair) else (_alone(pair[0]), _alone(pair[1]))
-            for pair in pairs
-        ]
-        return _cut(rows, counts)
 
     def _step(self, state: MemoryState, metric: str, day: int, value: Value) -> None:
         now = time_of(day)
@@ -218,38 +184,6 @@ def over_the_wire(reports: list[Report]) -> list[SeenReport]:
 
 
 def _regrouped(reports: list[Report], counts: list[int]) -> list[list[SeenReport]]:
-    return _cut(over_the_wire(reports), counts)
-
-
-def _cut(rows: list[_Row], counts: list[int]) -> list[list[_Row]]:
-    """Rows of all devices as those of each. counts: how many each has."""
-    ends = accumulate(counts, initial=0)
+    """The reports of all devices as those of each. counts: how many each has."""
+    rows, ends = over_the_wire(reports), accumulate(counts, initial=0)
     return [rows[start:end] for start, end in pairwise(ends)]
-
-
-def _fit(association: Association, first: Report, second: Report) -> bool:
-    """Whether a client would link two reports of a day: they show one cohort."""
-    alone = any(metric.params.num_cohorts == 1 for metric in association.metrics)
-    return alone or first.cohort == second.cohort
-
-
-def _alone(report: Report) -> SeenReport:
-    (seen,) = over_the_wire([report])
-    return seen
-
-
-def linked_over_the_wire(pairs: list[tuple[Report, Report]]) -> list[Linked]:
-    """Encode linked reports as batches of version 2 and read them back as a collector does, in
-    order."""
-    seen: list[Linked] = []
-    most = MAX_REPORTS // 2
-    for start in range(0, len(pairs), most):
-        body = encode_linked_binary(os.urandom(16), pairs[start : start + most])
-        groups = decode_batch(body, BINARY_CONTENT_TYPE).groups
-        sides = [
-            SeenReport(group.metric, cohort, day_of(group.day), bits)
-            for group in groups
-            for cohort, bits in group.rows
-        ]
-        seen += zip(sides[::2], sides[1::2], strict=True)
-    return seen

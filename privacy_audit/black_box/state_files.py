@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +18,19 @@ from numpy.typing import NDArray
 from privacy_audit.black_box.checks import Check, test
 from privacy_audit.black_box.power import one_of
 
-BOX: Final = "installations"
 LENGTHS = (3, 6)
 
 
-def file_checks(one: Sequence[bytes], other: Sequence[bytes]) -> Iterator[Check]:
+def file_checks(
+    one: Sequence[bytes], other: Sequence[bytes], box: str, when: str = ""
+) -> Iterator[Check]:
     """Check that files of devices with two different values cannot be told apart. one, other:
     all bytes of each device's files."""
     for length in LENGTHS:
         p_value, found = most_telling(one, other, length)
         yield test(
-            "", f"no {length} bytes of the files tell values or places of periods that are over",
-            BOX, p_value, found,
+            "", f"no {length} bytes of the files tell values or places of periods that are over"
+            + (f", {when}" if when else ""), box, p_value, found,
             one_of(len(one) + len(other), "devices' files, in which every value is held"),
         )  # fmt: skip
 

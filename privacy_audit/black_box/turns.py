@@ -29,7 +29,7 @@ def independence_check(metric: str, claim: str, same: Sequence[bool], chance: fl
     equal = sum(same)
     return test(
         metric, claim, BOX, bounds.count_p_value(equal, len(same), chance),
-        f"{equal:,} of {len(same):,} devices answered at the same turn of both blocks, "
+        f"{equal:,} of {len(same):,} pairs of blocks were answered at the same turn, "
         f"{chance * len(same):.1f} expected",
         chance_off(chance, len(same), "of the share of equal turns"),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from rappor_core.metrics.metrics_file import MetricsFile, associations, check_bu
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown, refused
 from rappor_core.params import RapporParams
 
-__all__ = ["MetricsFile", "parse_metrics"]
+__all__ = ["MetricsFile", "parse_metrics", "table_metrics"]
 
 MAX_CHARACTERS = 1_000_000
 _TOP_KEYS = {"associations", "budget", "metrics"}
@@ -58,15 +58,16 @@ def parse_metrics(text: str) -> MetricsFile:
     if not isinstance(tables, dict) or not tables:
         raise MetricsFileError("there is no [metrics.NAME] table")
     budget = read_budget(document.get("budget"))
-    metrics = {m.name: m for name, table in tables.items() for m in _metrics(name, table, tables)}
-    file = MetricsFile(metrics, budget)
+    metrics = (m for name, table in tables.items() for m in table_metrics(name, table, tables))
+    file = MetricsFile({metric.name: metric for metric in metrics}, budget)
     if "associations" in document:
         file = associations().with_declared(file, document["associations"])
     check_budget(file)
     return file
 
 
-def _metrics(name: str, table: Any, tables: Mapping[str, Any]) -> Iterable[Metric]:
+def table_metrics(name: str, table: Any, tables: Mapping[str, Any]) -> Iterable[Metric]:
+    """Read one table of a file. Raises MetricsFileError."""
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")
     kind = table.get("kind")

@@ -152,9 +152,13 @@ def _check_platforms(metric: Metric) -> None:
         if metric.lives is not None:
             refuse_field(metric, "lives", "goes with platforms that name 'web'")
         return
-    if metric.max_reports is None:
-        why = "is missing: a browser may delete the ledger, so 'web' needs a bound on reports"
-        refuse_field(metric, "max_reports", why)
+    missing = [key for key in ("max_reports", "lives") if getattr(metric, key) is None]
+    if missing:
+        raise MetricsFileError(
+            f"metric {metric.name!r}: add {' and '.join(missing)}: "
+            f'platforms = ["{WEB}"] requires {"them" if missing[1:] else "it"}, because a browser '
+            "may delete what bounds an app's reports"
+        )
     if type(metric.lives) is not int or not 1 <= metric.lives <= MAX_LIVES:
         why = (
             f"is not a whole number from 1 to {MAX_LIVES:,}: say how many lives of a browser's "

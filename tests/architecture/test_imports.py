@@ -42,7 +42,6 @@ NOT_IMPORTED = {
     "client_sdk.pause": "remote pause, of the same extra",
     "client_sdk.opentelemetry": "the adapter of OpenTelemetry, an extra",
     "client_sdk._pyinstaller.hook-rappor_core": "loaded by PyInstaller alone",
-    "client_sdk.pytest_plugin": "loaded by pytest alone",
     "rappor_core.grid.h3": "the adapter of h3, an extra",
     "collector.migrations.env": "runs a migration; alembic executes it",
 }

@@ -46,12 +46,21 @@ def test_the_undeclared_is_dropped_and_told_once(
         meter.create_counter("startup").add(1)  # declared, but no sum
         meter.create_histogram("crashes").record(3)
         meter.create_observable_gauge("memory", [lambda _: pytest.fail("asked")])
+        meter.create_observable_counter("crashes", [lambda _: pytest.fail("asked")])
+        meter.create_observable_up_down_counter("fifth", [lambda _: pytest.fail("asked")])
         meter.create_gauge("load").set(3)
+        meter.create_up_down_counter("waiting").add(3)
+    provider.force_flush()
     assert app.client.recorded == []
     app.assert_nothing_sent()
     told = [one.getMessage() for one in caplog.records if "is dropped" in one.getMessage()]
-    assert [line.split("'")[1] for line in told] == ["requests", "startup", "crashes"]
+    assert [line.split(" is dropped")[0] for line in told] == [
+        "counter 'requests'", "counter 'startup'", "histogram 'crashes'",
+        "observable gauge 'memory'", "observable counter 'crashes'",
+        "observable up-down counter 'fifth'", "gauge 'load'", "up-down counter 'waiting'",
+    ]  # fmt: skip
     assert "of_period" in told[0]
+    assert "running total" in told[4]
 
 
 def test_opentelemetrys_own_api_takes_the_provider(

@@ -45,7 +45,7 @@ def test_an_apps_tests_run_with_the_fixture(tmp_path: Path) -> None:
     (tmp_path / "test_app.py").write_text(OF_AN_APP)
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "DO_NOT_TRACK": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "client_sdk.pytest_plugin"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "rappor_telemetry_pytest"],
         cwd=tmp_path, env=os.environ | alone, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "3 passed" in done.stdout, done.stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.privacy_audit.faults import Fault
 
 ROOT = Path(__file__).parents[2]
+CHECKS = ("privacy_audit/fault_run.py", "client/e*.py", "client/whole/*.py")
 PACKAGES = ("client_sdk", "rappor_core", "privacy_audit")
 
 
@@ -19,9 +20,10 @@ def copy_client(tree: Path) -> None:
     """What an audit needs: links, so that what was compiled serves the copy."""
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tree / name, copy_function=os.symlink)
-    own = tree / "tests" / "privacy_audit"
-    own.mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "privacy_audit" / "fault_run.py", own)
+    for name in CHECKS:
+        for path in sorted((ROOT / "tests").glob(name)):
+            (to := tree / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, to)
 
 
 def text_with(fault: Fault, tree: Path = ROOT) -> str:

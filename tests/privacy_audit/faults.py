@@ -105,7 +105,7 @@ max_reports = 1
 fallback = "other"
 epsilon_infinity = 2.0
 """
-LINKED = f"""{METRICS}
+TWO_STRINGS = f"""{METRICS}
 [metrics.engine]
 kind = "string"{_DECLARED}num_bits = 16
 num_hashes = 1
@@ -115,9 +115,9 @@ prob_p = 0.25
 prob_q = 0.75
 max_memoized_values = 3
 fallback = "other"
-
-[associations.homepage_engine]{_DECLARED}of = ["homepage", "engine"]
 """
+APP_DEVICES = 8  # of each group, in the part `app`
+INSIDE = ("installations", "rounds")  # found by tests of the client, not by an audit
 
 
 BOX_OF = {
@@ -125,7 +125,7 @@ BOX_OF = {
     "calendars": ("responses and cohorts stay the same",),
     "budgets": ("all metrics together", "within its own bounds", "it expires"),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
-    "derivations": ("turns of two blocks", "round has its", "another process", "derivations",
+    "derivations": ("fresh turns", "round has its", "another process", "derivations",
                     "two metrics", "of two values", "two sets", "cut of its own",
                     "within their stratum",
                     "the one answer", "keeps its cut"),
@@ -158,8 +158,6 @@ class Fault(NamedTuple):
             return "installations"
         if "budget" in self.seen_by:
             return "budgets"
-        if self.metrics == LINKED:
-            return "linked"
         found = (box for box, texts in BOX_OF.items() if any(x in self.seen_by for x in texts))
         return next(found, "encoder")
 
@@ -347,19 +345,6 @@ FAULTS = (
     Fault("whole-string-in-every-group", "rappor_core/encodings/coded_prefix.py",
           "key = groups.key(groups.prefix(data, group), group)", "key = data",
           "strings that begin alike", STRINGS),
-    Fault("cohort-of-linked-metrics-not-shared", _DEVICE,
-          "cohort_of(secret, metric.cohort_with or self.line,", "cohort_of(secret, self.line,",
-          "both reports of a day are of one cohort", LINKED),
-    Fault("cohort-of-a-linked-metric-redrawn", _DEVICE,
-          "cohort_of(secret, metric.cohort_with or self.line,",
-          "cohort_of(secret if metric.cohort_with is None else __import__('os').urandom(32), "
-          "metric.cohort_with or self.line,",
-          "linked reports of a device", LINKED),
-    Fault("second-of-two-linked-without-fresh-noise", _DEVICE,
-          _SENT,
-          "return (permanent_bits if self.metric.cohort_with else self._instantaneous("
-          "permanent_bits)).to_bytes",
-          "p* of each bit", LINKED),
     Fault("one-report-in-five-hundred-bare", _DEVICE, _SENT,
           "rare = int.from_bytes(__import__('os').urandom(2), 'big') < 131\n"
           "        return (bloom_bits if rare else self._instantaneous(permanent_bits)).to_bytes",
@@ -466,11 +451,11 @@ FAULTS = (
     Fault("budget-of-each-metric-alone", _LEDGER,
           "return others + committed(line, entries + extra)",
           "return committed(line, entries + extra)",
-          "all metrics together stay within the budget of the file", LINKED),
+          "all metrics together stay within the budget of the file", TWO_STRINGS),
     Fault("budget-forgets-what-was-memoised", _LEDGER,
           "return others + committed(line, entries + extra)",
           "return others + committed(line, extra)",
-          "all metrics together stay within the budget of the file", LINKED),
+          "all metrics together stay within the budget of the file", TWO_STRINGS),
     Fault("budget-of-the-person-ignored", _LEDGER,
           "bounds = self._declared, self._level.max_epsilon",
           "bounds = self._declared, math.inf",
@@ -492,7 +477,9 @@ FAULTS = (
           "the one on which it expires"),
     # When a device answers.
     Fault("turn-of-all-blocks", "client_sdk/location/assignment.py",
-          'block.to_bytes(8, "big"))', "bytes(8))", "turns of two blocks", BLOCKS),
+          'block.to_bytes(8, "big"))', "bytes(8))", "fresh turns", BLOCKS),
+    Fault("turn-of-every-second-block", "client_sdk/location/assignment.py",
+          'block.to_bytes(8, "big"))', '(block % 2).to_bytes(8, "big"))', "fresh turns", BLOCKS),
     Fault("answers-where-there-is-data", "client_sdk/location/period_visits.py",
           "            self._send(name, self._value(self._known_at(period, slot)), day)",
           "            if self._known_at(period, slot) is not None:\n"
@@ -557,7 +544,7 @@ FAULTS = (
           "a connection of its own", installations=2),
     Fault("batches-in-the-order-of-recording", _QUEUE,
           "for chosen in shuffled(numbers, self._randomness):", "for chosen in numbers:",
-          "random order", LINKED, installations=6),
+          "random order", TWO_STRINGS, installations=6),
     # What a client does beside sending its reports.
     Fault("another-request-to-the-collector", "client_sdk/delivery/transport.py",
           "        status, fields, answer = self._exchange(body, headers)\n",
@@ -654,4 +641,34 @@ FAULTS = (
           "    except OSError:\n        told = b''\n"
           "    return sha256(told + randomness(SECRET_BYTES)).digest()",
           "files that tell of the machine", installations=2),
+)  # fmt: skip
+APP_FAULTS = (
+    *(fault._replace(seen_by=seen_by)
+    for name, seen_by in {
+        "time-in-a-header": "the headers of docs/client.md",
+        "another-request-to-the-collector": "requests with reports, and nothing else",
+        "one-connection-for-all-batches": "a connection of its own",
+        "order-of-recording-in-a-batch": "the order of reports",
+        "bodies-that-are-not-filled-up": "filled up",
+        "padding-holds-the-machine": "reports and zeros alone",
+        "batch-id-of-the-device": "an id of its own",
+        "ids-that-count": "batch ids",
+        "secret-kept-over-a-withdrawal": "no bytes of its own",
+        "last-value-in-the-state": "hold a value, while the app runs",
+        "digest-of-the-value-in-the-state": "bytes of the files tell",
+    }.items()
+    for fault in FAULTS
+    if fault.name == name),
+    Fault("a-report-for-each-call", _RECORDER,
+          "per_period = int(min(metric.max_reports_per_period, self._level",
+          "per_period = 10**6 * int(min(metric.max_reports_per_period, self._level",
+          "in a moment"),
+    Fault("a-try-after-the-withdrawal", "client_sdk/delivery/schedule.py",
+          "    def _send(self, batch: StoredBatch) -> None:\n",
+          "    def _send(self, batch: StoredBatch) -> None:\n"
+          "        import http.client, threading\n"
+          "        other = http.client.HTTPConnection(self._transport._host)\n"
+          "        again = lambda: other.request('POST', '/v1/reports', b'')\n"
+          "        threading.Timer(1.2, again).start()\n",
+          "while a request hangs"),
 )  # fmt: skip

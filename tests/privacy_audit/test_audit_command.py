@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from tests.privacy_audit.faults import METRICS, PLACES
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "client_js" / "bin" / "rappor-client-vectors.mjs"
 BUILT = ROOT / "client_js" / "dist" / "core" / "device.js"
-QUICK = AuditOptions(trials=4_000, processes=0, installations=0)
+QUICK = AuditOptions(trials=4_000, processes=0, apps=0)
 ALPHA = 1e-7  # of each audit of an honest client; planted faults are found at it in test_faults.py
 
 
@@ -45,7 +44,7 @@ def test_the_command_writes_what_it_found(
     assert told["held"]
     assert [metric["name"] for metric in told["metrics"]] == ["crashed"]
     boxes = {check["box"] for check in told["checks"]}
-    assert boxes == set(BOXES) - {"linked", "freshness"}
+    assert boxes == set(BOXES) - {"freshness"}
     text = html.read_text()
     assert "No claim was broken" in text
     assert "http" not in text.replace("over wire bytes", "")
@@ -74,23 +73,10 @@ def test_an_unwritable_file_is_refused_before_attacks(
     "name", [metric.base_name for metric in load_metrics(DEFAULT_METRICS).declared]
 )
 def test_honest_clients_pass_with_each_kind(name: str) -> None:
-    options = AuditOptions(trials=2_000, processes=0, installations=0, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=0, apps=0, alpha=ALPHA)
     result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
     assert result.broken == ()
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
-
-
-@pytest.mark.long
-def test_linked_metrics_of_an_honest_client_pass() -> None:
-    """Both metrics must be audited for their link to be."""
-    file = load_metrics(DEFAULT_METRICS)
-    options = AuditOptions(trials=2_000, processes=0, boxes=("linked",), alpha=ALPHA)
-    result = audit(file, options, names=("homepage", "engine"))
-    assert result.broken == ()
-    told = [check.what for check in result.checks]
-    assert "both reports of a day are of one cohort" in told
-    assert sum("both values" in what or "from reports of" in what for what in told) == 3
-    assert audit(file, options, names=("engine",)).checks == ()
 
 
 @pytest.mark.long
@@ -112,7 +98,7 @@ def test_an_answer_that_depends_is_seen(
 
 @pytest.mark.long
 def test_places_of_many_bits_pass() -> None:
-    options = AuditOptions(trials=2_000, processes=0, installations=0, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=0, apps=0, alpha=ALPHA)
     result = audit(parse_metrics(PLACES), options)
     assert result.broken == ()
     assert any(check.what.startswith("two places") for check in result.checks)
@@ -144,7 +130,7 @@ def test_an_exception_in_the_client_breaks_a_claim(monkeypatch: pytest.MonkeyPat
         raise OSError("no randomness")
 
     monkeypatch.setattr(rounds.InstantaneousRound, "__call__", fail)
-    boxes = ("encoder", "device", "derivations", "rounds")
+    boxes = ("encoder", "device", "derivations")
     options = AuditOptions(trials=2_000, processes=0, boxes=boxes)
     result = audit(load_metrics(DEFAULT_METRICS), options, names=("crashed",))
     told = {check.box: check for check in result.broken if "without an error" in check.what}
@@ -214,7 +200,7 @@ def needs_node() -> str:
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_the_typescript_client_keeps_its_promises() -> None:
-    options = AuditOptions(trials=4_000, processes=0, installations=0, alpha=ALPHA)
+    options = AuditOptions(trials=4_000, processes=0, apps=0, alpha=ALPHA)
     result = audit(parse_metrics(METRICS), options, command=f"node {PROGRAM}")
     assert result.broken == ()
     names = {check.what for check in result.checks}
@@ -260,7 +246,7 @@ max_reports = 1
 max_memoized_values = 2
 fallback = "other"
 """
-LINKED = """
+BOOLEANS = """
 [metrics.light]
 kind = "boolean"
 description = "d"
@@ -276,12 +262,6 @@ owner = "web@example.org"
 expires = 2099-06-30
 epsilon_infinity = 3.0
 epsilon_one = 2.0
-
-[associations.light_and_late]
-description = "d"
-owner = "web@example.org"
-expires = 2099-06-30
-of = ["light", "late"]
 """
 
 
@@ -290,24 +270,21 @@ of = ["light", "late"]
 def test_a_command_is_audited_with_every_kind() -> None:
     """What the protocol has no command for is told."""
     options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=ALPHA)
-    file = parse_metrics(PAIRS + NUMBER + LINKED)
+    file = parse_metrics(PAIRS + NUMBER + BOOLEANS)
     names = ("theme_slow", "memory")
     result = audit(file, options, names=names, command=f"node {PROGRAM}")
     assert result.broken == ()
     assert {check.metric for check in result.checks} == set(names)
     assert "memory: devices were not audited: the protocol has no upkeep" in result.notes
-    nothing = audit(file, replace(options, boxes=()), names=("light", "late"), command="none")
-    assert "light_and_late: not audited: the protocol has no links" in nothing.notes
 
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 @pytest.mark.parametrize("name", ["theme_slow", "late", "memory", "site"])
 def test_every_typescript_kind_keeps_its_promises(name: str) -> None:
-    """`late` has the cohort of its association."""
     boxes = ("encoder", "device", "derivations")
     options = AuditOptions(trials=4_000, processes=0, boxes=boxes, alpha=ALPHA)
-    file = parse_metrics(PAIRS + NUMBER + LINKED)
+    file = parse_metrics(PAIRS + NUMBER + BOOLEANS)
     result = audit(file, options, names=(name,), command=f"node {PROGRAM}")
     assert result.broken == ()
     assert "disjoint values, 1 report" in {check.what for check in result.checks}

@@ -90,10 +90,10 @@ def test_knowing_of_data_finds_dependent_days() -> None:
 
 
 @pytest.mark.parametrize("turn", ["fresh", "fixed"])
-def test_two_blocks_are_compared_where_fresh(turn: str) -> None:
+def test_blocks_are_compared_where_fresh(turn: str) -> None:
     file = parse_metrics(WINDOW.replace('"fresh"', f'"{turn}"'))
     checks = list(turn_checks(ClientSource(compiled_text(file)), file.declared[0]))
     assert len(checks) == (turn == "fresh")
     for check in checks:
         assert check.p_value > 1e-6
-        assert "200 devices" in check.found
+        assert "pairs of blocks" in check.found

@@ -10,12 +10,12 @@ import pytest
 
 from privacy_audit.audit import AuditOptions, audit
 from rappor_core.metrics.file import parse_metrics
-from tests.privacy_audit.faults import LINKED, METRICS
+from tests.privacy_audit.faults import METRICS, TWO_STRINGS
 from tests.privacy_audit.test_audit_command import PROGRAM, ROOT, needs_node
 
 ALPHA = 1e-7
 PLAIN = METRICS.replace('no_data = "none"\n', "")
-TWO = LINKED.replace('no_data = "none"\n', "").partition("[associations")[0]
+TWO = TWO_STRINGS.replace('no_data = "none"\n', "")
 
 
 class Planted(NamedTuple):

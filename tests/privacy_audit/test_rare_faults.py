@@ -21,8 +21,8 @@ from privacy_audit.black_box.noise_sums import (
     product_test,
     residuals,
 )
-from privacy_audit.black_box.observables import holds_reports_alone, secret_check
 from privacy_audit.black_box.observations import Observations
+from privacy_audit.black_box.requests import holds_reports_alone
 from privacy_audit.black_box.scenario import GAPS, spaced_days
 from privacy_audit.black_box.scenarios import ODD, scenarios
 from privacy_audit.black_box.sdk_client import next_version
@@ -30,6 +30,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from rappor_core.wire.report import Report
+from tests.client.whole.observables import secret_check
 from tests.privacy_audit.faults import METRICS, PAIRS
 
 FILE = parse_metrics(METRICS)

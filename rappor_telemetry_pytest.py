@@ -5,6 +5,8 @@
         rappor.assert_sent("homepage", "https://example.org/")
 
 The metrics are `metrics.toml` in pytest's root, or what `rappor_metrics` of its settings names.
+A module of its own: pytest imports it at every start, also where a repository has a folder
+`client_sdk`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from rappor_core.own_packages import foreign_file
 
 if TYPE_CHECKING:
     from client_sdk.testing import ObservedApp
@@ -28,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def rappor_metrics(pytestconfig: pytest.Config) -> MetricsFile:
     """The declared metrics; a test may give others by a fixture of this name."""
+    if hidden_by := foreign_file("client_sdk"):
+        pytest.fail(
+            f"{hidden_by} hides the client_sdk of rappor-telemetry, which the fixture `rappor` "
+            "needs: rename yours, or take its folder off the import path",
+            pytrace=False,
+        )
     from client_sdk import load_metrics  # where it is used: pytest starts without it
 
     return load_metrics(pytestconfig.rootpath / str(pytestconfig.getini("rappor_metrics")))

@@ -108,7 +108,7 @@ def control(seed: bytes, machine: Machine) -> Stream:
     stream = Stream(seed)
     _STREAM[:] = [stream]
     os.urandom = stream
-    os.getrandom = lambda size, flags=0: stream(size)  # noqa: ARG005
+    os.getrandom = lambda size, flags=0: stream(size)
     random._urandom = stream  # type: ignore[attr-defined]
     _tell_time(machine.seconds)
     answers: dict[tuple[Any, str], object] = {

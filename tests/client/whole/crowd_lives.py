@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Literal
 
 from privacy_audit.black_box.asked_places import asked_of_fixes
-from privacy_audit.black_box.environment import Machine
 from privacy_audit.black_box.lives import Value, time_of
 from privacy_audit.black_box.number_scenarios import MOST_RECORDED
-from privacy_audit.black_box.observables import Crowd
 from privacy_audit.black_box.scenarios import free, values_of
-from privacy_audit.black_box.witness import Recorded, Sitting, Witnessed, WitnessTask
 from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
 from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.client.whole.environment import Machine
+from tests.client.whole.observables import Crowd
+from tests.client.whole.witness import Recorded, Sitting, Witnessed, WitnessTask
 
 DEVICES = 8  # of each condition
 MEAN_DELAY = 5.0 * SECONDS_A_DAY

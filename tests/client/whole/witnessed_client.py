@@ -27,8 +27,14 @@ from client_sdk.errors import StateBusyError
 from client_sdk.randomisation.encoder import Encoder
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import MemoryCollector
-from privacy_audit.black_box import environment
-from privacy_audit.black_box.witness import (
+from privacy_audit.errors import client_errors
+from rappor_core.calendar import date_of, day_of
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.compiled_reading import read_compiled
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from tests.client.whole import environment
+from tests.client.whole.witness import (
     Influence,
     Sitting,
     Witnessed,
@@ -36,12 +42,6 @@ from privacy_audit.black_box.witness import (
     WitnessedRequest,
     WitnessTask,
 )
-from privacy_audit.errors import client_errors
-from rappor_core.calendar import date_of, day_of
-from rappor_core.mechanism import PROBABILITY_SCALE
-from rappor_core.metrics.compiled_reading import read_compiled
-from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import MetricsFile
 
 SECONDS = 20.0  # to send what waits, at most
 SECONDS_AFTER_ONE = 1.0  # the same, once a client of this process has not sent in time

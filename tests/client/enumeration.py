@@ -17,7 +17,10 @@ from functools import partial
 import numpy as np
 
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
-from privacy_audit.exact_laws import (
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+from tests.client.exact_laws import (
     SECRET,
     counted_permanent_noise,
     device_of_cohort,
@@ -25,9 +28,6 @@ from privacy_audit.exact_laws import (
     permanent_chances,
     series_epsilons,
 )
-from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
-from rappor_core.metrics.metric import Metric
-from rappor_core.params import RapporParams
 
 COLUMNS = PROBABILITY_SCALE  # as many bits in a word as a coin has draws
 COLUMN_BYTES = COLUMNS // 8

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.observables import Crowd, comparable
 from privacy_audit.black_box.power import one_of
-from privacy_audit.black_box.witness import WitnessedDevice, WitnessedRequest
+from tests.client.whole.observables import Crowd, comparable
+from tests.client.whole.witness import WitnessedDevice, WitnessedRequest
 
 BOX: Final = "installations"
 

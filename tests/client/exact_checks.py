@@ -1,4 +1,4 @@
-"""The checks without chance: `privacy_audit.enumeration` for the metrics under audit."""
+"""The checks without chance: `tests.client.enumeration` for the metrics under audit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.power import all_of
-from privacy_audit.enumerated_kinds import enumerate_kinds
-from privacy_audit.enumeration import (
+from rappor_core.metrics.metric import Metric
+from tests.client.enumerated_kinds import enumerate_kinds
+from tests.client.enumeration import (
     TOLERANCE,
     Enumerated,
     enumerate_epsilons,
@@ -17,8 +18,7 @@ from privacy_audit.enumeration import (
     exact_symbol_chances,
     sampled_mechanisms,
 )
-from privacy_audit.exact_laws import TooManyDrawsError
-from rappor_core.metrics.metric import Metric
+from tests.client.exact_laws import TooManyDrawsError
 
 
 def exact_checks(metrics: list[Metric]) -> Iterator[Check]:
@@ -48,7 +48,7 @@ def exact_checks(metrics: list[Metric]) -> Iterator[Check]:
         _wrong_epsilon(enumerate_epsilons()), all_of("any epsilon that is off by 1e-12"),
     )  # fmt: skip
     yield exact(
-        "", "epsilon of small numbers, pairs, coded prefixes and linked metrics, enumerated",
+        "", "epsilon of small numbers, pairs, and coded prefixes, enumerated",
         "rounds", _wrong_epsilon(enumerate_kinds()), all_of("any epsilon that is off by 1e-12"),
     )  # fmt: skip
 

@@ -16,21 +16,25 @@ from typing import Final, NamedTuple
 
 from scipy import stats
 
-from privacy_audit.black_box import crowd_lives
-from privacy_audit.black_box.alone import each_alone
 from privacy_audit.black_box.answers import may_be_silent
 from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.conduct import conduct_checks
-from privacy_audit.black_box.crowd_lives import OFTEN, withdrawn_lives
 from privacy_audit.black_box.expected_answers import expected
 from privacy_audit.black_box.lives import NOTHING, SeenReport, Step, hour_of
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
-from privacy_audit.black_box.observables import Crowd, influence_checks, observable_checks, seen_of
 from privacy_audit.black_box.power import one_of, shifted
 from privacy_audit.black_box.shown_metrics import exchanged, looks_another, nearly_clear
 from privacy_audit.black_box.state_files import file_checks
-from privacy_audit.black_box.withdrawals import answered_again, withdrawal_checks
-from privacy_audit.black_box.witness import (
+from rappor_core.calendar import SECONDS_A_DAY
+from rappor_core.metrics.compiled import compiled_text
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from tests.client.whole import crowd_lives
+from tests.client.whole.alone import each_alone
+from tests.client.whole.conduct import conduct_checks
+from tests.client.whole.crowd_lives import OFTEN, withdrawn_lives
+from tests.client.whole.observables import Crowd, influence_checks, observable_checks, seen_of
+from tests.client.whole.withdrawals import answered_again, withdrawal_checks
+from tests.client.whole.witness import (
     Influence,
     Sitting,
     Witnessed,
@@ -39,10 +43,6 @@ from privacy_audit.black_box.witness import (
     influences,
     witness,
 )
-from rappor_core.calendar import SECONDS_A_DAY
-from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import MetricsFile
 
 BOX: Final = "installations"
 
@@ -78,7 +78,7 @@ def installation_checks(declared: MetricsFile, processes: int, devices: int) -> 
         for some in ((crowd.usual, crowd.anew), (crowd.others, crowd.others_anew))
     ]
     if all(files):
-        yield from file_checks(files[0], files[1])
+        yield from file_checks(files[0], files[1], BOX)
     yield from _answers(clear, crowd_lives.lives(clear)[2], found.clear.devices)
     yield _cohorts(file, [*crowd.usual.devices, *crowd.anew.devices, *crowd.others_anew.devices])
     yield from _apart(file, [*crowd.usual.devices, *crowd.anew.devices])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal, NamedTuple
 
-from privacy_audit.black_box import environment
+from tests.client.whole import environment
 
 Recorded = tuple[str, object]  # a metric and its value; of places a latitude and a longitude
 
@@ -118,7 +118,7 @@ def witness(asked: WitnessTask) -> Witnessed:
     """Run devices in a controlled process of its own, and observe them. Raises
     AuditedClientError."""
     environment.control(asked.seed, asked.machine)
-    runner = import_module("privacy_audit.black_box.witnessed_client")  # after the exchange
+    runner = import_module("tests.client.whole.witnessed_client")  # after the exchange
     found: Witnessed = runner.run(asked)
     return found
 
@@ -127,6 +127,6 @@ def influences(asked: WitnessTask) -> list[Influence]:
     """Measure how much of the system's randomness changes secrets and reports. Raises
     AuditedClientError."""
     environment.control(asked.seed, asked.machine)
-    runner = import_module("privacy_audit.black_box.witnessed_client")
+    runner = import_module("tests.client.whole.witnessed_client")
     found: list[Influence] = runner.influences(asked)
     return found

@@ -9,7 +9,6 @@ another machine; with other randomness, on the same machine, nothing that is dra
 from __future__ import annotations
 
 import math
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -18,19 +17,19 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy import stats
 
-from client_sdk.delivery.batches import GZIP, read_body
+from client_sdk.delivery.batches import read_body
 from client_sdk.randomisation.key_derivation import SECRET_BYTES
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
 from privacy_audit.black_box.lives import SeenReport
 from privacy_audit.black_box.power import one_of, shifted
-from privacy_audit.black_box.witness import Influence, Witnessed, WitnessedDevice, WitnessedRequest
-from privacy_audit.black_box.witnessed_client import CERTAIN_BITS
+from privacy_audit.black_box.requests import request_checks
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import GroupedBatch
+from tests.client.whole.witness import Influence, Witnessed, WitnessedDevice, WitnessedRequest
+from tests.client.whole.witnessed_client import CERTAIN_BITS
 
 BOX: Final = "installations"
-GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # no time, no system, one extra field
 TICKS = 100  # of a mean delay
 FEWEST_BITS = 32.0  # of a report's noise, from which on single bits of randomness are looked at
 
@@ -59,7 +58,8 @@ def observable_checks(crowd: Crowd, mean_delay: float | None, pad_to: int) -> It
     yield from _of_the_values(crowd)
     yield from _of_randomness(crowd)
     independent = [*crowd.usual.devices, *crowd.anew.devices, *crowd.others_anew.devices]
-    yield from _of_batches(independent, pad_to)
+    yield from request_checks([device.requests for device in independent], BOX, pad_to)
+    yield _of_heads(independent)
     yield from _of_order(independent)
     if mean_delay is not None:
         yield _of_delays(independent, mean_delay)
@@ -191,38 +191,6 @@ def _of_randomness(crowd: Crowd) -> Iterator[Check]:
     )  # fmt: skip
     secrets = [device.secret for device in devices]
     yield secret_check("", secrets)
-    ids = [name for device in devices for some in _ids(device) for name in some]
-    repeated = len(ids) - len(set(ids))
-    yield exact(
-        "", "every batch has an id of its own", BOX,
-        f"{repeated:,} of {len(ids):,} ids came again" if repeated else "",
-        one_of(len(ids), "batches"),
-    )  # fmt: skip
-    table = np.array([list(bytes.fromhex(name)) for name in ids], dtype=np.uint8)
-    bits = np.unpackbits(table, axis=1)
-    each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], len(bits)), 0.5)
-    yield test(
-        "", "batch ids are random", BOX, float(each.min()) * bits.shape[1],
-        f"bit {int(each.argmin())} is 1 in {int(bits[:, each.argmin()].sum()):,} of {len(bits):,}",
-        shifted(0.5 / math.sqrt(len(bits)), "of a bit's chance"),
-    )  # fmt: skip
-    owners = [i for i, device in enumerate(devices) for some in _ids(device) for _ in some]
-    yield _ids_of_one_device(table, np.array(owners))
-
-
-def _ids_of_one_device(table: np.ndarray, owners: np.ndarray) -> Check:
-    """Bytes that successive ids of a device share, at one place or moved by a step."""
-    same = owners[1:] == owners[:-1]
-    pairs = table[1:][same], table[:-1][same]
-    steps = (pairs[0].astype(int) - pairs[1].astype(int)) % 256
-    counts = np.bincount(steps.ravel(), minlength=256)
-    total = int(counts.sum())
-    each = bounds.two_sided(counts, np.full(256, total), 1 / 256)
-    return test(
-        "", "successive batch ids of a device have nothing in common", BOX, float(each.min()) * 256,
-        f"bytes {int(each.argmin())} apart {int(counts[each.argmin()])} times in {total:,}",
-        one_of(total, "bytes of ids that follow from the one before", 1 / 256),
-    )  # fmt: skip
 
 
 def secret_check(metric: str, secrets: Sequence[bytes]) -> Check:
@@ -276,78 +244,13 @@ def influence_checks(found: list[Influence]) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def _of_batches(devices: list[WitnessedDevice], pad_to: int) -> Iterator[Check]:
-    """Each body and head by itself."""
+def _of_heads(devices: list[WitnessedDevice]) -> Check:
     every = [one for device in devices for some in device.requests for one in some]
-    batches = [_batch(one) for one in every]
-    linked = 2
-    mixed = sum(len({group.metric for group in one.groups}) > linked for one in batches)
-    unlinked = sum(
-        len({group.metric for group in one.groups}) == linked
-        and one.num_reports > linked * len(one.groups)
-        for one in batches
-    )
-    yield exact(
-        "", "a batch holds one metric, or two that are linked", BOX,
-        f"{mixed + unlinked:,} batches held several: their cohorts are a fingerprint"
-        if mixed + unlinked else "",
-        one_of(len(every), "batches"),
-    )  # fmt: skip
     heads = {tuple(pair for pair in one.headers if pair[0] != "Content-Length") for one in every}
-    yield exact(
+    return exact(
         "", "requests of all devices have the same headers, in one order", BOX,
         f"{len(heads)} kinds of headers" if len(heads) > 1 else "", one_of(len(every), "requests"),
     )  # fmt: skip
-    odd = sum(len(one.body) % pad_to != 0 for one in every)
-    told = sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
-    yield exact(
-        "", f"bodies are filled up to {pad_to} bytes, and Content-Length says so", BOX,
-        f"{odd + told:,} of {len(every):,} were not" if odd + told else "",
-        one_of(len(every), "requests"),
-    )  # fmt: skip
-    strays = sum(not holds_reports_alone(one.body) for one in every)
-    yield exact(
-        "", "bodies hold reports and zeros alone", BOX,
-        f"{strays:,} of {len(every):,} bodies held something else" if strays else "",
-        one_of(len(every), "bodies"),
-    )  # fmt: skip
-    unsorted = sum(not _in_order(one) for one in batches)
-    yield exact(
-        "", "the order of reports in a batch says no more than their contents", BOX,
-        f"{unsorted:,} of {len(batches):,} batches were in another order" if unsorted else "",
-        one_of(len(batches), "batches"),
-    )  # fmt: skip
-    shared = sum(count - 1 for device in devices for some in _connections(device) for count in some)
-    yield exact(
-        "", "each batch has a connection of its own", BOX,
-        f"{shared:,} requests came over the connection of another" if shared else "",
-        one_of(len(every), "requests"),
-    )  # fmt: skip
-
-
-def _in_order(batch: GroupedBatch) -> bool:
-    """Whether groups and reports stand by metric, parameters, day, cohort and bits."""
-    groups = [(group.metric, group.params_id, group.day) for group in batch.groups]
-    if len({metric for metric, _, _ in groups}) > 1:
-        return True  # linked: the order of pairs tells which belong together
-    return groups == sorted(groups) and all(
-        list(group.rows) == sorted(group.rows) for group in batch.groups
-    )
-
-
-def holds_reports_alone(body: bytes) -> bool:
-    """Whether a gzipped body consists of a bare header, padding zeros and one stream of reports.
-
-    What the stream holds is read by the wire's own rules, which refuse anything beside reports.
-    """
-    size = int.from_bytes(body[10:12], "little")
-    stream = zlib.decompressobj(GZIP)
-    try:
-        stream.decompress(body)
-    except zlib.error:
-        return False
-    said = body[:10] != GZIP_HEADER or body[12:14] != b"RP" or any(body[16 : 12 + size])
-    return not said and stream.eof and not stream.unused_data
 
 
 def _of_order(devices: list[WitnessedDevice]) -> Iterator[Check]:

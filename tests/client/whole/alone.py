@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from privacy_audit.errors import AuditError
+from rappor_core.own_packages import prefer_own_packages
 
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
@@ -32,14 +33,14 @@ def each_alone(do: Callable[[_Asked], _Told], tasks: list[_Asked], processes: in
 
 
 def _alone(do: Callable[[_Asked], _Told], task: _Asked) -> _Told:
-    done = subprocess.run(  # noqa: S603 (this program)
+    done = subprocess.run(
         [sys.executable, "-m", __name__], input=pickle.dumps((do, task)), capture_output=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, check=False,
     )  # fmt: skip
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-300:]
         raise AuditError(f"a process of the audit ended with code {done.returncode}: {said}")
-    told, error = pickle.loads(done.stdout)  # noqa: S301 (of `main`, below)
+    told, error = pickle.loads(done.stdout)
     if error is not None:
         raise error
     result: _Told = told
@@ -51,7 +52,8 @@ def main() -> None:
     result or its error."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a client prints is no answer
-    do, task = pickle.load(sys.stdin.buffer)  # noqa: S301 (of `_alone`, above)
+    prefer_own_packages()
+    do, task = pickle.load(sys.stdin.buffer)
     try:
         told: tuple[object, AuditError | None] = do(task), None
     except AuditError as error:

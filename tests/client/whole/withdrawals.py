@@ -13,17 +13,17 @@ from typing import Final
 from scipy import stats
 
 from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.crowd_lives import withdrawn_lives
 from privacy_audit.black_box.lives import SeenReport
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
-from privacy_audit.black_box.observables import seen_of
 from privacy_audit.black_box.power import correlated, one_of
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
-from privacy_audit.black_box.witness import WitnessedDevice
 from rappor_core.calendar import SECONDS_A_DAY, last_day, period_number
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.client.whole.crowd_lives import withdrawn_lives
+from tests.client.whole.observables import seen_of
+from tests.client.whole.witness import WitnessedDevice
 
 BOX: Final = "installations"
 TIMES = 4  # as many values as declared: those of before the withdrawal count on

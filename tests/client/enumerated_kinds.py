@@ -1,7 +1,6 @@
-"""Exact audit of the kinds `number`, `pair`, `flow` and `discover`, and of linked metrics, by
-enumeration.
+"""Exact audit of the kinds `number`, `pair`, `flow` and `discover`, by enumeration.
 
-As `privacy_audit.enumeration`: small metrics through the SDK's own `MetricEncoder`, from a value to
+As `tests.client.enumeration`: small metrics through the SDK's own `MetricEncoder`, from a value to
 a report, with a source that counts in place of the random one. All draws are gone through, so the
 chances are fractions without error, and so is epsilon.
 """
@@ -17,20 +16,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from client_sdk.randomisation.encoder import Encoder
-from privacy_audit.enumeration import SETTINGS, Enumerated
-from privacy_audit.exact_laws import (
-    SECRET,
-    Chances,
-    Source,
-    counted_permanent_noise,
-    device_of_cohort,
-    epsilon_of,
-    exact_law,
-    permanent_chances,
-    report_chances,
-    series_epsilons,
-)
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.grid.box import Box
@@ -43,6 +28,15 @@ from rappor_core.metrics.number import Number, NumberMode
 from rappor_core.metrics.pair import Pair
 from rappor_core.params import RapporParams
 from rappor_core.reserved import NO_DATA, OTHER
+from tests.client.enumeration import SETTINGS, Enumerated
+from tests.client.exact_laws import (
+    Chances,
+    device_of_cohort,
+    epsilon_of,
+    permanent_chances,
+    report_chances,
+    series_epsilons,
+)
 
 PERIODS = 4  # of the lives of numbers
 NUMBERS = (0.0, 15.0, 30.0, 50.0)  # on both sides of each cut
@@ -54,12 +48,11 @@ COMMON: dict[str, Any] = {
 
 
 def enumerate_kinds() -> Iterator[Enumerated]:
-    """Enumerate the epsilons of every kind but strings, and of two linked metrics."""
+    """Enumerate the epsilons of every kind but strings."""
     yield from _numbers()
     yield _one_answer()
     for f, p, q in SETTINGS:
         yield from _pairs(pair_metric(TwoRoundMechanism.rappor(f, p, q)))
-        yield from _linked(TwoRoundMechanism.rappor(f, p, q))
     yield from _flows()
     yield from _coded_prefixes()
 
@@ -208,44 +201,6 @@ def _coded_prefixes() -> Iterator[Enumerated]:
             numbers = (1,) if most == 1 else (1, 2)
             for reports, found in series_epsilons(device, first, places, numbers):
                 yield Enumerated(text, reports, found, metric.params.epsilon_n(reports))
-
-
-def _linked(mechanism: TwoRoundMechanism) -> Iterator[Enumerated]:
-    """Two metrics of one device, both draws together: they cost the sum of both.
-
-    Each is a boolean, so that all draws of both at once can be gone through.
-    """
-    params = RapporParams(1, 1, 1, mechanism, "boolean")
-    both = {
-        name: Metric(name=name, kind="boolean", params=params, max_memoized_values=2, **COMMON)
-        for name in ("first", "second")
-    }
-    tables = [_linked_reports(both, values) for values in ((False, False), (True, True))]
-    text = f"two linked metrics, {_settings(both['first'])}"
-    yield Enumerated(text, 1, epsilon_of(*tables), 2 * params.epsilon_n(1))
-    for side, name in enumerate(both):
-        alone = [_side(table, side) for table in tables]
-        yield Enumerated(f"{text}, {name} alone", 1, epsilon_of(*alone), params.epsilon_n(1))
-
-
-def _linked_reports(metrics: dict[str, Metric], values: tuple[bool, bool]) -> Chances:
-    """Chances of both reports, bit i that of metric i, over all draws of all four rounds."""
-
-    def reports(source: Source) -> int:
-        with counted_permanent_noise(source):
-            device = Encoder(metrics, SECRET, source)
-            both = [device.encode(name, value, date(2026, 1, 1)).bits[0]
-                    for name, value in zip(metrics, values, strict=True)]  # fmt: skip
-        return both[0] | both[1] << 1
-
-    return exact_law(reports, 1, range(4), shown=3)
-
-
-def _side(table: Chances, side: int) -> Chances:
-    found = {0: Fraction(0), 1: Fraction(0)}
-    for bits, chance in table.items():
-        found[bits >> side & 1] += chance
-    return found
 
 
 def _settings(metric: Metric) -> str:

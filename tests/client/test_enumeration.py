@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from client_sdk.randomisation import rounds
-from privacy_audit.enumeration import (
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.params import RapporParams
+from tests.client.enumeration import (
     SETTINGS,
     TOLERANCE,
     enumerate_epsilons,
@@ -14,9 +16,7 @@ from privacy_audit.enumeration import (
     exact_symbol_chances,
     sampled_mechanisms,
 )
-from privacy_audit.exact_laws import TooManyDrawsError
-from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.params import RapporParams
+from tests.client.exact_laws import TooManyDrawsError
 
 
 def test_epsilon_of_small_filters_is_the_declared_one() -> None:
@@ -57,7 +57,7 @@ def test_symbols_fall_exactly_as_declared(monkeypatch: pytest.MonkeyPatch) -> No
     params = RapporParams(4, 1, 4, TwoRoundMechanism.symbols(4, 2.0, 1.0), "symbol")
     assert exact_symbol_chances(params) == ""
     other = params.replace(mechanism=TwoRoundMechanism.symbols(4, 2.2, 1.0))
-    monkeypatch.setattr("privacy_audit.enumeration.PermanentRound", _with(other))
+    monkeypatch.setattr("tests.client.enumeration.PermanentRound", _with(other))
     assert "symbol 0" in exact_symbol_chances(params)
 
 

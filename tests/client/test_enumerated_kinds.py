@@ -1,4 +1,4 @@
-"""Numbers, pairs, flows, coded prefixes and linked metrics cost exactly what is declared."""
+"""Numbers, pairs, flows and coded prefixes cost exactly what is declared."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 
 from client_sdk.randomisation.rounds import PermanentRound
-from privacy_audit.enumerated_kinds import (
+from tests.client.enumerated_kinds import (
     NUMBERS,
     enumerate_kinds,
     life_chances,
     number_metric,
 )
-from privacy_audit.enumeration import TOLERANCE
-from privacy_audit.exact_laws import (
+from tests.client.enumeration import TOLERANCE
+from tests.client.exact_laws import (
     device_of_cohort,
     epsilon_of,
     permanent_chances,
@@ -27,7 +27,7 @@ from privacy_audit.exact_laws import (
 def test_every_kind_costs_what_is_declared() -> None:
     found = list(enumerate_kinds())
     assert max(one.error for one in found) < TOLERANCE
-    kinds = "a number, g = 2", "a number, once", "a pair", "a flow", "a coded prefix", "two linked"
+    kinds = "a number, g = 2", "a number, once", "a pair", "a flow", "a coded prefix"
     for kind in kinds:
         assert any(one.text.startswith(kind) for one in found), kind
 
@@ -51,6 +51,6 @@ def test_a_bit_that_is_never_cleared_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     toss = PermanentRound.__call__
     monkeypatch.setattr(PermanentRound, "__call__", lambda self, bits: bits | toss(self, bits))
     found = list(enumerate_kinds())
-    for kind in ("pair", "coded prefix", "linked"):
+    for kind in ("pair", "coded prefix"):
         worst = max((one for one in found if kind in one.text), key=lambda one: one.error)
         assert worst.found > worst.declared * 1.2, kind

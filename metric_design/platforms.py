@@ -1,0 +1,113 @@
+"""What a browser or a phone will refuse of a metrics file, and what to add to it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from metric_design.kinds import kind_design
+from metric_design.review import SAFARI_DAYS
+from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.file import table_metrics
+from rappor_core.metrics.loading import COMPILED_ENDING, load_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.validation import APP, WEB
+
+_BROKEN = (
+    OSError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    RecursionError,
+    MetricsFileError,
+)
+LIVES = 12  # proposed: a year, if a browser keeps its storage for a month
+_SILENT = (
+    "a browser records nothing of {names}. To change that, add under the headings that are there "
+    "(one report in each life of a browser's storage; docs/metrics.md, 'Where a metric may run'):"
+)
+_PHONE = 'a phone records nothing of {names}: add "app" to platforms'
+_PARTS = (
+    "the TypeScript client refuses the file without its parts for {names}: pass `...parts()`, "
+    "which `rappor metrics compile --typescript` writes, to openClient"
+)
+
+
+def load_for_devices(path: Path) -> tuple[MetricsFile, str]:
+    """Read a metrics file, and say what browsers and phones will refuse of it.
+
+    Returns:
+        The file, and sentences with a block to paste; "" if nothing is refused.
+
+    Raises:
+        MetricsFileError: With the same sentences if only keys for browsers are missing.
+    """
+    said = ""
+    if path.suffix != COMPILED_ENDING:
+        with suppress(*_BROKEN):
+            document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            said = advice(document, datetime.now(UTC).date())  # else `load_metrics` says why
+    try:
+        return load_metrics(path), said
+    except MetricsFileError as error:
+        raise MetricsFileError(f"{error}\n{said}" if said else str(error)) from error
+
+
+def advice(document: Mapping[str, Any], today: date) -> str:
+    """Say what browsers and phones refuse of the document of a `metrics.toml`; "" if nothing.
+
+    Raises:
+        MetricsFileError: If something else is wrong with it.
+    """
+    tables, budget = document["metrics"], document.get("budget")
+    blocks: dict[str, str] = {}
+    said: list[str] = []
+    metrics: list[Metric] = []
+    for name, table in tables.items():
+        try:
+            added, declared = _for_browsers(name, table, tables, today)
+        except MetricsFileError as error:
+            declared = tuple(table_metrics(name, table, tables))
+            said.append(f"a browser cannot run {name}: {error}")
+        else:
+            if added:
+                lines = (f"{key} = {json.dumps(value)}" for key, value in added.items())
+                blocks[name] = "\n".join((f"[metrics.{name}]", *lines))
+        metrics.extend(declared)
+    file = MetricsFile({metric.name: metric for metric in metrics})
+    if blocks:
+        text = "\n\n".join(blocks.values())
+        if budget is not None and file.lifetime_epsilon > budget:
+            text = f"budget = {file.lifetime_epsilon + 0.05:.1f}  # was {budget:g}\n\n{text}"
+        said.append(f"{_SILENT.format(names=', '.join(blocks))}\n\n{text}\n")
+    if phones := [name for name, one in tables.items() if APP not in one.get("platforms", [APP])]:
+        said.append(_PHONE.format(names=", ".join(phones)))
+    if parts := [m.base_name for m in file.declared if m.location or kind_design(m.kind).part]:
+        said.append(_PARTS.format(names=", ".join(parts)))
+    return "\n".join(said)
+
+
+def _for_browsers(
+    name: str, table: Mapping[str, Any], tables: Mapping[str, Any], today: date
+) -> tuple[dict[str, Any], tuple[Metric, ...]]:
+    """The keys that a table lacks for browsers, and its metrics with them."""
+    added: dict[str, Any] = {}
+    if WEB not in table.get("platforms", []):
+        added["platforms"] = [*table.get("platforms", [APP]), WEB]
+    if "lives" not in table:
+        days = max(0, (table["expires"] - today).days)
+        added["lives"] = min(LIVES, days // SAFARI_DAYS + 1)
+    try:
+        return added, tuple(table_metrics(name, {**table, **added}, tables))
+    except MetricsFileError:
+        if "max_reports" in table:
+            raise
+    added["max_reports"] = 1
+    return added, tuple(table_metrics(name, {**table, **added}, tables))

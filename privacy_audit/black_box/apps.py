@@ -1,0 +1,198 @@
+"""Audit an app with the client in it by its requests and files: a program, its collector, its disk.
+
+Devices of two groups record other values. Nothing is asked but what an app asks: open, record,
+send, withdraw, close.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.lives import Value
+from privacy_audit.black_box.power import one_of
+from privacy_audit.black_box.requests import batch_of, request_checks
+from privacy_audit.black_box.scenarios import disjoint, values_of
+from privacy_audit.black_box.state_files import file_checks
+from privacy_audit.black_box.watched_app import OFTEN, OWN_APP, AppDevice, AppRequest, watch
+from rappor_core.metrics.compiled import compiled_text
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.validation import APP
+
+BOX: Final = "app"
+DEVICES = 16  # of each group
+PAD_TO = 256
+HEADERS = {
+    "Accept-Encoding": "identity",
+    "User-Agent": "rappor/1",
+    "Content-Type": "application/vnd.rappor.batch",
+    "Content-Encoding": "gzip",
+}  # of docs/client.md, beside Host and Content-Length
+SHORTEST = 6  # bytes of a value that are looked for in files
+RUN = 16  # bytes of a state that are of one device alone
+FEWEST_RUNS = 6  # of them one after the other: of a secret of 22 bytes or more
+
+
+def fits(metric: Metric) -> bool:
+    """Whether an app's `record` of a metric queues a report at once."""
+    rules = metric.rules
+    return APP in metric.platforms and not (metric.location or rules.collected or rules.takes_fixes)
+
+
+def app_checks(
+    chosen: list[Metric], command: str | None, processes: int, devices: int
+) -> Iterator[Check]:
+    """Yield all checks of an app.
+
+    Args:
+        chosen: Metrics; those that do not fit are left out.
+        command: The program; None: this SDK's.
+        processes: Programs that run at the same time.
+        devices: Of each group.
+
+    Raises:
+        AuditError: If the program cannot be run.
+        AuditedClientError: If it refuses a command.
+    """
+    metrics = [metric.replace(cohort_with=None) for metric in chosen if fits(metric)]
+    if not metrics:
+        return
+    metrics.append(_often(metrics[0]))
+    file = MetricsFile({metric.name: metric for metric in metrics})
+    pairs = {m.name: disjoint(m, values_of(m)) for m in metrics}
+    groups = [{name: pair[which] for name, pair in pairs.items()} for which in (0, 1)]
+    with (
+        tempfile.TemporaryDirectory(prefix="rappor-audit-") as root,
+        ThreadPoolExecutor(max(processes, 2)) as pool,
+    ):
+        compiled = Path(root, "metrics.json")
+        compiled.write_text(compiled_text(file))
+        tasks = [
+            pool.submit(watch, command or OWN_APP, compiled, Path(root, f"{n}-{g}"), values, n)
+            for n in range(devices) for g, values in enumerate(groups)
+        ]  # fmt: skip
+        seen = [task.result() for task in tasks]
+    yield from _of_requests(file, seen, own=command is None)
+    yield from _of_withdrawals(seen)
+    yield from _of_files(seen, groups)
+
+
+def _often(metric: Metric) -> Metric:
+    """A metric of which a device sends several batches."""
+    return metric.replace(
+        name="audit-often", max_reports_per_period=2 * OFTEN, max_reports=2 * OFTEN, lives=None,
+        platforms=(APP,), no_data=None,
+    )  # fmt: skip
+
+
+def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> Iterator[Check]:
+    n, every = len(devices), [one for device in devices for one in device.requests]
+    checks = list(request_checks([[device.requests] for device in devices], BOX, PAD_TO))
+    yield from checks
+    strange = [one.line for one in every if not one.line.startswith("POST /v1/reports ")]
+    yield _exact("the collector sees requests with reports, and nothing else", strange, n)
+    if own:
+        odd = [f"{one.headers}" for one in every if not _is_documented(one)]
+        yield _exact("requests have the headers of docs/client.md, and no others", odd, len(every))
+    else:
+        kinds = {tuple(name for name, _ in one.headers) for one in every}
+        wrong = [f"{len(kinds)} kinds of headers"] if len(kinds) > 1 else []
+        yield _exact("requests of all devices have the same headers, in one order", wrong, n)
+    early = [f"{device.early} requests" for device in devices if device.early]
+    yield _exact("nothing leaves before its random time", early, n)
+    again = [
+        "another request in its place"
+        for device in devices
+        if _bodies(device.refused) - _bodies(device.requests)
+    ]
+    tries = sum(len(device.refused) for device in devices)
+    yield _exact("a request that failed is sent again, once, as it was", again, tries)
+    if any(check.broken(1e-9) for check in checks):
+        return  # bodies that cannot be read
+    told = [_reports(device) for device in devices]
+    wanted = {
+        m.name: min(2 * OFTEN, m.max_reports_per_period, m.max_reports or 2 * OFTEN)
+        for m in file.metrics.values()
+    }
+    wrong = [f"{dict(one)} in place of {wanted}" for one in told if one != wanted]
+    yield _exact(
+        f"a value that is recorded {2 * OFTEN} times in a moment makes as many reports as its "
+        "period has", wrong, n,
+    )  # fmt: skip
+
+
+def _bodies(requests: list[AppRequest]) -> Counter[bytes]:
+    return Counter(one.body for one in requests)
+
+
+def _is_documented(request: AppRequest) -> bool:
+    rest = {name: value for name, value in request.headers if name in HEADERS}
+    names = sorted(name for name, _ in request.headers)
+    return rest == HEADERS and names == sorted([*HEADERS, "Host", "Content-Length"])
+
+
+def _reports(device: AppDevice) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in device.requests:
+        for group in batch_of(one.body).groups:
+            found[group.metric] += len(group.rows)
+    return found
+
+
+def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
+    hung = [device for device in devices if device.hung]
+    late = [f"{device.late} requests" for device in hung if device.late]
+    yield _exact(
+        "nothing leaves between a withdrawal and a new consent, while a request hangs",
+        late, len(hung),
+    )  # fmt: skip
+    before = [_runs(device.held) for device in devices]
+    shared = Counter(run for own in before for run in own)
+    kept = []
+    for device, own in zip(devices, before, strict=True):
+        left = [run for run in own & _runs(device.wiped) if shared[run] == 1]
+        if len(left) >= FEWEST_RUNS:
+            kept.append(f"{len(left)} runs of {RUN} bytes, such as {min(left)!r}")
+    yield _exact(
+        "a withdrawal ends the secret of a device: no bytes of its own stay in its files",
+        kept, len(devices),
+    )  # fmt: skip
+
+
+def _runs(data: bytes) -> set[bytes]:
+    """All runs of bytes that may be random: few equal ones, no text, no zeros."""
+    found = {data[start : start + RUN] for start in range(len(data) - RUN + 1)}
+    return {
+        run for run in found
+        if len(set(run)) > RUN - 3 and run.count(0) < 2
+        and sum(32 <= byte < 127 for byte in run) < RUN - 4
+    }  # fmt: skip
+
+
+def _of_files(devices: list[AppDevice], groups: list[dict[str, Value]]) -> Iterator[Check]:
+    for when in ("while the app runs", "after it"):
+        raw = []
+        for number, device in enumerate(devices):
+            looked = device.running if when == "while the app runs" else [device.closed]
+            for value in groups[number % 2].values():
+                text = value.encode() if isinstance(value, str) else b""
+                if len(text) >= SHORTEST and any(text in data for data in looked):
+                    raw.append(repr(value))
+        yield _exact(f"no bytes of the files hold a value, {when}", raw, len(devices))
+    files = {
+        "while the app runs": [device.running[0] for device in devices],
+        "after it": [device.closed for device in devices],
+    }
+    for when, some in files.items():
+        yield from file_checks(some[::2], some[1::2], BOX, when)
+
+
+def _exact(what: str, wrong: list[str], number: int) -> Check:
+    found = f"{wrong[0][:200]} ({len(wrong):,} times)" if wrong else ""
+    return exact("", what, BOX, found, one_of(number, "devices"))

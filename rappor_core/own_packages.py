@@ -1,0 +1,59 @@
+"""Import the packages of this distribution, also where a user has files of the same names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+FOLDER = str(Path(__file__).absolute().parents[1])  # links are not followed
+OWN_PACKAGES = (
+    "rappor_core",
+    "rappor_cli",
+    "client_sdk",
+    "rappor_server",
+    "ohttp",
+    "collector",
+    "decoder",
+    "decoder_service",
+    "decoder_client",
+    "metric_design",
+    "disclosure_control",
+    "publication",
+    "privacy_audit",
+    "archive",
+    "simulations",
+)
+
+
+class _OwnPackages:
+    """A finder that is asked before the path is searched."""
+
+    @staticmethod
+    def find_spec(
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG004 (the interface of finders)
+        target: object = None,  # noqa: ARG004
+    ) -> ModuleSpec | None:
+        """Find one of our packages beside this one; None leaves it to the other finders."""
+        return PathFinder.find_spec(name, [FOLDER]) if name in OWN_PACKAGES else None
+
+
+def prefer_own_packages() -> None:
+    """Find our own packages before a user's `collector.py` or `decoder.py` on the path.
+
+    For programs of ours alone: an app that has a module of such a name means its own.
+    """
+    if _OwnPackages not in sys.meta_path:
+        sys.meta_path.insert(0, _OwnPackages)
+
+
+def foreign_file(name: str) -> str | None:
+    """Name what is imported in place of one of our packages; None if ours is."""
+    spec = PathFinder.find_spec(name)
+    own = PathFinder.find_spec(name, [FOLDER])
+    found = spec and (spec.origin or next(iter(spec.submodule_search_locations or ()), None))
+    if not found or not own or Path(found).resolve() == Path(str(own.origin)).resolve():
+        return None
+    return found
