@@ -29,7 +29,7 @@ from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
-from collector.routes import admin, aggregates, health, paused
+from collector.routes import admin, aggregates, health
 from collector.routes.dependencies import AppComponents, make_limits
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
@@ -37,7 +37,6 @@ from collector.store.batch_partitions import check_owner
 from collector.store.database import CollectorDatabase, make_engine
 from collector.store.probe import try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
-from ohttp.pause_wire import LIST_PATH
 from rappor_core.errors import RapporError
 from rappor_core.metrics.loading import load_metrics
 from rappor_server.buffers import Buffers
@@ -110,7 +109,6 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
 
 
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
-    paused.check_list(settings.paused_list)
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
@@ -250,7 +248,6 @@ def _lifespan(
 def _add_routes(app: FastAPI) -> None:
     app.router.routes.append(Route("/openapi.json", openapi_document))
     for path, method, endpoint in (
-        (LIST_PATH, "GET", paused.get_paused),
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
         ("/v1/associations", "GET", aggregates.get_associations),

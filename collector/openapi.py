@@ -55,16 +55,6 @@ def _report_paths() -> Schema:
                 body=content,
             )
         },
-        "/v1/paused": {
-            "get": _operation(
-                "getPaused",
-                "The signed list of paused metrics; also within a message of /v1/ohttp.",
-                [],
-                answer=SEALED,
-                media_type="application/octet-stream",
-                problems=(404,),
-            )
-        },
         "/v1/ohttp": {
             "post": _operation(
                 "postOblivious",

@@ -71,8 +71,6 @@ class Settings(ServerSettings):
     ohttp_keys: Path | None = None  # a file of rappor ohttp-keys; None: nothing comes by a relay
     ohttp_max_age_days: int = Field(default=90, ge=1)  # after which a newer key is due
 
-    paused_list: Path | None = None  # a file of rappor pause sign, served to devices
-
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
     max_batch_reports: int = Field(default=10_000, ge=1, le=10_000)

@@ -24,7 +24,6 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "serve": ("rappor_cli.serve", "serve", "Run the collector."),
         "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
         "ohttp-keys": ("rappor_cli.ohttp_keys", "app", "Keys of devices that send by a relay."),
-        "pause": ("rappor_cli.pause", "app", "Stop metrics on devices without a release."),
         "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
         "consume": ("rappor_cli.consume", "consume", "Count the reports that a broker holds."),
     },

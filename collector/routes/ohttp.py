@@ -22,7 +22,6 @@ from collector.errors import (
 )
 from collector.problems import Refuser
 from collector.routes.dependencies import AppComponents
-from collector.routes.paused import read_list
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from ohttp.binary_http import (
     SIZE_STEP,
@@ -40,7 +39,6 @@ from ohttp.encapsulation import (
     key_id_of,
 )
 from ohttp.errors import EncapsulationError, UnknownKeyError
-from ohttp.pause_wire import LIST_PATH, LIST_TYPE
 from rappor_server.http_protocol import BODY_RECEIVED
 from rappor_server.limits import RateLimit
 from rappor_server.request_body import BodyBounds, receive_body
@@ -117,9 +115,6 @@ class OhttpEndpoint:
     async def _answer(self, plain: bytes) -> BinaryResponse:
         try:
             request = decode_request(plain)
-            if (request.method, request.path) == (b"GET", LIST_PATH.encode()):
-                kind = (b"content-type", LIST_TYPE.encode())
-                return _answer_of(200, [kind], read_list(self._parts.settings.paused_list))
             inner = _scope_of(request)
         except (EncapsulationError, CollectorError) as error:
             refused = self._refuser.answer(error)
@@ -145,9 +140,7 @@ def _scope_of(request: BinaryRequest) -> Scope:
     Raises NotFoundError for another route, RequestError for a header that tells more.
     """
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
-        raise NotFoundError(
-            f"through a relay there are only POST {REPORTS_PATH} and GET {LIST_PATH}"
-        )
+        raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")
     for name, _ in request.fields:
         if name not in ALLOWED:
             raise RequestError(f"header {name.decode()[:60]!a} is not taken through a relay")

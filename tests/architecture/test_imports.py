@@ -39,7 +39,6 @@ NUMERICAL = {"numpy", "scipy", "sklearn", "numba", "pyarrow", "matplotlib"}
 SERVING = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "pydantic", "typer", "rich"}
 NOT_IMPORTED = {
     "client_sdk.delivery.relay": "the adapter of Oblivious HTTP, an extra",
-    "client_sdk.pause": "remote pause, of the same extra",
     "client_sdk.opentelemetry": "the adapter of OpenTelemetry, an extra",
     "client_sdk._pyinstaller.hook-rappor_core": "loaded by PyInstaller alone",
     "rappor_core.grid.h3": "the adapter of h3, an extra",
