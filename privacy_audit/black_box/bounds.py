@@ -63,8 +63,9 @@ def detectable(guesses: int, claim: float, level: float) -> float:
 
 def two_sided(count: np.ndarray, total: np.ndarray, chance: np.ndarray | float) -> np.ndarray:
     """Exact two-sided p-values of counts: twice the smaller tail, 1 where nothing was counted."""
+    count = np.asarray(count, dtype=np.int64)  # of unsigned ones, 0 less 1 is the largest number
     below = stats.binom.cdf(count, total, chance)
-    above = stats.binom.sf(np.asarray(count) - 1, total, chance)
+    above = stats.binom.sf(count - 1, total, chance)
     return np.asarray(np.minimum(1.0, 2 * np.minimum(below, above)))
 
 

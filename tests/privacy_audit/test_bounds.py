@@ -115,3 +115,10 @@ def test_few_seldom_set_bits_look_independent() -> None:
 def test_with_many_terms_bounds_near_the_normal(z: float) -> None:
     p_value = bennett_p_value(z, 1e6, 1.0)
     assert normal_p_value(z) <= p_value <= 20 * normal_p_value(z)
+
+
+@pytest.mark.parametrize("kind", [np.uint64, np.uint8, np.int64])
+def test_no_count_is_as_likely_as_all(kind: type) -> None:
+    """Sums of bits are unsigned: that of none was told as impossible, one audit in 16."""
+    p_values = two_sided(np.array([0, 12], dtype=kind), np.full(2, 12), 0.5)
+    assert p_values.tolist() == pytest.approx([2 / 4096, 2 / 4096])
