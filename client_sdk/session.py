@@ -131,8 +131,10 @@ class Session:
         thread ("held"). Raises StateBusyError where it cannot wait.
         """
         if not self._held:
-            with suppress(StateBusyError):
+            try:
                 return act(name, *rest)
+            except StateBusyError:
+                pass  # it waits
         if not self._held.hold(partial(self._late, act), name, *rest):
             raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
         self.worker.keep_house()

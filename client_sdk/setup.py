@@ -42,7 +42,8 @@ class Setup(Frozen):
 
     def now(self) -> float:
         """Seconds since 1970, UTC; a clock that is not set shows no time before, or far after."""
-        return min(max(float(self.clock()), 0.0), LAST_SECOND)
+        now = float(self.clock())
+        return now if 0.0 <= now <= LAST_SECOND else min(max(now, 0.0), LAST_SECOND)
 
     def __repr__(self) -> str:
         """Without the key, which may end up in a log."""

@@ -79,14 +79,18 @@ class SqliteState(StateFile):
         key = limits.name, limits.period
         self._acquire()
         try:
+            database = self._open or self.database
             left = self._advance.get(key, 0)
-            step = 0 if left else max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
-            if (self._open or self.database).in_transaction:  # which may be undone
-                step = 1
-            stored = self._add(draft, limits, step)
-            if stored == "full" and step > 1:  # no room for so many, but perhaps for one
-                step = 1
-                stored = self._add(draft, limits, step)
+            if left and limits.most_ever is None and limits.alone_in is None:
+                stored, step = _queue(database, draft), 0  # one statement is a transaction
+            else:
+                step = max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
+                if left or database.in_transaction:  # the latter may be undone
+                    step = 0 if left else 1
+                stored = self._add(database, draft, limits, step)
+                if stored == "full" and step > 1:  # no room for so many, but perhaps for one
+                    step = 1
+                    stored = self._add(database, draft, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
         except sqlite3.OperationalError as error:
@@ -95,21 +99,16 @@ class SqliteState(StateFile):
             self.lock.release()
         return stored
 
-    def _add(self, draft: Draft, limits: Limits, step: int) -> Stored:
+    def _add(
+        self, database: sqlite3.Connection, draft: Draft, limits: Limits, step: int
+    ) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
-        database = self.database
-        source, digest, day, bits = draft
-        counted_already = not step and limits.most_ever is None and limits.alone_in is None
-        if counted_already:  # one statement is a transaction
-            queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
-            return "queued" if queued else "not_memoised"
         begun = not database.in_transaction
         database.execute("BEGIN IMMEDIATE" if begun else "SAVEPOINT report")
         try:
             stored: Stored = "full"
-            if self._count_report(database, limits, step):
-                queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
-                stored = "queued" if queued else "not_memoised"
+            if _count_report(database, limits, step):
+                stored = _queue(database, draft)
             if stored != "queued" and not begun:
                 database.execute("ROLLBACK TO report")
             end = "COMMIT" if stored == "queued" else "ROLLBACK"
@@ -119,18 +118,6 @@ class SqliteState(StateFile):
                 self._undo()
             raise
         return stored
-
-    def _count_report(self, database: sqlite3.Connection, limits: Limits, step: int) -> bool:
-        """Count a report in its period and for life; False if a limit has no room for it."""
-        name, period, most, line, most_ever, alone_in = limits
-        if alone_in is not None:
-            near = {"name": name, "first": alone_in[0], "last": alone_in[1]}
-            if database.execute(NEAR, near).fetchone() is not None:
-                return False
-        counts = [(name, period, step, most)] if step else []
-        if most_ever is not None:
-            counts.append((line, LIFE, 1, most_ever))
-        return all(database.execute(COUNT, values).rowcount for values in counts)
 
     def identity(self) -> Identity:
         """Read the identity: the secret and the generation."""
@@ -252,3 +239,22 @@ class SqliteState(StateFile):
             self.put("secret", secret)
             self.put("secret_check", secret_check(secret) if secret else None)
             self.put("generation", self.identity().generation + 1)
+
+
+def _queue(database: sqlite3.Connection, draft: Draft) -> Stored:
+    source, digest, day, bits = draft
+    queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
+    return "queued" if queued else "not_memoised"
+
+
+def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bool:
+    """Count a report in its period and for life; False if a limit has no room for it."""
+    name, period, most, line, most_ever, alone_in = limits
+    if alone_in is not None:
+        near = {"name": name, "first": alone_in[0], "last": alone_in[1]}
+        if database.execute(NEAR, near).fetchone() is not None:
+            return False
+    counts = [(name, period, step, most)] if step else []
+    if most_ever is not None:
+        counts.append((line, LIFE, 1, most_ever))
+    return all(database.execute(COUNT, values).rowcount for values in counts)

@@ -95,8 +95,9 @@ class StateFile:
 
     def _acquire(self, patience: float | None = None) -> None:
         """Acquire `lock`. Raises StateBusyError after `patience` seconds, or the connection's."""
-        patience = self._patience if patience is None else patience
-        if not (self.lock.acquire(False) or self.lock.acquire(timeout=patience)):
+        if self.lock.acquire(False):
+            return
+        if not self.lock.acquire(timeout=self._patience if patience is None else patience):
             raise self._busy()
 
     def _busy(self) -> StateBusyError:
