@@ -104,7 +104,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     state = client._life.session.state
     secret = state.identity().secret
     digests = [entry.digest for entry in state.entries("homepage")]
-    spent = client.inspect()["metrics"][0]["epsilon_spent"]
+    committed = client.inspect()["metrics"][0]["epsilon_committed"]
     client.close()  # reading a file that SQLite has open would drop its locks
     assert files_hold(tmp_path / "state", secret)
     client = open_client(delivery=Delivery())
@@ -120,7 +120,8 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     assert account["queued"] == {}
     (line,) = account["metrics"]
     assert line["values_memoised"] == 3
-    assert line["epsilon_spent"] == pytest.approx(spent)
+    assert line["epsilon_committed"] == pytest.approx(committed)
+    assert line["epsilon_spent"] == 0  # nothing was sent
     assert not client.record("homepage", "a")  # three values were spent: none is left
     assert client.record("crashed", True)
 
