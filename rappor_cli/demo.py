@@ -205,7 +205,7 @@ def _decode(question: DemoMetric, url: str, output: Path) -> Shown:
         else Candidates.from_strings(question.candidates)
     )
     options = DecodeOptions(
-        correction="holm", repeats=question.repeats, true_shares=question.true_shares
+        correction="bonferroni", repeats=question.repeats, true_shares=question.true_shares
     )
     decoding = decode(aggregate, candidates, options)
     folder = output / question.metric.name

@@ -155,7 +155,7 @@ def _follow(
     """A schedule that decodes each closed day, with an alarm."""
     asked = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
-        options=Choices(correction="holm"),
+        options=Choices(correction="bonferroni"),
     )  # fmt: skip
     schedule = service.schedules.create(person, asked)
     rules = Rules(change=0.03, new_value=True)

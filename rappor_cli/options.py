@@ -23,7 +23,6 @@ class CorrectionName(StrEnum):
     """Names of the corrections for multiplicity (`--correction`)."""
 
     BONFERRONI = "bonferroni"
-    HOLM = "holm"
     BH = "bh"
     FDR = "fdr"
     FDR_EB = "fdr-eb"

@@ -99,9 +99,7 @@ class SqliteState(StateFile):
             self.lock.release()
         return stored
 
-    def _add(
-        self, database: sqlite3.Connection, draft: Draft, limits: Limits, step: int
-    ) -> Stored:
+    def _add(self, database: sqlite3.Connection, draft: Draft, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
         begun = not database.in_transaction
         database.execute("BEGIN IMMEDIATE" if begun else "SAVEPOINT report")

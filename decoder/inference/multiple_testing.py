@@ -1,6 +1,6 @@
 """P-values, corrections for multiplicity, and the decision on each candidate.
 
-Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Holm 1979, Efron 2010,
+Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Efron 2010,
 chapter 5 (local false discovery rates, fdr-eb). All tests are one-sided: a share is 0 or above.
 """
 
@@ -14,10 +14,10 @@ from scipy.special import ndtr
 from decoder.errors import DecodeError
 from decoder.typing import Flags, Floats, Indices
 
-Correction = Literal["bonferroni", "holm", "bh", "fdr", "fdr-eb", "none"]
+Correction = Literal["bonferroni", "bh", "fdr", "fdr-eb", "none"]
 
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
-WEIGHTED: tuple[str, ...] = ("bonferroni", "holm", "bh", "fdr")
+WEIGHTED: tuple[str, ...] = ("bonferroni", "bh", "fdr")
 STOREY_LAMBDA = 0.9
 SHORT_LIST = 20  # candidates below which too few p-values are expected above lambda
 
@@ -86,9 +86,9 @@ def decide(
         statistic = np.where(p <= STOREY_LAMBDA, statistic, np.inf)
     order = np.argsort(statistic, kind="stable")
     adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(_adjust(statistic[order], w[order], share, correction), 1.0)
+    adjusted[order] = np.minimum(_adjust(statistic[order], share, correction), 1.0)
     detected = adjusted <= alpha
-    cutoff = _cutoff(statistic, detected, w, share, correction, alpha)
+    cutoff = _cutoff(statistic, detected, share, correction, alpha)
     most = STOREY_LAMBDA if correction == "fdr" else 1.0
     return ListDecision(detected & (p <= largest_p), adjusted, cutoff, weights, most)
 
@@ -144,14 +144,11 @@ def null_share(p: Floats, weights: Floats | None = None) -> float:
     return float((w[p > STOREY_LAMBDA].sum() + w.max()) / ((1 - STOREY_LAMBDA) * len(p)))
 
 
-def _adjust(ranked: Floats, weights: Floats, share: float, correction: Correction) -> Floats:
-    """Adjusted values of statistics sorted from best to worst, with the weights in that order."""
+def _adjust(ranked: Floats, share: float, correction: Correction) -> Floats:
+    """Adjusted values of statistics sorted from best to worst."""
     total, rank = len(ranked), np.arange(1, len(ranked) + 1)
     if correction == "bonferroni":
         return ranked * total
-    if correction == "holm":
-        left = np.cumsum(weights[::-1])[::-1]  # of what is not accepted yet
-        return np.maximum.accumulate(ranked * left)
     if correction == "fdr-eb":
         return np.asarray(np.cumsum(ranked) / rank)
     if correction == "none":
@@ -165,7 +162,6 @@ def _adjust(ranked: Floats, weights: Floats, share: float, correction: Correctio
 def _cutoff(
     statistic: Floats,
     detected: Flags,
-    weights: Floats,
     share: float,
     correction: Correction,
     alpha: float,
@@ -176,9 +172,6 @@ def _cutoff(
         return 0.0
     if correction == "fdr-eb":
         return _largest_local_fdr(statistic, detected, alpha)
-    if correction == "holm":
-        worst = np.flatnonzero(detected)[np.argmax(statistic[detected])]
-        return float(min(alpha / (weights[~detected].sum() + weights[worst]), 1.0))
     thresholds = {
         "bonferroni": alpha / total,
         "bh": alpha * accepted / total,

@@ -142,7 +142,6 @@ def _promise(correction: str, alpha: float) -> str:
     level = f"{100 * alpha:g} %"
     return {
         "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
-        "holm": f"the chance that any of them is wrong is at most {level} (Holm)",
         "bh": f"on average at most {level} of them are wrong (Benjamini-Hochberg)",
         "fdr": f"on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
         "fdr-eb": f"on average at most {level} of them are wrong, by the fitted prior (local fdr)",

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from decoder.output.basemap import bundled_source
-from decoder.output.flows_chord import MOST_ZONES, chord
 from decoder.output.flows_geojson import drawn_share
 from decoder.output.flows_map import (
     flow_map_data,
@@ -46,8 +45,6 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "moves": bool(flow.lag),
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
-        "chord": chord(found["zones"], found["level"]),
-        "most_zones": MOST_ZONES,
         "heat": zone_heat(found["zones"], found["level"]),
         "questions": _questions(flow),
         "bands": share_forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"])

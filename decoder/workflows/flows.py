@@ -148,7 +148,7 @@ class Flows(DecoderKind):
         return f"{detected:,} {'flow' if detected == 1 else 'flows'} detected"
 
     def view(self, content: dict[str, Any], query: TableQuery) -> dict[str, Any]:
-        """The variables of the page: map, chord diagram, matrix and tables."""
+        """The variables of the page: map, matrix and tables."""
         return flows_view(content, query)
 
     def series(self, content: dict[str, Any]) -> KindSeries:

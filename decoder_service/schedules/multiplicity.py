@@ -96,7 +96,7 @@ def level_in_words(family: Family, options: Choices, windows: int, tests: int) -
         )
         return {"family": family, "correction": "bh", "alpha": alpha, "text": text}
     every = f"Each window is decided by itself ({options.correction}, {alpha:g})."
-    if options.correction in ("bonferroni", "holm"):
+    if options.correction == "bonferroni":
         most = min(1.0, alpha * windows)
         every += (
             f" The chance of any false value is at most {alpha:g} in a window, and at most "

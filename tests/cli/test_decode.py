@@ -43,7 +43,7 @@ def decode(inputs, *arguments, days=(5,)):
 def test_table_and_files(inputs, capsys):
     code = decode(
         inputs, "--candidates", inputs / "words.txt", "--true-shares", inputs / "true.csv",
-        "-o", inputs / "out", "--correction", "holm",
+        "-o", inputs / "out", "--correction", "bonferroni",
     )  # fmt: skip
     assert code == 0
     shown = capsys.readouterr()

@@ -170,7 +170,7 @@ def test_lines_end_alike_in_every_table(decoding, tmp_path):
 
 @pytest.mark.parametrize(
     ("correction", "heading"),
-    [("fdr-eb", "Mean local fdr"), ("none", "p-value"), ("holm", "Corrected p")],
+    [("fdr-eb", "Mean local fdr"), ("none", "p-value"), ("bonferroni", "Corrected p")],
 )
 def test_a_column_is_called_what_it_holds(make_aggregate, values, correction, heading):
     options = DecodeOptions(correction=correction)

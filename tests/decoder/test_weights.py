@@ -23,7 +23,7 @@ from simulations.experiments.calibration_priors import PriorName
 from simulations.populations.draws import draw_aggregate
 
 LEVEL = 0.05
-RULES: tuple[Correction, ...] = ("bonferroni", "holm", "bh", "fdr")
+RULES: tuple[Correction, ...] = ("bonferroni", "bh", "fdr")
 VALUES = [f"site-{number}.example" for number in range(60)]
 
 
@@ -37,12 +37,6 @@ def by_definition(p: np.ndarray, w: np.ndarray, rule: str, alpha: float) -> np.n
     found = np.zeros(total, dtype=bool)
     if rule == "bonferroni":
         return p <= alpha * w / w.sum()
-    if rule == "holm":  # Holm 1979, section 4
-        for i in np.argsort(p / w, kind="stable"):
-            if p[i] > alpha * w[i] / w[~found].sum():
-                return found
-            found[i] = True
-        return found
     share, may = 1.0, np.ones(total, dtype=bool)
     if rule == "fdr":
         share, may = (w[p > 0.9].sum() + w.max()) / (0.1 * w.sum()), p <= 0.9

@@ -75,16 +75,14 @@ def test_a_schedule_from_form_to_findings(
     form = browser.get("/schedules/new").text
     assert '<option value="homepage">' in form
     name = f"daily {EVIL}"
-    path = make(browser, name, listed, correction="holm", alpha="0.01")
+    path = make(browser, name, listed, correction="bonferroni", alpha="0.01")
     assert "No window yet" in page(browser, path)
     assert served.service.tick().queued == 2
     assert "waiting" in page(browser, path)
     do_jobs(served.service, tmp_path)
     served.service.tick()
     shown = page(browser, path)
-    level = (
-        "Each window is decided by itself (holm, 0.01). The chance of any false value is at most"
-    )
+    level = "decided by itself (bonferroni, 0.01). The chance of any false value is at most"
     assert level in shown
     assert "0.02 over the 2 windows together" in shown
     assert re.search(r"word-0 \s*2 of 2", shown), shown
@@ -92,7 +90,7 @@ def test_a_schedule_from_form_to_findings(
     assert name in page(browser, "/schedules")
     filled = browser.get(f"{path}/edit").text
     assert 'name="alpha_percent" inputmode="decimal" value="1"' in filled
-    assert "<option selected>holm</option>" in filled
+    assert "<option selected>bonferroni</option>" in filled
     assert 'name="list" list="list-names" autocomplete="off" value="words"' in filled
     changed = {"name": "renamed", "list": listed, "alpha_percent": "5", "correction": "bonferroni"}
     assert browser.post(f"{path}/edit", data=changed).status_code == 303

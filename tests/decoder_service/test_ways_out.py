@@ -106,7 +106,7 @@ def test_the_collector_names_the_way_out_too(collector: LiveCollector) -> None:
 ALLOWED = [
     ("/v1/jobs", {**SPEC, "kind": "nothing"}, ("kind", "'decode'", "'density'", "'discover'")),
     ("/v1/jobs", {**SPEC, "options": {"method": "magic"}}, ("method", "'cavity'", "'lasso'")),
-    ("/v1/jobs", {**SPEC, "options": {"correction": "no"}}, ("correction", "'holm'", "'fdr'")),
+    ("/v1/jobs", {**SPEC, "options": {"correction": "no"}}, ("correction", "'bh'", "'fdr'")),
     ("/v1/jobs", {**SPEC, "kind": "series", "each": "year"}, ("each", "'day'", "'week'")),
     ("/v1/jobs", {**SPEC, "kind": "density", "map": {"split": "no"}}, ("split", "'week'")),
     ("/v1/jobs", {**SPEC, "candidates": {"numbers": 3}}, ("numbers", "a list")),

@@ -533,13 +533,6 @@ DECODER = (
         ("tests/decoder/test_density_intervals.py",),
     ),
     Mutation(
-        "holm-off-by-one", "Holm's first step is Bonferroni's",
-        _MULTIPLE,
-        "ranked * left",
-        "ranked * (left - weights)",
-        ("tests/decoder/test_inference.py",),
-    ),
-    Mutation(
         "storey-without-one", "Storey's estimate counts one null p-value more than were seen",
         _MULTIPLE,
         "(w[p > STOREY_LAMBDA].sum() + w.max())",
