@@ -59,8 +59,6 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
             "app",
             "Keep raw reports in Parquet files, and sum them.",
         ),
-        "completion": ("rappor_cli.completion", "completion", "Completion for bash, zsh or fish."),
-        "man": ("rappor_cli.man_page", "man", "The manual of all commands, as a man page."),
     },
 }
 COMMANDS = {name: entry for commands in ROLES.values() for name, entry in commands.items()}
@@ -76,6 +74,7 @@ def overview() -> str:
     """What `rappor --help` prints."""
     width = max(map(len, COMMANDS))
     lines = ["usage: rappor COMMAND [OPTIONS]", "       rappor COMMAND --help"]
+    lines += ["       rappor --show-completion bash|zsh|fish"]
     for role, commands in ROLES.items():
         lines += ["", f"{role}:"]
         lines += [f"  {name:<{width}}  {text}" for name, (_, _, text) in commands.items()]

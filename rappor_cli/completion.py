@@ -1,13 +1,11 @@
-"""`rappor completion SHELL`: the shell completes commands and options, by typer's own means."""
+"""`rappor --show-completion SHELL`: commands and options are completed, by typer's means."""
 
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rappor_cli.commands import COMMANDS, load
@@ -16,26 +14,12 @@ VARIABLE = "_RAPPOR_COMPLETE"  # set by the script while the shell asks for comp
 _PROGRAM = "rappor"
 
 
-class ShellName(StrEnum):
-    """Shells that are completed in."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-def completion(shell: Annotated[ShellName, typer.Argument(help="Which shell.")]) -> None:
-    """Print the completion script of SHELL, to be read when the shell starts.
-
-    bash: `eval "$(rappor completion bash)"` in ~/.bashrc; zsh: the same with zsh after compinit in
-    ~/.zshrc; fish: `rappor completion fish > ~/.config/fish/completions/rappor.fish`.
-    """
-    typer_completion = import_module("typer.completion")
-    print(
-        typer_completion.get_completion_script(
-            prog_name=_PROGRAM, complete_var=VARIABLE, shell=shell.value
-        )
+def completion_script(shell: str) -> str:
+    """Return typer's completion script for a shell: bash, zsh or fish."""
+    script: str = import_module("typer.completion").get_completion_script(
+        prog_name=_PROGRAM, complete_var=VARIABLE, shell=shell
     )
+    return script
 
 
 def complete() -> NoReturn:

@@ -41,6 +41,9 @@ def main(arguments: list[str] | None = None, started: Callable[[], None] | None 
     if arguments[0] == "--version":
         print(f"rappor {program_version()}")
         return 0
+    if arguments[0] == "--show-completion" and arguments[1:] in (["bash"], ["zsh"], ["fish"]):
+        print(import_module("rappor_cli.completion").completion_script(arguments[1]))
+        return 0
     if arguments[0] not in COMMANDS:
         near = meant(arguments[0], COMMANDS)
         print(f"rappor: unknown command {arguments[0]!r}{near}; see rappor --help", file=sys.stderr)

@@ -124,7 +124,7 @@ def test_each_shell_is_offered_what_fits(shell: str, capsys: pytest.CaptureFixtu
     assert "release" in first
     assert "reports" not in first
     assert "--scope" in completed(shell, "rappor keys create --s")
-    assert main(["completion", shell]) == 0
+    assert main(["--show-completion", shell]) == 0
     assert "_RAPPOR_COMPLETE" in capsys.readouterr().out
 
 
@@ -134,7 +134,7 @@ def test_bash_completes_by_the_printed_script(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rappor_cli "$@"\n')
     program.chmod(0o755)
     line = (
-        'eval "$(rappor completion bash)"; COMP_WORDS=(rappor metr); COMP_CWORD=1; '
+        'eval "$(rappor --show-completion bash)"; COMP_WORDS=(rappor metr); COMP_CWORD=1; '
         'complete -p rappor > /dev/null; _rappor_completion rappor; echo "${COMPREPLY[@]}"'
     )
     root = str(Path(__file__).parents[2])
@@ -143,24 +143,3 @@ def test_bash_completes_by_the_printed_script(tmp_path: Path) -> None:
         ["bash", "-c", line], env=os.environ | path, capture_output=True, text=True, check=True
     )
     assert done.stdout == "metrics\n"
-
-
-def test_the_manual_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["man"]) == 0
-    page = capsys.readouterr().out
-    for path, command in every_command():
-        assert f"\n.SS rappor {path}".replace("-", "\\-") in page
-        for param in command.params:
-            if param.param_type_name == "option":
-                assert param.opts[-1].replace("-", "\\-") in page
-
-
-@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff")
-def test_groff_takes_the_manual_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["man"]) == 0
-    done = subprocess.run(
-        ["groff", "-man", "-Tascii", "-ww"], input=capsys.readouterr().out,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    assert "rappor keys create" in done.stdout.replace("\b", "")
