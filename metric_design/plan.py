@@ -12,7 +12,6 @@ from decoder.errors import PlanError
 from decoder.progress import Progress, silent
 from decoder.typing import Floats
 from metric_design.central_claim import MONTH, CentralClaim, claims
-from metric_design.comparison import Alternative, compare
 from metric_design.design import Design, best_design, solve
 from metric_design.detection import (
     detectable_share,
@@ -111,7 +110,6 @@ class Plan:
     rough: str | None
     weak: str | None
     epsilon_year: float
-    alternatives: tuple[Alternative, ...]
     claims: tuple[CentralClaim, ...]
     no_claim: str | None
     budget: float | None
@@ -173,7 +171,6 @@ class Plan:
             "epsilon_life": self.risk.life,
             "epsilon_sequence": sequence_risk(self.metric).to_dict(),
             "risk": self.in_words,
-            "alternatives": [asdict(row) for row in self.alternatives],
             "central_claims": [asdict(row) for row in self.claims],
             "no_central_claim": self.no_claim,
             "budget": {"total": self.budget, "other_metrics": self.spent, "left": self.left},
@@ -191,7 +188,7 @@ def make_plan(
     review: Review = reviewed,
 ) -> Plan:
     """Solve for the missing number, and work out all that follows for the metric: epsilons,
-    risks, comparison.
+    risks.
 
     Args:
         request: with at most one deciding number missing.
@@ -222,7 +219,6 @@ def make_plan(
     spent = 0.0 if existing is None else existing.lifetime_epsilon
     memo = design.noise.mode == "memo"
     merged = merged_periods(setting.devices, metric.params.num_cohorts) if memo else 1
-    known = None if other is None or solved != "share" else other.design
     seen = int((shares >= (design.share or 1.0) * (1 - 1e-9)).sum())
     return Plan(
         request=request,
@@ -248,9 +244,6 @@ def make_plan(
         epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period])
         if memo
         else metric.lifetime_epsilon,
-        alternatives=tuple(
-            compare(request, design, metric.lifetime_epsilon, population, known, progress)
-        ),
         claims=bounds,
         no_claim=no_claim,
         budget=budget,

@@ -20,23 +20,6 @@ def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: P
     console = Console()
     for line in _lines(made):
         console.print(plain(line), soft_wrap=True)
-    table = Table(title="The same devices, values and lifetime epsilon, otherwise")
-    for heading in (
-        "mechanism",
-        "smallest share",
-        "eps report",
-        "eps life",
-        "bytes",
-        "fits",
-        "what it takes",
-    ):
-        table.add_column(heading, min_width=11 if heading == "mechanism" else None)
-    for row in made.alternatives:
-        table.add_row(
-            row.name, _share(row.share), f"{row.epsilon_one:.3g}", f"{row.epsilon_life:.3g}",
-            str(row.bytes), "yes" if row.fits else "no", row.note,
-        )  # fmt: skip
-    console.print(table)
     if shown is not None:
         console.print(_preview_table(shown))
     for finding in findings:

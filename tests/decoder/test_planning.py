@@ -146,8 +146,6 @@ def test_the_table_is_one_that_metrics_toml_takes(numbers: dict[str, object]) ->
     if request.epsilon_year is not None:
         assert made.epsilon_year <= request.epsilon_year * (1 + 1e-9)
         assert made.epsilon_year > 0.97 * request.epsilon_year
-    fitting = [row for row in made.alternatives if row.fits]
-    assert all(row.epsilon_life <= metric.lifetime_epsilon * 1.001 for row in fitting)
 
 
 @pytest.mark.long
@@ -229,14 +227,6 @@ def test_a_plan_says_where_its_predictions_are_rough() -> None:
     assert crowded.to_dict()["rough"] == crowded.rough
     assert crowded.rough in render_plan(crowded)
     assert planned(**USUAL).rough is None
-
-
-def test_alternatives_that_cost_more_do_not_fit() -> None:
-    rows = {row.name: row for row in planned(**USUAL).alternatives}
-    assert rows["recommended"].fits
-    assert not rows["Chrome SPARSE"].fits
-    assert rows["Chrome SPARSE"].epsilon_life > 6.1
-    assert rows["Chrome, f raised"].fits
 
 
 def test_risk_in_words_is_bayes_rule_rounded_up() -> None:
