@@ -208,9 +208,7 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
             check_owner(connection)
         if metrics is not None:
             collector = Collector(database, clock=clock)
-            push = collector.push_metrics(
-                metrics.metrics.values(), COMMAND_LINE, associations=metrics.associations
-            )
+            push = collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
             return push.still_retired
         return ()
     finally:
@@ -253,9 +251,6 @@ def _add_routes(app: FastAPI) -> None:
         (LIST_PATH, "GET", paused.get_paused),
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
-        ("/v1/associations", "GET", aggregates.get_associations),
-        ("/v1/associations/{name:path}/aggregate", "GET", aggregates.get_association),
-        ("/v1/associations/{name:path}/reports", "GET", aggregates.export_linked),
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
         ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
         ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),

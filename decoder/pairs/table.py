@@ -11,7 +11,6 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
-from decoder.errors import DecodeError
 from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Flags, Floats
 
@@ -59,7 +58,6 @@ class JointTable:
     shrunk: the estimate drawn towards the product of the margins as far as the evidence is weak.
         No interval is of it.
     independence: the test.  level: of intervals, such as .95.
-    unlisted: whether the last row and column stand for values that no list holds.
     """
 
     metric: str
@@ -78,33 +76,11 @@ class JointTable:
     first_day: date | None = None
     last_day: date | None = None
     definition: Mapping[str, Any] = field(default_factory=dict)
-    likelihood: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return len(self.rows), len(self.columns)
-
-    def ordered(self, of: tuple[str, str]) -> JointTable:
-        """The same table with the sides in the order `of`, rows first. Raises DecodeError for
-        other sides."""
-        if of == self.of:
-            return self
-        if of[::-1] != self.of:
-            raise DecodeError(f"the table is of {self.of[0]!a} and {self.of[1]!a}, not of {of!a}")
-        order = np.arange(self.estimate.size).reshape(self.shape).T.ravel()
-        return replace(
-            self,
-            of=of,
-            rows=self.columns,
-            columns=self.rows,
-            estimate=self.estimate.T,
-            covariance=None if self.covariance is None else self.covariance[np.ix_(order, order)],
-            variances=self.variances.T,
-            fitted=self.fitted.T,
-            shrunk=self.shrunk.T,
-            likelihood=None if self.likelihood is None else self.likelihood.T,
-        )
 
     @property
     def quantile(self) -> float:

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from decoder.association.pair_model import PairCounts, fit_pair, pair_independence
-from decoder.association.table import MAX_CELLS, JointTable, joint_table
 from decoder.candidates.lists import Candidates, listed_positions, metric_candidates
 from decoder.errors import DecodeError
 from decoder.model.counts import debias
@@ -15,6 +13,8 @@ from decoder.model.noise import BitNoise
 from decoder.model.repetition import repetition
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
+from decoder.pairs.model import PairCounts, fit_pair, pair_independence
+from decoder.pairs.table import MAX_CELLS, JointTable, joint_table
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.pair import Pair
 

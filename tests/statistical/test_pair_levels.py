@@ -1,4 +1,4 @@
-"""Coverage and level of joint tables, on draws with fixed seeds.
+"""Coverage and level of the tables of pairs, on draws with fixed seeds.
 
 False-alarm rates are of a fresh seed: each bound is at 4 standard errors, 1 in 16,000 one-sided.
 """
@@ -8,17 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decoder.association.associations import decode_association
-from decoder.association.pairs import decode_pairs
-from decoder.association.table import JointTable
+from decoder.pairs.decoding import decode_pairs
+from decoder.pairs.table import JointTable
 from decoder.typing import Floats
-from simulations.association.draws import (
-    coupled_table,
-    drawn_pairs,
-    drawn_reports,
-    one_hot_side,
-    pair_metric,
-)
+from tests.pair_support import coupled_table, drawn_pairs, pair_metric
 
 SIZE, LEVEL = 6, 0.05
 TABLES = 250
@@ -48,21 +41,4 @@ def test_pairs_cover_and_hold_their_level(epsilon: float) -> None:
         decode_pairs(drawn_pairs(metric, product, 50_000, rng)).independence.p_value <= LEVEL
         for _ in range(TABLES)
     ]
-    assert LEAST <= np.mean(refused) <= MOST
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-@pytest.mark.parametrize("noise", [(0.5, 0.25, 0.75), (0.0, 0.25, 0.75)])
-def test_moments_cover_and_hold_their_level(noise: tuple[float, float, float]) -> None:
-    rng = np.random.default_rng(7)
-    first, second = one_hot_side("a", SIZE, *noise), one_hot_side("b", SIZE, *noise)
-    truth, product = coupled_table(SIZE, SIZE, 0.5), coupled_table(SIZE, SIZE, 0.0)
-
-    def decoded(shares: Floats) -> JointTable:
-        reports = drawn_reports(shares, 10_000, first, second, rng)
-        return decode_association(reports, first, second, likelihood=False)
-
-    assert abs(np.mean([covered(decoded(truth), truth) for _ in range(40)]) - 0.95) < 4 * 0.006
-    refused = [decoded(product).independence.p_value <= LEVEL for _ in range(TABLES)]
     assert LEAST <= np.mean(refused) <= MOST

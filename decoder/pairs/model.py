@@ -1,7 +1,7 @@
 """Decoding of a pair metric: unbiased cells with their covariance, and a test of independence.
 
-One encoded value has M1 M2 candidates; nothing else is needed (docs/method.md, "Two linked
-metrics").
+One encoded value has M1 M2 candidates; nothing else is needed (docs/method.md, "Two things
+together").
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc
 
-from decoder.association.table import Independence, margins, side_sums
 from decoder.errors import ImproperError
 from decoder.model.noise import BitNoise
 from decoder.numerics.simplex import contrasts, project_simplex
+from decoder.pairs.table import Independence, margins, side_sums
 from decoder.typing import Floats
 
 SUM_WEIGHT = 1e3  # of the equation that all shares add up to 1, in reports
@@ -114,10 +114,6 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
 
     Raises ImproperError where there is nothing to test.
     """
-    if not len(departure):
-        raise ImproperError(
-            "a side has one value alone, with which nothing can go together: give it two or more"
-        )
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     told = values > RANK * max(float(values[-1]), 0.0)
     if not told.any():
