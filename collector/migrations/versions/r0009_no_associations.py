@@ -16,9 +16,7 @@ _IN_AN_ASSOCIATION = """
     SELECT series.id FROM series JOIN associations
         ON series.name = associations.name AND series.params_id = associations.params_id
 """
-_OF_ITS_BLOCKS = (
-    f"block_id IN (SELECT id FROM blocks WHERE series_id IN ({_IN_AN_ASSOCIATION}))"  # noqa: S608
-)
+_OF_ITS_BLOCKS = f"block_id IN (SELECT id FROM blocks WHERE series_id IN ({_IN_AN_ASSOCIATION}))"  # noqa: S608
 
 
 def upgrade() -> None:

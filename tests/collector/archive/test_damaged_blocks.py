@@ -65,7 +65,7 @@ def change(folder: Path, statement: str, place: int = 1) -> None:
 def exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[list[object]]]:
     """The command's exit code, and what became of each block: days as numbers, reports, what."""
     url = f"sqlite:///{folder}/c.sqlite"
-    command = ["archive", "export", str(folder / "archive"), "--database", url, "--unencrypted"]
+    command = ["archive", "export", str(folder / "archive"), "--database", url]
     capsys.readouterr()
     code = main([*command, "--json"])
     blocks = json.loads(capsys.readouterr().out or '{"blocks": []}')["blocks"]
@@ -118,7 +118,7 @@ def test_a_row_of_no_series_is_told(
 ) -> None:
     change(tmp_path, "series_id = 'text'", 0)
     url = f"sqlite:///{tmp_path}/c.sqlite"
-    command = ["archive", "export", str(tmp_path / "archive"), "--database", url, "--unencrypted"]
+    command = ["archive", "export", str(tmp_path / "archive"), "--database", url]
     assert main(command) == 1
     said = capsys.readouterr().err
     assert said.count("reports moved") == 3

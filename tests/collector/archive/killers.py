@@ -6,7 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from archive.tasks import PartCounts, SpanTask, count_part
+from collector.archive.parts import PartCounts
+from collector.archive.sums import SpanTask, count_part
 
 
 def kill_once(task: SpanTask) -> PartCounts:

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from archive.errors import ArchiveDamagedError, ArchiveError
-from archive.export import ELSEWHERE, MOVED, export
-from archive.keys import IN_CLEAR, load_key, make_key
-from archive.manifest import read_entries
-from archive.pools import LocalPool, SerialPool
-from archive.retention import expire
-from archive.store import open_store
-from archive.tasks import PartCounts, SpanTask, count_part
-from tests.archive.killers import die, kill_once
-from tests.archive.support import DAY, TODAY, FakeSource, expected, make_block, summed
-from tests.archive.test_parts import move
+from collector.archive.errors import ArchiveDamagedError, ArchiveError
+from collector.archive.export import ELSEWHERE, MOVED, export
+from collector.archive.manifest import read_entries
+from collector.archive.parts import PartCounts
+from collector.archive.store import open_store
+from collector.archive.sums import SpanTask, count_part
+from rappor_cli.task_pools import LocalPool, PoolError, SerialPool
+from tests.collector.archive.killers import die, kill_once
+from tests.collector.archive.support import DAY, TODAY, FakeSource, expected, make_block, summed
+from tests.collector.archive.test_parts import move
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
@@ -32,29 +31,32 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_life_of_an_archive(url: str, tmp_path: Path) -> None:
-    """Moved, summed, found damaged, contested, expired; encrypted, in any store."""
-    key, key_file = make_key(tmp_path / "key"), str(tmp_path / "key")
+def test_the_life_of_an_archive(url: str) -> None:
+    """Moved, summed, found damaged, contested, deleted; in any store."""
     one, two = make_block(), make_block(day=DAY + timedelta(days=1))
-    assert move(url, one, two, key=key) == [MOVED, MOVED]
-    assert summed(url, key=load_key(tmp_path / "key"), key_file=key_file) == expected(one, two)
+    assert move(url, one, two) == [MOVED, MOVED]
+    assert summed(url) == expected(one, two)
 
     store = open_store(url)
-    entry = next(iter(read_entries(store, key)))
+    entry, later = read_entries(store)
     with pytest.raises(FileExistsError):
         store.create(entry.name, b"{}")
     content = store.read(entry.file)
-    store.replace(entry.file, content[:100])
+    store.delete(entry.file)
+    with store.writing(entry.file) as file:
+        file.write(content[:100])
     with pytest.raises(ArchiveDamagedError):
-        summed(url, key=key, key_file=key_file)
-    store.replace(entry.file, content)
-    assert store.age(entry.file) is None or store.age(entry.file) > 0
+        summed(url)
 
-    assert expire(store, key, DAY + timedelta(days=31)).parts == 1
-    assert store.list("reports") == [list(read_entries(store, key))[1].file]
+    store.delete(entry.file)
+    with pytest.raises(ArchiveDamagedError, match=r"missing.* a lifecycle rule"):
+        summed(url)
+    store.delete(entry.name)
+    assert store.list("reports") == [later.file]
     with pytest.raises(FileNotFoundError):
         store.read(entry.file)
     store.delete(entry.file)
+    assert summed(url) == expected(two)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -68,7 +70,7 @@ def test_of_two_exports_one_commits(url: str) -> None:
             return super().reports(block, cohort)
 
     source = Second([block])
-    outcomes = list(export(source, open_store(url), IN_CLEAR, TODAY))
+    outcomes = list(export(source, open_store(url), TODAY))
     assert [one.what for one in outcomes] == [ELSEWHERE]
     assert len(open_store(url).list("reports")) == 1
 
@@ -103,7 +105,7 @@ def whole() -> object:
 
 
 def test_a_task_that_was_done_twice_counts_once(days: Path) -> None:
-    assert summed(days, executor=Twice()) == whole()
+    assert summed(days, pool=Twice()) == whole()
 
 
 def test_a_task_that_gives_nothing_is_missed(days: Path) -> None:
@@ -112,22 +114,22 @@ def test_a_task_that_gives_nothing_is_missed(days: Path) -> None:
             return super().run(list(tasks)[1:])
 
     with pytest.raises(ArchiveDamagedError, match="1 of 5 tasks"):
-        summed(days, executor=Lost(count_part))
+        summed(days, pool=Lost(count_part))
 
 
 def test_a_process_that_is_killed_changes_nothing(days: Path) -> None:
     (days.parent / "kill").touch()
-    assert summed(days, executor=LocalPool(kill_once, 2)) == whole()
+    assert summed(days, pool=LocalPool(kill_once, 2)) == whole()
     assert not (days.parent / "kill").exists()
 
 
 @pytest.mark.slow
 def test_processes_that_always_die_are_an_error(days: Path) -> None:
-    with pytest.raises(ArchiveError, match="4 times"):
-        summed(days, executor=LocalPool(die, 1))
+    with pytest.raises(PoolError, match="4 times"):
+        summed(days, pool=LocalPool(die, 1))
 
 
 def test_damage_found_by_a_process_is_named(days: Path) -> None:
     next((days / "reports").rglob("*.parquet")).write_bytes(b"")
     with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
-        summed(days, executor=LocalPool(count_part, 1))
+        summed(days, pool=LocalPool(count_part, 1))

@@ -11,56 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import fsspec
 
-from archive.errors import ArchiveError
-
-
-class Store(Protocol):
-    """The interface of a storage: files by name, relative to the archive; names use `/`."""
-
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file to read. Raises FileNotFoundError."""
-
-    def read(self, name: str) -> bytes:
-        """Read a whole file. Raises FileNotFoundError."""
-
-    def list(self, folder: str) -> list[str]:
-        """List the names of all files under a folder, sorted; an empty list if the folder does
-        not exist."""
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a new file; when the block ends it is durable. Removed if the block fails."""
-
-    def create(self, name: str, content: bytes) -> None:
-        """Write a small file durably, if no file has its name. Raises FileExistsError."""
-
-    def replace(self, name: str, content: bytes) -> None:
-        """Replace a small file durably and atomically."""
-
-    def delete(self, name: str) -> None:
-        """Delete a file, if it exists."""
-
-    def age(self, name: str) -> float | None:
-        """Time of the last change of a file in seconds since 1970, or None where the store does
-        not tell it."""
-
-
-def open_store(url: str) -> Store:
-    """The store of a path or of an fsspec URL (`s3://bucket/archive`).
-
-    Raises ArchiveError for a scheme that is not installed.
-    """
-    if "://" not in url or url.startswith("file://"):
-        return FolderStore(Path(url.removeprefix("file://")))
-    try:
-        filesystem, path = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:
-        raise ArchiveError(f"archive {url!r} cannot be reached: {error}") from None
-    return RemoteStore(filesystem, path.rstrip("/"))
+from collector.archive.errors import ArchiveError
 
 
 class FolderStore:
@@ -101,22 +56,12 @@ class FolderStore:
 
     def create(self, name: str, content: bytes) -> None:
         """Write a small file durably, if no file has its name. Raises FileExistsError."""
-        with self._written(name, content) as (part, path):
-            os.link(part, path)
-
-    def replace(self, name: str, content: bytes) -> None:
-        """Replace a small file durably and atomically."""
-        with self._written(name, content) as (part, path):
-            part.replace(path)
-
-    @contextmanager
-    def _written(self, name: str, content: bytes) -> Iterator[tuple[Path, Path]]:
         path = self._root / name
         part = path.with_name(f"{path.name}.{token_hex(8)}.part")
         with self.writing(part.relative_to(self._root).as_posix()) as file:
             file.write(content)
         try:
-            yield part, path
+            os.link(part, path)
         finally:
             part.unlink(missing_ok=True)
         _sync(path.parent)
@@ -127,10 +72,6 @@ class FolderStore:
         path.unlink(missing_ok=True)
         if path.parent.is_dir():
             _sync(path.parent)
-
-    def age(self, name: str) -> float | None:
-        """Time of the last change of a file in seconds since 1970."""
-        return (self._root / name).stat().st_mtime
 
     def _make_folders(self, folder: Path) -> None:
         """Make folders for their owner alone, each durably in its parent."""
@@ -186,26 +127,31 @@ class RemoteStore:
         """Write a small file, if no file has its name. Raises FileExistsError."""
         self._fs.pipe_file(self._path(name), content, mode="create")
 
-    def replace(self, name: str, content: bytes) -> None:
-        """Replace a small file."""
-        self._fs.pipe_file(self._path(name), content)
-
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
         self._fs.invalidate_cache()
         if self._fs.exists(self._path(name)):
             self._fs.rm_file(self._path(name))
 
-    def age(self, name: str) -> float | None:
-        """Time of the last change of a file in seconds since 1970, or None where the store does
-        not tell it."""
-        try:
-            return float(self._fs.modified(self._path(name)).timestamp())
-        except NotImplementedError:
-            return None
-
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+
+Store = FolderStore | RemoteStore
+
+
+def open_store(url: str) -> Store:
+    """The store of a path or of an fsspec URL (`s3://bucket/archive`).
+
+    Raises ArchiveError for a scheme that is not installed.
+    """
+    if "://" not in url or url.startswith("file://"):
+        return FolderStore(Path(url.removeprefix("file://")))
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise ArchiveError(f"archive {url!r} cannot be reached: {error}") from None
+    return RemoteStore(filesystem, path.rstrip("/"))
 
 
 def _sync(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Errors that the archive of raw reports raises.
 
 ArchiveError
-|-- ArchiveKeyError      no key, a wrong one, or a file that anybody may read
 |-- ArchiveDamagedError  a file of the archive is missing, cut, edited, or holds other reports
 `-- NotArchivedError     a window that the archive does not hold, or must not give
 """
@@ -11,10 +10,6 @@ from rappor_core.errors import RapporError
 
 class ArchiveError(RapporError):
     """Base class of the archive's errors."""
-
-
-class ArchiveKeyError(ArchiveError):
-    """The key is missing, malformed, readable by others, or not the one of this archive."""
 
 
 class ArchiveDamagedError(ArchiveError):

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from archive import parquet
-from archive.bit_sums import Bytes
-from archive.keys import IN_CLEAR
-from archive.parts import PartLabel, write_part
-from archive.store import open_store
+from collector.archive import parquet
+from collector.archive.bit_sums import Bytes
+from collector.archive.parts import write_part
+from collector.archive.store import open_store
 from rappor_core.params import RapporParams
-from tests.archive.support import DAY, TODAY, summed
+from tests.collector.archive.support import DAY, summed
+from tests.collector.support import make_metric
 
 GROUP = 1 << 18  # bytes
 LATE = 3 * GROUP  # that Arrow's threads may not have freed yet; the larger one is 36 more
@@ -61,16 +61,15 @@ def test_memory_does_not_grow_with_the_archive(
 ) -> None:
     """Of 12 and of 48 row groups; narrow and wide reports, few and many cohorts."""
     monkeypatch.setattr(parquet, "MOST_BYTES", GROUP)
-    params = RapporParams.rappor(num_bits=num_bits, num_hashes=2, num_cohorts=num_cohorts,
-                                 prob_f=0.5, prob_p=0.5, prob_q=0.75)  # fmt: skip
-    label = PartLabel("wide", "", {}, params, DAY, DAY, TODAY)
+    metric = make_metric("wide", num_bits=num_bits, num_cohorts=num_cohorts)
+    params = metric.params
     written, read = [], []
     for groups in (3, 12, 48):  # the first fills what is loaded and cached once
         url = str(tmp_path / f"archive{len(read)}")
         count = groups * GROUP // params.report_bytes
         store = open_store(url)
         written.append(peak_of(lambda: write_part(
-            store, IN_CLEAR, label, pieces(params, count), lambda _: None)))  # noqa: B023  # fmt: skip
+            store, metric, (DAY, DAY), pieces(params, count), lambda _: None)))  # noqa: B023  # fmt: skip
         read.append(peak_of(lambda: summed(url, "wide")))  # noqa: B023
     ints = 32 * num_bits * num_cohorts  # of the answer; Python makes small ones once
     assert read[2] < read[1] + LATE + ints

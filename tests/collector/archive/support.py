@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from archive.aggregate import Wanted, aggregate, choose_parts
-from archive.keys import IN_CLEAR, ArchiveKey
-from archive.parquet import read_group, reading
-from archive.pools import Pool, SerialPool
-from archive.store import Store, open_store
-from archive.tasks import PartCounts, SpanTask, count_part
+from collector.archive.parquet import read_group, reading
+from collector.archive.parts import PartCounts
+from collector.archive.store import Store, open_store
+from collector.archive.sums import SpanTask, Wanted, aggregate, choose_parts, count_part
+from rappor_cli.task_pools import Pool, SerialPool
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import make_metric
@@ -114,23 +113,20 @@ def summed(
     url: str | Path,
     name: str = "kept",
     *,
-    key: ArchiveKey = IN_CLEAR,
-    key_file: str | None = None,
-    executor: Pool[SpanTask, PartCounts] | None = None,
-    today: date = TODAY,
+    pool: Pool[SpanTask, PartCounts] | None = None,
     window: tuple[date | None, date | None] = (None, None),
     **more: Any,
 ) -> Aggregate:
-    """What `rappor archive aggregate` gives."""
+    """What `rappor archive sum` gives."""
     wanted = Wanted(name, more.pop("params_id", None), *window)
-    parts = choose_parts(open_store(str(url)), key, wanted, today)
-    return aggregate(parts, str(url), key_file, executor or SerialPool(count_part), **more)
+    parts = choose_parts(open_store(str(url)), wanted)
+    return aggregate(parts, str(url), (pool or SerialPool(count_part)).run, **more)
 
 
-def stored_rows(store: Store, file: str, key: ArchiveKey = IN_CLEAR) -> list[tuple[int, bytes]]:
+def stored_rows(store: Store, file: str) -> list[tuple[int, bytes]]:
     """(cohort, bits) of a file, in its order."""
     found: list[tuple[int, bytes]] = []
-    with store.open(file) as raw, reading(raw, file, key) as opened:
+    with store.open(file) as raw, reading(raw, file) as opened:
         for group in range(opened.num_row_groups):
             cohorts, rows = read_group(opened, group)
             found += zip(cohorts.tolist(), (bytes(row) for row in rows), strict=True)

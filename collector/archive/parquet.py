@@ -15,12 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyarrow.parquet import encryption
 
-from archive.bit_sums import Bytes
-from archive.errors import ArchiveDamagedError
-from archive.keys import ArchiveKey
-from archive.store import Store
+from collector.archive.bit_sums import Bytes
+from collector.archive.errors import ArchiveDamagedError
+from collector.archive.store import Store
 
 MOST_ROWS = 1_000_000  # in a row group
 MOST_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
@@ -37,17 +35,15 @@ def rows_in_group(report_bytes: int) -> int:
 
 def write_reports(
     file: IO[bytes],
-    name: str,
     report_bytes: int,
     reports: Iterable[tuple[int, Bytes]],
-    key: ArchiveKey,
     random_bytes: RandomBytes = os.urandom,
 ) -> int:
     """Write (cohort, reports) pieces, in the order of their cohorts, each shuffled.
 
-    file: open to write.  name: of the file in its archive; its key and its authentication depend
-    on it.  reports: (n, report_bytes) each; the pieces of one cohort are one population, of which
-    a row group's share is shuffled as a whole.  Returns the number of rows of a full row group.
+    file: open to write.  reports: (n, report_bytes) each; the pieces of one cohort are one
+    population, of which a row group's share is shuffled as a whole.  Returns the number of rows of
+    a full row group.
     """
     schema = pa.schema(
         [
@@ -63,7 +59,6 @@ def write_reports(
         compression_level=_LEVEL,
         use_dictionary=["cohort"],
         write_statistics=False,
-        encryption_properties=_encrypting(name, key),
     ) as writer:
         for cohorts, rows in _groups(reports, size):
             order = _shuffled_within(cohorts, random_bytes)
@@ -114,15 +109,18 @@ def open_part(store: Store, name: str) -> IO[bytes]:
     try:
         return store.open(name)
     except FileNotFoundError:
-        raise ArchiveDamagedError(f"{name}: missing, and its entry counts on it") from None
+        raise ArchiveDamagedError(
+            f"{name}: missing, and its entry counts on it; if a lifecycle rule deleted it, ask for "
+            "later days"
+        ) from None
 
 
 @contextmanager
-def reading(file: IO[bytes], name: str, key: ArchiveKey) -> Iterator[pq.ParquetFile]:
+def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file of reports for the block. Raises ArchiveDamagedError where the file
     cannot be read, when it is opened or later."""
     try:
-        with pq.ParquetFile(file, decryption_properties=_decrypting(name, key)) as opened:
+        with pq.ParquetFile(file) as opened:
             if not _is_ours(opened.schema_arrow):
                 raise ValueError("not the columns of reports")
             yield opened
@@ -130,7 +128,7 @@ def reading(file: IO[bytes], name: str, key: ArchiveKey) -> Iterator[pq.ParquetF
         if isinstance(error, OSError) and error.errno is not None:
             raise
         said = str(error).strip().partition("\n")[0][:200]
-        raise ArchiveDamagedError(f"{name}: cut, damaged, or of another key ({said})") from error
+        raise ArchiveDamagedError(f"{name}: cut, or damaged ({said})") from error
 
 
 def _is_ours(schema: Any) -> bool:
@@ -153,17 +151,3 @@ def read_group(opened: pq.ParquetFile, group: int) -> tuple[Cohorts, Bytes]:
     start = bits.offset * width
     data = np.frombuffer(bits.buffers()[1], dtype=np.uint8)[start : start + len(bits) * width]
     return table.column("cohort").to_numpy(), data.reshape(-1, width)
-
-
-def _encrypting(name: str, key: ArchiveKey) -> Any:
-    if key.master is None:
-        return None
-    return encryption.create_encryption_properties(
-        key.file_key(name), aad_prefix=name.encode(), store_aad_prefix=False
-    )
-
-
-def _decrypting(name: str, key: ArchiveKey) -> Any:
-    if key.master is None:
-        return None
-    return encryption.create_decryption_properties(key.file_key(name), aad_prefix=name.encode())

@@ -1,36 +1,39 @@
-"""Export, aggregation and retention on stores: what a damaged or crossed archive answers."""
+"""Export and sums on stores: what a damaged or crossed archive answers."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
-from archive import parquet
-from archive.errors import (
+from collector.archive import parquet
+from collector.archive.errors import (
     ArchiveDamagedError,
-    ArchiveError,
-    ArchiveKeyError,
     NotArchivedError,
 )
-from archive.export import DUE, EARLIER, ELSEWHERE, INCOMPLETE, MOVED, OVERLAPS, SET_ASIDE, export
-from archive.keys import IN_CLEAR, ArchiveKey, load_key, make_key
-from archive.manifest import commit, read_entries
-from archive.parts import verify_part
-from archive.retention import expire
-from archive.store import FolderStore, Store, open_store
+from collector.archive.export import (
+    DUE,
+    EARLIER,
+    ELSEWHERE,
+    INCOMPLETE,
+    MOVED,
+    OVERLAPS,
+    SET_ASIDE,
+    export,
+)
+from collector.archive.manifest import read_entries
+from collector.archive.parts import verify_part
+from collector.archive.store import open_store
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 from rappor_core.metrics.file import parse_metrics
-from tests.archive.support import (
+from tests.collector.archive.support import (
     DAY,
     KEPT,
     TODAY,
@@ -47,17 +50,16 @@ from tests.core.test_metrics_location import BASE, MEMO
 from tests.file_limits import files_of_at_most
 
 NEXT = DAY + timedelta(days=1)
-KEY = ArchiveKey(bytes(range(32)))
 
 
-def move(url: object, *blocks: FakeBlock, key: ArchiveKey = IN_CLEAR) -> list[str]:
+def move(url: object, *blocks: FakeBlock) -> list[str]:
     """Export blocks; what became of each."""
     source = FakeSource(list(blocks))
-    return [one.what for one in export(source, open_store(str(url)), key, TODAY)]
+    return [one.what for one in export(source, open_store(str(url)), TODAY)]
 
 
-def only_entry(url: object, key: ArchiveKey = IN_CLEAR):  # type: ignore[no-untyped-def]
-    (entry,) = read_entries(open_store(str(url)), key)
+def only_entry(url: object):  # type: ignore[no-untyped-def]
+    (entry,) = read_entries(open_store(str(url)))
     return entry
 
 
@@ -69,7 +71,7 @@ def test_what_is_summed_is_what_the_collector_counted(tmp_path: Path) -> None:
     one, two = make_block(), make_block(day=NEXT, last=NEXT + timedelta(days=2), count=33)
     source = FakeSource([one, two])
     store = open_store(str(tmp_path))
-    assert [o.what for o in export(source, store, IN_CLEAR, TODAY)] == [MOVED, MOVED]
+    assert [o.what for o in export(source, store, TODAY)] == [MOVED, MOVED]
     assert source.forgotten == [one, two]
     assert summed(tmp_path) == expected(one, two)
     assert summed(tmp_path, window=(None, DAY)) == expected(one)
@@ -111,56 +113,6 @@ def test_a_wide_report_has_smaller_row_groups() -> None:
     assert parquet.rows_in_group(1 << 16) * (1 << 16) <= parquet.MOST_BYTES
 
 
-@pytest.mark.parametrize("make", [lambda path: str(path), lambda path: f"memory://{path}"])
-def test_an_encrypted_archive_opens_with_its_key_alone(
-    tmp_path: Path, make: Callable[[Path], str]
-) -> None:
-    url = make(tmp_path / "a")
-    key = make_key(tmp_path / "key")
-    block = make_block()
-    move(url, block, key=key)
-    key_file = str(tmp_path / "key")
-    assert summed(url, key=load_key(Path(key_file)), key_file=key_file) == expected(block)
-    file = only_entry(url, key).file
-    content = open_store(url).read(file)
-    assert content.startswith(b"PARE")
-    assert not any(bits * 2 in content for rows in block.rows.values() for bits in rows)
-    with pytest.raises(ArchiveKeyError, match="no key"):
-        summed(url)
-    with pytest.raises(ArchiveKeyError, match="written with key"):
-        summed(url, key=KEY)
-
-
-def test_a_misplaced_part_is_not_decrypted(tmp_path: Path) -> None:
-    """The name of a file is authenticated: yesterday's file cannot stand for today's."""
-    move(tmp_path, make_block(), make_block(day=NEXT), key=KEY)
-    one, two = (tmp_path / e.file for e in read_entries(open_store(str(tmp_path)), KEY))
-    two.write_bytes(one.read_bytes())
-    entries = list(read_entries(open_store(str(tmp_path)), KEY))
-    with pytest.raises(ArchiveDamagedError, match="another key"):
-        verify_part(
-            open_store(str(tmp_path)), KEY, replace(entries[1], file_digest=entries[0].file_digest)
-        )
-
-
-def test_keys_are_private_and_never_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    made = make_key(path)
-    assert load_key(path) == made
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert made.master is not None
-    assert made.master.hex() not in repr(made)
-    assert made.file_key("a") != made.file_key("b")
-    with pytest.raises(ArchiveKeyError, match="never replaced"):
-        make_key(path)
-    path.chmod(0o644)
-    with pytest.raises(ArchiveKeyError, match="chmod 600"):
-        load_key(path)
-    path.write_text("no key")
-    with pytest.raises(ArchiveKeyError, match="64 hex digits"):
-        load_key(path)
-
-
 def test_an_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
     move(tmp_path / "a", make_block())
     assert {path.stat().st_mode & 0o077 for path in files(tmp_path)} == {0}
@@ -178,7 +130,7 @@ def test_an_incomplete_block_stays_where_it_is(tmp_path: Path) -> None:
         num_raw = 3
 
     source = FakeSource([Half(KEPT, DAY, DAY, whole.rows), lost])
-    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
     assert [one.what for one in outcomes] == [INCOMPLETE, MOVED]
     assert source.forgotten == [lost]
 
@@ -190,7 +142,7 @@ def test_reports_that_contradict_counters_stay(tmp_path: Path) -> None:
                 yield bytes([piece[0] ^ 1]) + piece[1:]
 
     source = Changed([make_block()])
-    (outcome,) = export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY)
+    (outcome,) = export(source, open_store(str(tmp_path)), TODAY)
     assert outcome.what == SET_ASIDE
     assert "do not give the collector's counters; nothing was moved" in outcome.reason
     assert not source.forgotten
@@ -207,7 +159,7 @@ def test_rows_of_another_length_set_their_block_aside(tmp_path: Path, damage) ->
                 yield damage(piece) if asked is block else piece
 
     source = Damaged([block, whole])
-    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
     assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
     assert source.forgotten == [whole]
 
@@ -217,9 +169,9 @@ def test_a_damaged_entry_sets_its_own_metric_aside(tmp_path: Path) -> None:
     move(tmp_path, make_block())
     (tmp_path / only_entry(tmp_path).name).write_text("{}")
     source = FakeSource([make_block(day=NEXT), other])
-    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
     assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
-    assert "no entry of a manifest" in outcomes[0].reason
+    assert "not an entry of a manifest" in outcomes[0].reason
 
 
 def test_a_full_disk_moves_all_next_time(tmp_path: Path) -> None:
@@ -239,9 +191,9 @@ def test_an_interrupted_deletion_is_finished_next_time(tmp_path: Path) -> None:
     block = make_block()
     store = open_store(str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        list(export(Killed([block]), store, IN_CLEAR, TODAY))
+        list(export(Killed([block]), store, TODAY))
     source = FakeSource([block])
-    assert [one.what for one in export(source, store, IN_CLEAR, TODAY)] == [EARLIER]
+    assert [one.what for one in export(source, store, TODAY)] == [EARLIER]
     assert source.forgotten == [block]
     assert summed(tmp_path) == expected(block)
 
@@ -251,7 +203,7 @@ def test_rows_outlive_a_damaged_part(tmp_path: Path) -> None:
     move(tmp_path, block)
     (tmp_path / only_entry(tmp_path).file).unlink()
     source = FakeSource([block])
-    (outcome,) = export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY)
+    (outcome,) = export(source, open_store(str(tmp_path)), TODAY)
     assert outcome.what == SET_ASIDE
     assert "missing" in outcome.reason
     assert not source.forgotten
@@ -267,7 +219,7 @@ def test_of_two_exports_at_once_one_commits(tmp_path: Path) -> None:
             return super().reports(block, cohort)
 
     source = Second([block])
-    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
     assert [one.what for one in outcomes] == [ELSEWHERE]
     assert not source.forgotten
     assert len(files(tmp_path / "reports")) == 1
@@ -291,15 +243,14 @@ def test_a_block_out_of_time_is_not_moved(tmp_path: Path) -> None:
 # Damage
 
 
-def damaged(tmp_path: Path, change: Callable[[bytes], bytes], key: ArchiveKey = IN_CLEAR) -> Path:
+def damaged(tmp_path: Path, change: Callable[[bytes], bytes]) -> Path:
     """An archive of one part whose file was changed."""
-    move(tmp_path, make_block(), key=key)
-    path = tmp_path / only_entry(tmp_path, key).file
+    move(tmp_path, make_block())
+    path = tmp_path / only_entry(tmp_path).file
     path.write_bytes(change(path.read_bytes()))
     return path
 
 
-@pytest.mark.parametrize("key", [IN_CLEAR, KEY], ids=["clear", "encrypted"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -310,15 +261,21 @@ def damaged(tmp_path: Path, change: Callable[[bytes], bytes], key: ArchiveKey = 
         lambda content: content + b"more",
     ],
 )
-def test_a_truncated_file_is_damage(
-    tmp_path: Path, change: Callable[[bytes], bytes], key: ArchiveKey
-) -> None:
-    damaged(tmp_path, change, key)
-    (tmp_path / "key").write_text(bytes(range(32)).hex())
-    (tmp_path / "key").chmod(0o600)
-    key_file = None if key.master is None else str(tmp_path / "key")
+def test_a_truncated_file_is_damage(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
+    damaged(tmp_path, change)
     with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
-        summed(tmp_path, key=key, key_file=key_file)
+        summed(tmp_path)
+
+
+def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
+    """Yesterday's file cannot stand for today's."""
+    move(tmp_path, make_block(), make_block(day=NEXT))
+    one, two = read_entries(open_store(str(tmp_path)))
+    (tmp_path / two.file).write_bytes((tmp_path / one.file).read_bytes())
+    with pytest.raises(ArchiveDamagedError, match="do not give the sums"):
+        summed(tmp_path)
+    with pytest.raises(ArchiveDamagedError, match="its bytes are not those"):
+        verify_part(open_store(str(tmp_path)), two)
 
 
 def test_no_changed_byte_of_a_file_is_summed(tmp_path: Path) -> None:
@@ -331,70 +288,46 @@ def test_no_changed_byte_of_a_file_is_summed(tmp_path: Path) -> None:
         with suppress(ArchiveDamagedError):
             assert summed(tmp_path) == whole
         with pytest.raises(ArchiveDamagedError):
-            verify_part(open_store(str(tmp_path)), IN_CLEAR, only_entry(tmp_path))
+            verify_part(open_store(str(tmp_path)), only_entry(tmp_path))
 
 
-@pytest.mark.parametrize("key", [IN_CLEAR, KEY], ids=["clear", "encrypted"])
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("keep_until", "2099-12-31"),
         ("num_reports", 59),
         ("first_day", "2026-11-17"),
         ("reports_per_cohort", [1, 2, 3, 4]),
         ("definition", {}),
-        ("expired", True),
-        ("version", 2),
+        ("version", 3),
         ("unknown", 1),
     ],
 )
-def test_an_edited_entry_is_refused(
-    tmp_path: Path, field: str, value: object, key: ArchiveKey
-) -> None:
-    move(tmp_path, make_block(), key=key)
+def test_an_edited_entry_is_refused(tmp_path: Path, field: str, value: object) -> None:
+    move(tmp_path, make_block())
     (path,) = files(tmp_path / "entries")
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
     with pytest.raises(ArchiveDamagedError, match=r"entries/metric=kept/.*2026-11-18\.json"):
-        summed(tmp_path, key=key)
+        summed(tmp_path)
 
 
-def test_without_a_key_forgery_goes_unnoticed(tmp_path: Path) -> None:
-    """An entry that is edited together with its digest: found out with a key, and not without."""
-    for key in (IN_CLEAR, KEY):
-        url = tmp_path / (key.name or "clear")
-        move(url, make_block(), key=key)
-        store, entry = open_store(str(url)), only_entry(url, key)
-        store.delete(entry.name)
-        commit(store, replace(entry, keep_until="2099-12-31"), IN_CLEAR)  # its seal has no secret
-        later = date(2099, 1, 1)
-        if key is IN_CLEAR:
-            assert summed(url, today=later) == expected(make_block())
-            continue
-        with pytest.raises(ArchiveDamagedError, match="changed after it was written"):
-            summed(url, key=key, today=later)
-
-
-@pytest.mark.parametrize("key", [IN_CLEAR, KEY], ids=["clear", "encrypted"])
-def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path, key: ArchiveKey) -> None:
+def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path) -> None:
+    """As a lifecycle rule makes them."""
     blocks = [make_block(day=DAY + timedelta(days=number)) for number in range(4)]
-    move(tmp_path, *blocks, key=key)
+    move(tmp_path, *blocks)
     store = open_store(str(tmp_path))
-    key_file = None if key is IN_CLEAR else str(tmp_path / "key")
-    (tmp_path / "key").write_text(bytes(range(32)).hex())
-    (tmp_path / "key").chmod(0o600)
-    entries = list(read_entries(store, key))
+    entries = list(read_entries(store))
     for entry in (entries[0], entries[3]):
         store.delete(entry.name)
         store.delete(entry.file)
-    assert summed(tmp_path, key=key, key_file=key_file) == expected(*blocks[1:3])
-    early = summed(tmp_path, key=key, key_file=key_file, window=(DAY, None))
+    assert summed(tmp_path) == expected(*blocks[1:3])
+    early = summed(tmp_path, window=(DAY, None))
     assert early.first_day == NEXT  # the answer says its days, as the collector's does
     with pytest.raises(NotArchivedError, match="2026-11-21 is not archived yet"):
-        summed(tmp_path, key=key, window=(None, blocks[3].last_day))
+        summed(tmp_path, window=(None, blocks[3].last_day))
     store.delete(entries[1].name)
-    move(tmp_path, blocks[0], blocks[3], key=key)
+    move(tmp_path, blocks[0], blocks[3])
     with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
-        summed(tmp_path, key=key, key_file=key_file)
+        summed(tmp_path)
 
 
 def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
@@ -405,11 +338,11 @@ def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
         summed(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"seal": 3}', "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": 3}', "\x00"])
 def test_what_is_no_entry_is_refused(tmp_path: Path, text: str) -> None:
     move(tmp_path, make_block())
     files(tmp_path / "entries")[0].write_text(text)
-    with pytest.raises(ArchiveDamagedError, match="no entry"):
+    with pytest.raises(ArchiveDamagedError, match="not an entry"):
         summed(tmp_path)
 
 
@@ -478,79 +411,3 @@ def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
     assert summed(tmp_path, metric.name) == expected(slot)
     with pytest.raises(NotArchivedError):
         summed(tmp_path, "density")
-
-
-# Retention
-
-
-def test_what_is_out_of_time_is_gone(tmp_path: Path) -> None:
-    one, two = make_block(), make_block(day=NEXT)
-    move(tmp_path, one, two)
-    late = NEXT + timedelta(days=30)
-    with pytest.raises(NotArchivedError, match="kept until 2026-12-18"):
-        summed(tmp_path, today=late, window=(DAY, NEXT))
-    assert summed(tmp_path, today=late) == expected(two)
-    store = open_store(str(tmp_path))
-    assert expire(store, IN_CLEAR, TODAY).parts == 0
-    done = expire(store, IN_CLEAR, late)
-    assert (done.parts, done.reports) == (1, 60)
-    assert len(files(tmp_path / "reports")) == 1
-    assert expire(store, IN_CLEAR, late).parts == 0
-    with pytest.raises(NotArchivedError, match="kept until"):
-        summed(tmp_path, today=late, window=(DAY, NEXT))
-    expire(store, IN_CLEAR, late + timedelta(days=1))
-    with pytest.raises(NotArchivedError, match="every part"):
-        summed(tmp_path, today=late)
-    assert files(tmp_path / "reports") == []
-
-
-def test_an_expired_block_is_not_moved_again(tmp_path: Path) -> None:
-    block = make_block()
-    move(tmp_path, block)
-    expire(open_store(str(tmp_path)), IN_CLEAR, TODAY, metric="kept", before=NEXT)
-    source = FakeSource([block])
-    outcomes = list(export(source, open_store(str(tmp_path)), IN_CLEAR, TODAY))
-    assert [one.what for one in outcomes] == [EARLIER]
-    assert source.forgotten == [block]
-    assert files(tmp_path / "reports") == []
-
-
-def test_an_expiry_that_was_killed_is_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    move(tmp_path, make_block())
-    store = open_store(str(tmp_path))
-
-    def killed(self: Store, name: str) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FolderStore, "delete", killed)
-        with pytest.raises(KeyboardInterrupt):
-            expire(store, IN_CLEAR, date(2027, 6, 1))
-    assert len(files(tmp_path / "reports")) == 1
-    with pytest.raises(NotArchivedError):
-        summed(tmp_path)
-    expire(store, IN_CLEAR, TODAY)
-    assert files(tmp_path / "reports") == []
-
-
-def test_a_damaged_entry_does_not_keep_the_others(tmp_path: Path) -> None:
-    move(tmp_path, make_block(), make_block(day=NEXT))
-    files(tmp_path / "entries")[0].write_text("{}")
-    with pytest.raises(ArchiveError, match="1 entries could not be read"):
-        expire(open_store(str(tmp_path)), IN_CLEAR, date(2027, 6, 1))
-    assert len(files(tmp_path / "reports")) == 1  # that of the entry which cannot be read
-
-
-def test_files_without_an_entry_go_after_a_day(tmp_path: Path) -> None:
-    move(tmp_path, make_block())
-    young = tmp_path / "reports" / "young.parquet"
-    old = tmp_path / "reports" / "old.parquet"
-    for path in (young, old):
-        path.write_bytes(b"left by a kill")
-    os.utime(old, (0, 0))
-    assert expire(open_store(str(tmp_path)), IN_CLEAR, TODAY).orphans == 1
-    assert young.exists()
-    assert not old.exists()
-    assert summed(tmp_path) == expected(make_block())
