@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 from _run import Comparison, run, seconds
-
 from archive.aggregate import Wanted, aggregate, choose_parts
 from archive.keys import IN_CLEAR, ArchiveKey, load_key, make_key
 from archive.manifest import ArchivedPart
@@ -30,6 +29,7 @@ from archive.parts import PartLabel, write_part
 from archive.pools import LocalPool, Pool
 from archive.store import open_store
 from archive.tasks import PartCounts, SpanTask, count_part
+
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 

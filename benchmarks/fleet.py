@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 import numpy as np
 from _run import Comparison, alternate, run, scaled, seconds
-
 from archive.bit_sums import sum_bits
+
 from rappor_core.params import RapporParams
 from simulations.populations.draws import bits_of_value
 from simulations.populations.packed_fleet import draw_packed_fleet

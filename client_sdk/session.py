@@ -87,7 +87,6 @@ class Session:
         notes = {VISITS + name for name in places & here}
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # an earlier version had more
-        linked = setup.metrics.associations  # what waits for its other goes when its day is over
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = SenderThread(
             setup.directory,
@@ -98,9 +97,8 @@ class Session:
             setup.certificates,
             setup.randomness,
             setup.now,
-            self._close_periods if places or filled or self._collected or linked else None,
+            self._close_periods if places or filled or self._collected else None,
             self._held.write_out,
-            linked,
         )
         try:
             self.worker.start()

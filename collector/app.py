@@ -206,9 +206,7 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
             check_owner(connection)
         if metrics is not None:
             collector = Collector(database, clock=clock)
-            push = collector.push_metrics(
-                metrics.metrics.values(), COMMAND_LINE, associations=metrics.associations
-            )
+            push = collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
             return push.still_retired
         return ()
     finally:
@@ -250,9 +248,6 @@ def _add_routes(app: FastAPI) -> None:
     for path, method, endpoint in (
         ("/v1/metrics", "GET", aggregates.get_metrics),
         ("/v1/metrics", "POST", admin.push_metrics),
-        ("/v1/associations", "GET", aggregates.get_associations),
-        ("/v1/associations/{name:path}/aggregate", "GET", aggregates.get_association),
-        ("/v1/associations/{name:path}/reports", "GET", aggregates.export_linked),
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
         ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
         ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),

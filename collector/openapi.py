@@ -27,11 +27,7 @@ def document() -> Schema:
             "description": "Takes randomised reports, keeps counters, serves closed days.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": _report_paths()
-        | _reading_paths()
-        | _linked_paths()
-        | _admin_paths()
-        | _health_paths(),
+        "paths": _report_paths() | _reading_paths() | _admin_paths() | _health_paths(),
         "components": {
             "schemas": schemas(),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -77,41 +73,6 @@ def _window_parameters() -> tuple[Schema, list[Schema]]:
         _parameter("to", "query", DAY),
         _parameter("params_id", "query", HEX),
     ]
-
-
-def _linked_paths() -> Schema:
-    name, window = _window_parameters()
-    return {
-        "/v1/associations": {
-            "get": _operation(
-                "listAssociations",
-                "Every version of every association: definition, linked reports, days served.",
-                [Scope.AGGREGATE, Scope.ADMIN],
-                answer=ref("Associations"),
-            )
-        },
-        "/v1/associations/{name}/aggregate": {
-            "get": _operation(
-                "readAssociation",
-                "Counts of linked reports of a window of closed days, whole blocks only.",
-                [Scope.AGGREGATE],
-                answer=ref("AssociationAggregate"),
-                problems=(401, 403, 404, 409, 422, 429, 503),
-                parameters=[name, *window],
-            )
-        },
-        "/v1/associations/{name}/reports": {
-            "get": _operation(
-                "exportLinked",
-                "Linked reports of closed days, where the association keeps them: a line each.",
-                [Scope.ADMIN],
-                answer=TEXT,
-                media_type=JSON_LINES,
-                problems=(401, 403, 404, 409, 422, 429, 503),
-                parameters=[name, *window],
-            )
-        },
-    }
 
 
 def _reading_paths() -> Schema:

@@ -6,8 +6,7 @@ from typing import Any
 
 from collector.domain.access import Scope
 from collector.domain.report_validation import Reason
-from rappor_core.association_aggregate import ASSOCIATION_AGGREGATE_VERSION
-from rappor_core.wire.report import LINKED_VERSION, MAX_METRIC_BYTES, MAX_REPORTS, WIRE_VERSION
+from rappor_core.wire.report import MAX_METRIC_BYTES, MAX_REPORTS, WIRE_VERSION
 
 Schema = dict[str, Any]
 
@@ -54,12 +53,7 @@ def schemas() -> Schema:
         {"status": {"const": "refused"}, "reason": {"enum": list(Reason)}}, {"detail": TEXT}
     )
     return {
-        "Batch": {
-            "oneOf": [
-                _object({"version": version, "batch_id": HEX, "reports": reports}),
-                _linked_batch(report["properties"]),
-            ]
-        },
+        "Batch": _object({"version": version, "batch_id": HEX, "reports": reports}),
         "Receipt": _object(
             {
                 "version": version,
@@ -74,54 +68,7 @@ def schemas() -> Schema:
             closed=False,
         ),
         **_reading_schemas(),
-        **_association_schemas(),
         **_admin_schemas(),
-    }
-
-
-def _linked_batch(report: Schema) -> Schema:
-    """A batch of version 2: two reports under one cohort and day, of two metrics each."""
-    part = _object({name: report[name] for name in ("metric", "params_id", "bits")})
-    linked = _list(part) | {"minItems": 2, "maxItems": 2}
-    one = _object({"cohort": report["cohort"], "day": DAY, "linked": linked})
-    reports = _list(one) | {"minItems": 1, "maxItems": MAX_REPORTS // 2}
-    version = {"const": LINKED_VERSION, "type": "integer"}
-    return _object({"version": version, "batch_id": HEX, "reports": reports})
-
-
-def _association_schemas() -> Schema:
-    span = _object({"first_day": DAY, "last_day": DAY})
-    waiting = _object(
-        {"first_day": DAY, "last_day": DAY, "reports": COUNT, "smallest_cohort": COUNT}
-    )
-    association = _object(
-        {
-            "name": TEXT,
-            "params_id": HEX,
-            "state": {"enum": ["current", "older", "expired", "retired"]},
-            "linked": COUNT,
-            "served": {"oneOf": [span, {"type": "null"}]},
-            "waiting": {"oneOf": [waiting, {"type": "null"}]},
-            "definition": {"type": "object"},
-        }
-    )
-    table = _list(_list(COUNT))
-    aggregate = _object(
-        {
-            "version": {"const": ASSOCIATION_AGGREGATE_VERSION},
-            "association": {"type": "object"},
-            "params_id": HEX,
-            "metrics": _list({"type": "object"}),
-            "first_day": DAY,
-            "last_day": DAY,
-            "reports_per_cohort": _list(COUNT),
-            "bit_counts": _list(table) | {"minItems": 2, "maxItems": 2},
-            "pair_counts": table,
-        }
-    )
-    return {
-        "Associations": _object({"version": {"const": 1}, "associations": _list(association)}),
-        "AssociationAggregate": aggregate,
     }
 
 

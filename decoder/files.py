@@ -17,7 +17,6 @@ from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.progress import Progress, silent
 from rappor_core import whole_files
 from rappor_core.aggregate import Aggregate
-from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError, shown
 from rappor_core.failures import failure_reason
 
@@ -56,19 +55,6 @@ def read_aggregate_file(path: Path) -> Aggregate:
     """Read an aggregate file. Raises CountsError with its name."""
     with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
         return Aggregate.from_json(path.read_bytes())
-
-
-def read_association_file(path: Path) -> AssociationAggregate:
-    """Read the aggregate file of an association. Raises CountsError with its name."""
-    with naming(
-        path, CountsError, "write it again with rappor association NAME --aggregate-to FILE"
-    ):
-        return AssociationAggregate.from_json(path.read_bytes())
-
-
-def is_association_file(path: Path) -> bool:
-    """Whether a file has the keys of an association's aggregate file."""
-    return _has_key(path, "association")
 
 
 def whole_number(text: str, what: str) -> int:

@@ -110,7 +110,7 @@ def file_with(existing: MetricsFile | None, planned: Iterable[Metric]) -> Metric
 def with_budget(file: MetricsFile) -> MetricsFile:
     """A file whose budget is what its metrics cost, where it has none."""
     budget = file.lifetime_epsilon if file.budget is None else file.budget
-    return MetricsFile(file.metrics, budget, file.associations)
+    return MetricsFile(file.metrics, budget)
 
 
 def budget_of(epsilon: float) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from metric_design import review_association, review_texts
+from metric_design import review_texts
 from metric_design.kinds import kind_design
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.grid.drawing import num_cells
@@ -80,9 +80,6 @@ def check_metrics(
         yield from _own_findings(metric, population)
         if population is not None:
             yield from _tracking(metric, population)
-    for one in file.associations:
-        for level, message in review_association.findings(one, population):
-            yield Finding(level, one.name, message)
     if population is not None:
         yield from _together(file, population)
 

@@ -70,8 +70,6 @@ def _imports(file: MetricsFile) -> Iterator[str]:
         if name == _H3:  # a library of its own
             continue
         yield f'import {{ {name} }} from "{_PACKAGE}/{name}";\n'
-    if file.associations:
-        yield f'import {{ associations }} from "{_PACKAGE}/associations";\n'
     if grids:
         yield f'import {{ places }} from "{_PACKAGE}/places";\n'
     if _H3 in {*grids, *names}:
@@ -84,8 +82,6 @@ def _parts(file: MetricsFile) -> str:
     if parts := _kind_parts(file):
         calls = ", ".join(f"{kind.part}({_given(options)})" for kind, options in parts.items())
         rows.append(f"  kinds: [{calls}],\n")
-    if file.associations:
-        rows.append("  associations: associations(),\n")
     if grids := _grids(file):
         rows.append(f"  places: places({_given([_H3] if _H3 in grids else [])}),\n")
     return f"export const parts = () => ({{\n{''.join(rows)}}});\n" if rows else (

@@ -1,41 +1,30 @@
-"""`rappor archive`: move raw reports into Parquet files, and sum them."""
+"""`rappor archive`: move raw reports into Parquet files, sum and verify them."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from archive import export as moving
-from archive import google_reports, retention
-from archive.aggregate import Wanted, choose_parts
-from archive.aggregate import aggregate as sum_parts
-from archive.errors import ArchiveError
-from archive.keys import ArchiveKey, load_key, make_key
-from archive.manifest import ArchivedPart, read_entries
-from archive.parts import verify_part
-from archive.store import open_store
-from archive.tasks import count_part
+from collector.archive import export as moving
+from collector.archive.errors import ArchiveError
+from collector.archive.google_reports import sum_report_file
+from collector.archive.manifest import read_entries
+from collector.archive.parts import verify_part
+from collector.archive.store import open_store
+from collector.archive.sums import SpanTask, Wanted, aggregate, choose_parts, count_part
 from rappor_cli import options as shared
-from rappor_cli.archive_options import (
-    Window,
-    key_to_write,
-    label_of,
-    numbers_of,
-    utc_today,
-    window_of,
-)
 from rappor_cli.days import read_day
 from rappor_cli.groups import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
 from rappor_cli.task_pools import Workers, pool_of
-from rappor_core.whole_files import replacing, write_whole
+from rappor_core.aggregate import Aggregate
+from rappor_core.whole_files import write_whole
 
 app = command_group(
     "Keep raw reports in Parquet files, and sum them.",
@@ -44,16 +33,8 @@ app = command_group(
 
 FEW_REPORTS = 20_000_000  # summed here sooner than processes start
 Archive = Annotated[str, typer.Argument(help="Folder, or URL such as s3://bucket/archive.")]
-KeyFile = Annotated[Path | None, typer.Option("--archive-key", help="File of the key.")]
-Unencrypted = Annotated[bool, typer.Option("--unencrypted", help="Write in clear.")]
 Week = Annotated[str | None, typer.Option(help="One ISO week instead, such as 2026-W47.")]
-
-
-@app.command()
-def key(path: Annotated[Path, typer.Argument(help="New file.")]) -> None:
-    """Make a key in a new file. Who loses it loses every archive that it encrypts."""
-    made = make_key(path)
-    print(f"{path}: key {made.name}; keep a copy apart from the archive", file=sys.stderr)
+Window = tuple[date | None, date | None]
 
 
 @app.command()
@@ -63,22 +44,19 @@ def export(
         str, typer.Option(envvar="RAPPOR_DATABASE", help="The collector's, as for rappor serve.")
     ],
     metric: Annotated[str | None, typer.Option(help="One metric; all where none is named.")] = None,
-    key: KeyFile = None,
-    unencrypted: Unencrypted = False,
     as_json: shared.Json = False,
 ) -> None:
     """Move raw reports of served days out of the collector's database. Each moves once.
 
-    Only metrics with keep_raw_days have any. Run it again after a failure: it goes on. A block
+    Only metrics with keep_raw_days have any. Run it again after a failure: it continues. A block
     that is damaged is set aside with the reason, the others move, and the command ends with 1.
     """
-    from collector.domain.operations import COMMAND_LINE  # the other commands need no collector
+    from collector.domain.operations import COMMAND_LINE  # the other commands need no database
 
-    secret = key_to_write(key, unencrypted)
     store, outcomes = open_store(archive), []
     with opened(database) as service:
         source = service.raw_blocks(COMMAND_LINE, metric)
-        for outcome in moving.export(source, store, secret, utc_today()):
+        for outcome in moving.export(source, store, datetime.now(UTC).date()):
             outcomes.append(outcome)
             days = f"{outcome.first_day} to {outcome.last_day}"
             days = "of unknown days" if outcome.first_day is None else days
@@ -108,32 +86,31 @@ def export(
         )
 
 
-@app.command()
-def aggregate(
-    archive: Archive,
+@app.command("sum")
+def sum_(
+    archive: Annotated[
+        str, typer.Argument(help="Folder, URL, or with --params google/rappor's report CSV.")
+    ],
     metric: shared.Metric,
     params_id: shared.ParamsId = None,
     first: shared.FirstDay = None,
     last: shared.LastDay = None,
     week: Week = None,
     cohorts: Annotated[str | None, typer.Option(help="Only these, such as 0-3,7.")] = None,
-    key: KeyFile = None,
+    params: Annotated[Path | None, typer.Option(help="google/rappor's params.csv.")] = None,
     workers: Workers = None,
     output: shared.FileOrScreen = None,
 ) -> None:
     """Sum the reports of METRIC: the same aggregate that the collector gives for those days."""
-    parts = _parts(archive, metric, params_id, window_of(first, last, week), load_key(key))
-    total = sum(part.num_reports for part in parts)
-    few = workers is None and total < FEW_REPORTS
-    with progress_bar("reports", total) as advance:
-        found = sum_parts(
-            parts,
-            archive,
-            None if key is None else str(key.resolve()),
-            pool_of(count_part, 1 if few else workers, ["archive.tasks"]),
-            cohorts=None if cohorts is None else numbers_of(cohorts),
-            advance=advance,
-        )
+    if params is not None:
+        if params_id or first or last or week or cohorts or workers:
+            raise typer.BadParameter("--params goes with a report CSV and -o alone")
+        from decoder.formats.google_rappor import read_params  # needs the decoder's libraries
+
+        found = sum_report_file(Path(archive), metric, read_params(params))
+    else:
+        wanted = Wanted(metric, params_id, *_window(first, last, week))
+        found = _sum(archive, wanted, workers, None if cohorts is None else _numbers(cohorts))
     if output is None:
         print(found.to_json())
         return
@@ -143,100 +120,47 @@ def aggregate(
 
 
 @app.command()
-def expire(
-    archive: Archive,
-    metric: Annotated[str | None, typer.Option(help="With --before: sooner than promised.")] = None,
-    before: Annotated[str | None, typer.Option(help="Delete parts that begin before it.")] = None,
-    key: KeyFile = None,
-) -> None:
-    """Delete the parts whose retention date is over. Run it every day."""
-    if (metric is None) != (before is None):
-        raise typer.BadParameter("--metric and --before go together")
-    gone = retention.expire(
-        open_store(archive), load_key(key), utc_today(), metric=metric, before=read_day(before)
-    )
-    print(
-        f"{archive}: {gone.parts} parts deleted, {gone.reports} reports; {gone.orphans} files "
-        "without an entry",
-        file=sys.stderr,
-    )
-
-
-@app.command()
-def verify(archive: Archive, key: KeyFile = None) -> None:
+def verify(archive: Archive) -> None:
     """Read every part whole, and hold it against its digest and its sums."""
-    store, secret = open_store(archive), load_key(key)
-    parts = [entry for entry in read_entries(store, secret) if not entry.expired]
+    store = open_store(archive)
+    parts = list(read_entries(store))
     with progress_bar("reports", sum(part.num_reports for part in parts)) as advance:
         for part in parts:
-            verify_part(store, secret, part)
+            verify_part(store, part)
             advance(part.num_reports)
     print(f"{archive}: {len(parts)} parts are whole", file=sys.stderr)
 
 
-@app.command("import")
-def import_(
-    file: Annotated[Path, typer.Argument(help="google/rappor's report CSV.")],
-    archive: Archive,
-    metric: Annotated[str, typer.Option(help="The name of the metric.")],
-    metrics: Annotated[Path | None, typer.Option(help="metrics.toml that declares it.")] = None,
-    params: Annotated[Path | None, typer.Option(help="Or google/rappor's params.csv.")] = None,
-    first: shared.FirstDay = None,
-    last: shared.LastDay = None,
-    keep_days: Annotated[
-        int | None, typer.Option(min=1, help="How long it is kept; else keep_raw_days.")
-    ] = None,
-    key: KeyFile = None,
-    unencrypted: Unencrypted = False,
-) -> None:
-    """Make google/rappor's report file a part of an archive; who sent what is dropped."""
-    label, declared = label_of(
-        metric, metrics, params, (read_day(first), read_day(last)), keep_days
-    )
-    secret = key_to_write(key, unencrypted)
-    entry = google_reports.import_reports(file, open_store(archive), secret, label, declared)
-    print(f"{archive}: {entry.num_reports} reports, kept until {entry.keep_until}", file=sys.stderr)
+def _sum(archive: str, wanted: Wanted, workers: int | None, cohorts: set[int] | None) -> Aggregate:
+    parts = choose_parts(open_store(archive), wanted)
+    total = sum(part.num_reports for part in parts)
+    few = workers is None and total < FEW_REPORTS
+    pool = pool_of(count_part, 1 if few else workers, [SpanTask.__module__])
+    with progress_bar("reports", total) as advance:
+        return aggregate(parts, archive, pool.run, cohorts=cohorts, advance=advance)
 
 
-@app.command()
-def csv(
-    archive: Archive,
-    metric: shared.Metric,
-    output: shared.OutputFile,
-    params_id: shared.ParamsId = None,
-    first: shared.FirstDay = None,
-    last: shared.LastDay = None,
-    week: Week = None,
-    key: KeyFile = None,
-) -> None:
-    """Write single reports as google/rappor's report CSV: as sensitive as the archive."""
-    secret = load_key(key)
-    parts = _parts(archive, metric, params_id, window_of(first, last, week), secret)
-    written = 0
-    with (
-        _new_file(output) as text,
-        progress_bar("reports", sum(p.num_reports for p in parts)) as on,
-    ):
-        for number in google_reports.write_csv(text, parts, open_store(archive), secret):
-            written += number
-            on(number)
-    print(f"{output}: {written} reports", file=sys.stderr)
+def _window(first: str | None, last: str | None, week: str | None) -> Window:
+    """The days of --from and --to, or of --week. Wrong usage for no ISO week."""
+    if week is None:
+        return read_day(first), read_day(last)
+    if first or last:
+        raise typer.BadParameter("--week stands instead of --from and --to")
+    try:
+        monday = datetime.strptime(f"{week}-1", "%G-W%V-%u").date()
+    except ValueError:
+        raise typer.BadParameter(f"--week {week!r} is not an ISO week such as 2026-W47") from None
+    return monday, monday + timedelta(days=6)
 
 
-@contextmanager
-def _new_file(output: Path) -> Iterator[Any]:
-    """A file for its owner alone, which appears when it is whole."""
-    with replacing(output) as part:
-        part.touch(mode=0o600)
-        with part.open("w", encoding="ascii") as text:
-            yield text
-
-
-def _parts(
-    archive: str,
-    metric: str,
-    params_id: str | None,
-    window: Window,
-    key: ArchiveKey,
-) -> list[ArchivedPart]:
-    return choose_parts(open_store(archive), key, Wanted(metric, params_id, *window), utc_today())
+def _numbers(text: str) -> set[int]:
+    """Parse a list of numbers and ranges such as `0-3,7` into a set."""
+    found: set[int] = set()
+    for piece in text.split(","):
+        low, _, high = piece.strip().partition("-")
+        if not (low.isdecimal() and (high or low).isdecimal() and len(high + low) < 16):
+            raise typer.BadParameter(f"--cohorts {text!r}: numbers and spans such as 0-3,7")
+        if int(high or low) - int(low) > 1 << 20:
+            raise typer.BadParameter(f"--cohorts {text!r}: there are never so many")
+        found |= set(range(int(low), int(high or low) + 1))
+    return found

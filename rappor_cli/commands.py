@@ -31,11 +31,6 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),
         "density": ("rappor_cli.density", "density", "Map where devices usually are."),
         "flows": ("rappor_cli.flows", "flows", "Who sleeps here and works there."),
-        "association": (
-            "rappor_cli.association",
-            "association",
-            "Decode how two linked metrics go together.",
-        ),
         "discover": ("rappor_cli.discover", "discover", "Find frequent strings without a list."),
         "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
         "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),

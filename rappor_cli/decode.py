@@ -24,7 +24,6 @@ from rappor_cli import options as shared
 from rappor_cli.candidate_choice import candidate_choice
 from rappor_cli.days import read_day
 from rappor_cli.decode_farm import Farm, decode_all
-from rappor_cli.decode_joint import Joint, List1, List2, decode_joint, refuse_others
 from rappor_cli.decode_tables import print_answer, print_decoding, print_series
 from rappor_cli.progress import stage_bars
 from rappor_cli.repeats import Repeats
@@ -84,13 +83,9 @@ _NO_SERIES_SOURCE = "--each needs --aggregate files or --collector URL"
 
 
 def decode(
-    context: typer.Context,
     aggregate: Input = None,
     collector: shared.Collector = None,
     metric: MetricOption = None,
-    joint: Joint = None,
-    candidates1: List1 = None,
-    candidates2: List2 = None,
     first: shared.FirstDay = None,
     last: shared.LastDay = None,
     params: ParamsFile = None,
@@ -118,7 +113,6 @@ def decode(
     as_json: shared.Json = False,
 ) -> None:
     """Recover frequencies from an aggregate, with a report that can be shown."""
-    refuse_others(context, joint)
     _one_source(aggregate, collector, params or counts, first or last)
     _together("--metric", metric, "--collector", collector)
     _together("--column", column, "--candidates", candidates)
@@ -134,11 +128,6 @@ def decode(
         without_cohorts=_cohorts(without_cohorts),
         weights=read_weights(weights) if weights else None,
     )
-    if joint:
-        window, lists = (read_day(first), read_day(last)), (candidates1, candidates2)
-        answer = decode_joint(joint, aggregate, collector, window, lists, options, output)
-        print_answer(answer, output, as_json)
-        return
     wanted = candidate_choice(candidates, column, numbers, dates, map_file)
     if all_metrics:
         if metric or params or counts or map_file:

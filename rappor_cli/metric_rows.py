@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rappor_core.errors import RapporError
@@ -15,11 +15,6 @@ METRICS = (
     *("metric", "kind", "params_id", "state", "accepted", "days served"),
     *(f"{SUSPICION} after one report", "for life", "until", "by whom"),
 )
-ASSOCIATIONS = (
-    *("association", "of", "state", "linked", "days served"),
-    *(f"{SUSPICION} after both reports", "for life", "until", "by whom"),
-)
-SIDES = ("of", "params_ids")
 Row = list[str]
 
 
@@ -29,32 +24,11 @@ def metric_rows(metrics: Iterable[Mapping[str, Any]]) -> list[Row]:
         [
             *(row["name"], row["definition"]["kind"], row["params_id"], row["state"]),
             *(str(row["accepted"]), window_text(row["served"])),
-            *map(epsilon_text, _epsilons([row["definition"]])),
+            *map(epsilon_text, _epsilons(row["definition"])),
             *(row["definition"]["expires"], row["definition"]["owner"]),
         ]
         for row in metrics
     ]
-
-
-def association_rows(
-    associations: Iterable[Mapping[str, Any]], metrics: Iterable[Mapping[str, Any]]
-) -> list[Row]:
-    """Make a table row for each version of an association, with the sum of both metrics'
-    epsilons."""
-    known = {(row["name"], row["params_id"]): row["definition"] for row in metrics}
-    rows = []
-    for row in associations:
-        definition = row["definition"]
-        both = [known.get(key) for key in zip(*(definition[k] for k in SIDES), strict=True)]
-        epsilons = _epsilons([one for one in both if one is not None] if all(both) else [])
-        rows.append(
-            [
-                *(row["name"], " and ".join(definition["of"]), row["state"], str(row["linked"])),
-                *(window_text(row["served"]), *map(epsilon_text, epsilons)),
-                *(definition["expires"], definition["owner"]),
-            ]
-        )
-    return rows
 
 
 def window_text(served: Mapping[str, str] | None) -> str:
@@ -68,13 +42,10 @@ def epsilon_text(epsilon: float) -> str:
     return "?" if math.isnan(epsilon) else belief_text(epsilon)
 
 
-def _epsilons(definitions: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Of one report and for life, summed over metrics; NaN for kinds that are not known here."""
+def _epsilons(definition: Mapping[str, Any]) -> tuple[float, float]:
+    """What one report and a life cost; NaN for a kind that is not known here."""
     try:
-        metrics = [Metric.from_dict(definition) for definition in definitions]
+        risk = risk_of(Metric.from_dict(definition))
     except (RapporError, KeyError):
-        metrics = []
-    if not metrics:
         return math.nan, math.nan
-    risk = risk_of(*metrics)
     return risk.report, risk.worst

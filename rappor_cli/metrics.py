@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -155,11 +155,9 @@ def publish(
     metrics = load_metrics(file)
     dictionary = import_module("decoder.output.dictionary")
     today = datetime.now(UTC).date()
-    entries = dictionary.entries_of(metrics.declared, today, metrics.associations)
-    links = len(metrics.associations)
-    said = f", {counted(links, 'association')}" if links else ""
+    entries = dictionary.entries_of(metrics.declared, today)
     page = dictionary.write_site(entries, output, contact)
-    print(f"{page}: {counted(len(entries) - links, 'metric')}{said}")
+    print(f"{page}: {counted(len(entries), 'metric')}")
 
 
 @app.command("list")
@@ -168,39 +166,24 @@ def list_(
     database: shared.Database = None,
     as_json: shared.Json = False,
 ) -> None:
-    """List what a collector collects: versions, totals, days served, epsilons, owners, ends.
-
-    Associations follow in a table of their own; --json has the metrics alone.
-    """
+    """List what a collector collects: versions, totals, days served, epsilons, owners, ends."""
     need_one(collector, database)
-    metrics, linked = _listed(collector, database)
+    if collector is not None:
+        metrics = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
+    else:
+        with opened(str(database)) as service:
+            metrics = service.list_metrics()
     if as_json:
         print(json.dumps(metrics))
         return
     tables = import_module("rappor_cli.metric_rows")
     print_columns(tables.METRICS, tables.metric_rows(metrics))
-    if linked:
-        print()
-        print_columns(tables.ASSOCIATIONS, tables.association_rows(linked, metrics))
     growing = [(metric["name"], day) for metric in metrics for day in metric.get("growing", ())]
     for name, day in growing:
         print(
             f"{name} grows: {day['reports']:,} reports of {day['day']}, usual are "
             f"{day['usual']:,}; a release, or forgeries"
         )
-
-
-def _listed(
-    collector: str | None, database: str | None
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Metrics and associations of a collector, every version."""
-    if collector is None:
-        with opened(str(database)) as service:
-            return service.list_metrics(), service.list_associations()
-    return (
-        ask_json(collector, "/v1/metrics", "metrics")["metrics"],
-        ask_json(collector, "/v1/associations", "associations")["associations"],
-    )
 
 
 @app.command()
@@ -235,7 +218,6 @@ def push(
             pushed = service.push_metrics(
                 metrics.metrics.values(),
                 COMMAND_LINE,
-                associations=metrics.associations,
                 weaken=weaken,
                 revive=revive,
             )

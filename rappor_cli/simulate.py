@@ -12,7 +12,6 @@ import typer
 
 from decoder.options import DecodeOptions
 from rappor_cli import options as shared
-from rappor_cli.association_study import association
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.experiment_files import ExperimentOptions, ExperimentRun, run_experiment
 from rappor_cli.groups import command_group
@@ -44,7 +43,6 @@ app = command_group(
 for experiment in (processes, homepages, parameters, longitudinal, poisoning):
     app.command()(experiment)
 app.command("decoder-calibration")(decoder_calibration)
-app.command("association")(association)
 app.command("location-maps")(location_maps)
 app.command("location-large")(location_large)
 app.command("location-attacks")(location_attacks)

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
 
 from metric_design.review import Finding, check_metrics
 from rappor_core.metrics.file import MetricsFile
@@ -50,18 +49,17 @@ def _tracking(metrics: MetricsFile, population: int, *, relay: bool) -> Iterable
     except ModuleNotFoundError as error:
         missing = f"re-linking was not tried, as {error.name} is missing: "
         return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
-    return _attacked(tuple(metrics.metrics.items()), metrics.associations, population, attacks)
+    return _attacked(tuple(metrics.metrics.items()), population, attacks)
 
 
 @lru_cache(maxsize=8)
 def _attacked(
     metrics: tuple[tuple[str, Metric], ...],
-    associations: tuple[Any, ...],
     population: int,
     attacks: tuple[str, ...],
 ) -> tuple[Finding, ...]:
     """Findings of attacks, drawn once: `rappor plan` asks again about what it recommends."""
-    file = MetricsFile(dict(metrics), associations=associations)
+    file = MetricsFile(dict(metrics))
     rng = import_module("numpy").random.default_rng(0)
     found: list[Finding] = []
     for attack in attacks:

@@ -22,7 +22,6 @@ OWN_PACKAGES = (
     "disclosure_control",
     "publication",
     "privacy_audit",
-    "archive",
     "simulations",
 )
 

@@ -3,7 +3,6 @@
 
 import { createInterface } from "node:readline";
 import { webcrypto } from "node:crypto";
-import { associations } from "../dist/associations.js";
 import { BINARY_TYPE, encodeBinary } from "../dist/core/batch.js";
 import { encodeJson } from "../dist/core/batch_json.js";
 import { fromHex, toHex } from "../dist/core/bytes.js";
@@ -37,7 +36,7 @@ let devices = new Map();
 const COMMANDS = {
   /** Read compiled metrics: names and params_ids. */
   metrics({ document }) {
-    metrics = readMetrics(document, places(), [numbers(), pairs(), discover({ domains }), flows()], associations());
+    metrics = readMetrics(document, places(), [numbers(), pairs(), discover({ domains }), flows()]);
     devices = new Map();
     return { params_ids: Object.fromEntries([...metrics.metrics].map(([name, { paramsId }]) => [name, paramsId])) };
   },

@@ -11,7 +11,7 @@ import { build } from "esbuild";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 export const DIST = join(ROOT, "dist");
-export const ENTRIES = ["index", "browser", "react_native", "places", "numbers", "pairs", "discover", "domains", "associations", "flows"];
+export const ENTRIES = ["index", "browser", "react_native", "places", "numbers", "pairs", "discover", "domains", "flows"];
 export const ALONE = ["relay"]; // shares no code: another entry would divide the chunks of all others further
 
 export const substitutes = {

@@ -40,7 +40,7 @@ export class Client {
 
   protected constructor(private readonly options: Options) {
     checkNames(options, []);
-    const { metrics, places, kinds, associations, privacyLevel = "standard", collector, key, development = false } = options;
+    const { metrics, places, kinds, privacyLevel = "standard", collector, key, development = false } = options;
     if (typeof options.consent !== "boolean") throw new ParameterError("consent_unsaid");
     const level = typeof privacyLevel === "string" ? own<PrivacyLevel>(LEVELS, privacyLevel) : privacyLevel;
     if (!level || !Object.values(level).every((bound) => bound > 0)) throw new ParameterError("privacy_level");
@@ -49,7 +49,7 @@ export class Client {
     const url = batchUrl(collector, key, development);
     this.randomness = checked(options.randomness ?? systemRandomness());
     this.clock = options.clock ?? (() => Date.now() / 1000);
-    const read: Metrics = readMetrics(metrics, places, kinds, associations);
+    const read: Metrics = readMetrics(metrics, places, kinds);
     this.recorder = new Recorder(read, level, this.randomness, options.storage.platform ?? platformHere());
     this.sender = new Sender({
       storage: options.storage,
@@ -57,7 +57,6 @@ export class Client {
       delivery: this.delivery,
       randomness: this.randomness,
       clock: this.clock,
-      link: read.link,
     });
     this.endings.push(options.storage.hear?.(this.told), options.whenHidden?.(() => void this.flush(5)));
   }

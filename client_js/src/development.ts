@@ -20,7 +20,7 @@ const RANGES: Record<keyof Delivery, readonly [number, number]> = {
 
 const OPTIONS: Record<keyof Options, true> = {
   metrics: true, storage: true, collector: true, consent: true, key: true, privacyLevel: true, delivery: true, development: true, places: true,
-  kinds: true, associations: true, randomness: true, transport: true, clock: true, whenHidden: true, doNotTrack: true,
+  kinds: true, randomness: true, transport: true, clock: true, whenHidden: true, doNotTrack: true,
 }; // prettier-ignore
 
 declare const process: { readonly env: { readonly NODE_ENV?: string }; readonly versions?: { readonly node?: string } };

@@ -1,7 +1,7 @@
 /** What `Client.open` takes, what a client tells, and what the part for places does for it. */
 
 import type { Randomness } from "./core/device.js";
-import type { Associations, Kind } from "./core/kinds.js";
+import type { Kind } from "./core/kinds.js";
 import type { PrivacyLevel } from "./core/ledger.js";
 import type { PlaceRules } from "./core/metrics.js";
 import type { Delivery } from "./core/outbox.js";
@@ -53,8 +53,6 @@ export interface Options {
   readonly places?: Places;
   /** Parts for further kinds of metric: `numbers()`, `pairs()`, `discover()`. */
   readonly kinds?: readonly Kind[];
-  /** The part for a file with associations: `associations()`. */
-  readonly associations?: Associations;
   readonly randomness?: Randomness;
   readonly transport?: Transport;
   /** Seconds since 1970, UTC. */

@@ -3,7 +3,6 @@
 import { readResponse, type Response } from "./core/answers.js";
 import type { Randomness } from "./core/device.js";
 import { say, StateError } from "./core/errors.js";
-import type { Link } from "./core/kinds.js";
 import { bodyOf, compose, outstanding, removeBatch, shuffled, split, type Delivery } from "./core/outbox.js";
 import { BATCH, DEVICE, QUEUE, type DeviceState, type Failing, type StoredBatch } from "./core/state.js";
 import { monotonic, within, type Storage } from "./ports/storage.js";
@@ -36,7 +35,6 @@ export interface Parts {
   readonly delivery: Delivery;
   readonly randomness: Randomness;
   readonly clock: () => number;
-  readonly link: Link | undefined;
 }
 
 /** A request that was begun, and the batch that it carries. */
@@ -137,9 +135,9 @@ export class Sender {
 
   /** Ids of the batches into which all that waits is made, in random order. */
   private async stored(signal: AbortSignal): Promise<string[]> {
-    const { storage, delivery, randomness, link, clock } = this.parts;
+    const { storage, delivery, randomness } = this.parts;
     if (signal.aborted) return [];
-    this.lost += await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness, link, clock()));
+    this.lost += await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness));
     if (signal.aborted) return [];
     const { ids, dropped } = await storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => {
       const { ids, dropped } = outstanding(store, delivery);

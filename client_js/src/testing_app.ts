@@ -30,8 +30,8 @@ export class ObservedApp {
 
   /** options: compiled metrics, and the parts that they need: `{ ...parts(), metrics }`. */
   static async open(options: Pick<Options, "metrics"> & Partial<Options>): Promise<ObservedApp> {
-    const { metrics, places, kinds, associations } = options;
-    const collector = new MemoryCollector(readMetrics(metrics, places, kinds, associations));
+    const { metrics, places, kinds } = options;
+    const collector = new MemoryCollector(readMetrics(metrics, places, kinds));
     const client = await Client.open({
       storage: new MemoryStorage(), collector: "http://127.0.0.1:1", transport: collector.transport, consent: true,
       development: true, doNotTrack: () => false, delivery: { meanDelay: 0, padTo: 0 }, ...options, // jsdom unpacks nothing

@@ -86,14 +86,10 @@ epsilon_one = 8.0
 kind = "boolean"
 ${COMMON}epsilon_infinity = 9.0
 epsilon_one = 8.0
-
-[associations.theme_and_slow]
-${COMMON}of = ["theme", "slow"]
 `;
 
 const ENTRY = `
 import { openClient } from "./dist/production/browser.js";
-import { associations } from "./dist/production/associations.js";
 import { discover } from "./dist/production/discover.js";
 import { domains } from "./dist/production/domains.js";
 import { numbers } from "./dist/production/numbers.js";
@@ -106,13 +102,12 @@ import { readMetrics } from "./dist/core/reading.js";
 import { discover as discoverOf } from "./dist/discover.js";
 import { numbers as numbersOf } from "./dist/numbers.js";
 import { pairs as pairsOf } from "./dist/pairs.js";
-import { associations as associationsOf } from "./dist/associations.js";
 window.open_ = async (metrics, { now, ...more }) => {
   window.now = now;
   window.metrics = metrics;
   window.client = await openClient({
     metrics, collector: location.origin, consent: true, doNotTrack: () => false, clock: () => window.now,
-    places: places(), kinds: [numbers(), pairs(), discover({ domains })], associations: associations(),
+    places: places(), kinds: [numbers(), pairs(), discover({ domains })],
     delivery: { meanDelay: 3600, firstPause: 0.01, longestPause: 0.05 }, platform: "app", ...more });
   return client.status.condition;
 };
@@ -129,7 +124,7 @@ window.documents = () => new Promise((resolve) => {
 // B' of each value by the stored secret, and whether the ledger holds it.
 window.responses = async (values) => {
   const kept = await documents();
-  const { metrics: read } = readMetrics(metrics, checked.places(), [numbersOf(), pairsOf(), discoverOf({ domains })], associationsOf());
+  const { metrics: read } = readMetrics(metrics, checked.places(), [numbersOf(), pairsOf(), discoverOf({ domains })]);
   return values.map(([name, value]) => {
     const metric = read.get(name);
     const device = new MetricEncoder(metric, fromHex(kept.device.secret), (n) => new Uint8Array(n));
@@ -192,7 +187,7 @@ test("every kind over tabs, no room, reload and offline: each record counts once
   assert.deepEqual(await one.evaluate(() => running()), [20, 20]);
   const web = await tab(context, collector, { now: noon(TODAY - 3), platform: "web", database: "of the web" });
   assert.deepEqual(await web.evaluate(() => all()), { crashes: true, startup: true, site: true, theme_slow: true, spot: true, theme: false, slow: false });
-  assert.equal(await web.evaluate(() => client.lastRefusal), "elsewhere slow"); // linked metrics are for apps
+  assert.equal(await web.evaluate(() => client.lastRefusal), "elsewhere slow"); // it is for apps
 
   const more = await two.evaluate(async () => {
     let told = 0;

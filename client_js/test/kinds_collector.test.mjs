@@ -1,11 +1,10 @@
-// Numbers, coded prefixes, pairs and associations end to end: many clients in Node, the real
+// Numbers, coded prefixes, and pairs end to end: many clients in Node, the real
 // collector on loopback, `rappor` to decode. Noise is small, so that few devices are enough.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { associations } from "../dist/associations.js";
 import { dateText } from "../dist/core/days.js";
 import { discover } from "../dist/discover.js";
 import { domains } from "../dist/domains.js";
@@ -67,12 +66,6 @@ mechanism = "l-osue"
 epsilon_infinity = 10.0
 epsilon_one = 8.0
 max_memoized_values = 4
-
-[associations.theme_and_slow]
-description = "d"
-owner = "o@example.org"
-expires = 2099-12-31
-of = ["theme", "slow"]
 `;
 
 const TODAY = Math.floor(Date.now() / 86_400_000);
@@ -89,7 +82,7 @@ const isSlow = (i) => (isDark(i) ? i % 2 === 0 : i % 10 === 0); // half of the d
 const live = async (i, metrics, collector) => {
   let day = DAY;
   const client = await Client.open({ metrics, collector, storage: new MemoryStorage(), platform: "app", consent: true, development: true,
-    kinds: [numbers(), pairs(), discover({ domains })], associations: associations(), doNotTrack: () => false,
+    kinds: [numbers(), pairs(), discover({ domains })], doNotTrack: () => false,
     clock: () => day * 86_400 + 43_200, delivery: { meanDelay: 3600 } });
   for (let left = crashesOf(i); left > 0; left--) await client.add("crashes");
   if (startupOf(i) !== undefined) await client.record("startup", startupOf(i));
@@ -123,7 +116,7 @@ test("every new kind arrives, and is decoded to what was recorded", { skip: noCo
   for (let first = 0; first < DEVICES; first += 16) {
     await Promise.all(Array.from({ length: 16 }, (_, i) => live(first + i, metrics, direct)));
   }
-  const names = ["crashes", "startup", "site", "theme", "slow", "theme_slow", "theme_and_slow"];
+  const names = ["crashes", "startup", "site", "theme", "slow", "theme_slow"];
   assert.deepEqual(counted(), Object.fromEntries(names.map((name) => [name, DEVICES])));
   const from = (words, name) => [...words, "--collector", direct, "-o", join(folder, name)];
   const decoded = ["crashes", "startup", "theme_slow"].map((name) => from(["decode", "--metric", name], name));
@@ -131,19 +124,16 @@ test("every new kind arrives, and is decoded to what was recorded", { skip: noCo
     ["close", dateText(DAY), "--yes", "--database", database],
     ...decoded,
     from(["discover", "site", "--crowd", "20"], "site"),
-    from(["association", "theme_and_slow"], "theme_and_slow"),
   );
   const read = (name, file) => rowsOf(readFileSync(join(folder, name, file), "utf8"));
 
   for (const row of read("crashes", "curve.csv")) agrees(row, "at_or_above", shareOf((i) => crashesOf(i) >= row.edge), `crashes ${row.edge}`);
   const reported = shareOf((i) => startupOf(i) !== undefined);
   for (const row of read("startup", "curve.csv")) agrees(row, "at_or_above", shareOf((i) => startupOf(i) >= row.edge) / reported, `startup ${row.edge}`);
-  for (const name of ["theme_slow", "theme_and_slow"]) {
-    const cells = read(name, "joint.csv");
-    assert.equal(cells.length, 4);
-    for (const row of cells) {
-      agrees(row, "estimate", shareOf((i) => isDark(i) === (row.theme === "dark") && isSlow(i) === (row.slow === "true")), `${name} ${row.theme} ${row.slow}`);
-    }
+  const cells = read("theme_slow", "joint.csv");
+  assert.equal(cells.length, 4);
+  for (const row of cells) {
+    agrees(row, "estimate", shareOf((i) => isDark(i) === (row.theme === "dark") && isSlow(i) === (row.slow === "true")), `${row.theme} ${row.slow}`);
   }
   const [first] = read("site", "discovered.csv");
   assert.ok(first, "no string was found");

@@ -38,7 +38,6 @@ const PARTS = {
   pairs: [345, "value_pair"],
   discover: [640, "code_missing"],
   domains: [11_800, "lower_case\\\\?\":true"],
-  associations: [510, "params_ids"],
   flows: [5_700, "zones"],
   relay: [2_200, "message/ohttp-req"],
 };

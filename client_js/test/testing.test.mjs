@@ -6,7 +6,6 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { associations } from "../dist/associations.js";
 import { fromHex } from "../dist/core/bytes.js";
 import { Client, Encoder, inspectState, MemoryStorage, newSecret, openClient, readMetrics, render, TextStorage } from "../dist/node.js";
 import { fixedRandomness, listen, MemoryCollector } from "../dist/testing_node.js";
@@ -70,21 +69,6 @@ test("a collector in memory refuses what it does not know, and what is no batch"
   assert.equal((await post("/v1/report", "x")).status, 404);
   const answer = await post("/v1/reports", "x", { "Content-Type": "application/vnd.rappor.batch", "Content-Encoding": "gzip" });
   assert.deepEqual([answer.status, answer.headers.get("content-type"), answer.headers.get("access-control-allow-origin")], [400, "application/problem+json", "*"]);
-});
-
-test("linked reports are read and counted, each under its metric", async () => {
-  const { compiled: document } = JSON.parse(readFileSync(new URL("../../tests/vectors/v2/linked.json", import.meta.url), "utf8"));
-  const collector = new MemoryCollector(readMetrics(document, undefined, [], associations()));
-  const client = await open({ metrics: document, associations: associations(), transport: collector.transport });
-  const [one, two] = document.associations[0].definition.of;
-  for (const name of [one, two]) {
-    const { kind, categories } = document.metrics.find(({ definition }) => definition.name === name).definition;
-    assert.ok(await client.record(name, kind === "boolean" ? true : kind === "category" ? categories[0] : "x"), client.lastRefusal);
-  }
-  assert.ok(await client.flush(5), client.lastError);
-  assert.deepEqual(collector.counted(), { [one]: 1, [two]: 1 });
-  assert.equal(collector.requests.length, 1);
-  await client.close();
 });
 
 test("entries of a list do not stand in its order: they would tell which value each count is of", async () => {

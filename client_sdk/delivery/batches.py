@@ -12,7 +12,6 @@ from rappor_core.wire.binary import decode_binary, encode_binary
 from rappor_core.wire.report import (
     BINARY_CONTENT_TYPE,
     JSON_CONTENT_TYPE,
-    LINKED_VERSION,
     Batch,
     GroupedBatch,
     Report,
@@ -52,23 +51,11 @@ def read_body(body: bytes, *, json: bool) -> GroupedBatch:
     except zlib.error as error:
         raise WireFormatError(f"the stored batch is not gzip: {error}") from error
     if not json:
-        return _read_binary(plain)
+        return decode_binary(plain)
     json_form()  # which says what is missing
     from rappor_core.wire.decode import decode_batch
 
     return decode_batch(plain, JSON_CONTENT_TYPE)
-
-
-def _read_binary(plain: bytes) -> GroupedBatch:
-    if plain[4:5] != bytes([LINKED_VERSION]):
-        return decode_binary(plain)
-    try:
-        from rappor_core.wire.linked import decode_linked_binary
-    except ImportError:  # composed by an earlier version of the app
-        raise WireFormatError(
-            "linked reports: install rappor-telemetry-client-association"
-        ) from None
-    return decode_linked_binary(plain)
 
 
 def content_type(*, json: bool) -> str:

@@ -43,7 +43,6 @@ class SendLoop:
         delivery: Delivery,
         randomness: Randomness,
         clock: Callable[[], float],
-        associations: tuple[object, ...] = (),
     ) -> None:
         """state: a connection of the sending thread's own. clock: seconds since 1970."""
         self._state = state
@@ -51,10 +50,6 @@ class SendLoop:
         self._randomness = randomness
         self._clock = clock
         self._outbox = ReportQueue(state, delivery, randomness)
-        if associations:
-            from client_sdk.delivery.linking import LinkedQueue  # only where metrics are linked
-
-            self._outbox = LinkedQueue(state, delivery, randomness, associations, clock)
         self._sender = Sender(
             self._outbox,
             transport,

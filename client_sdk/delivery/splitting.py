@@ -23,8 +23,7 @@ def split(
     """
     if batch.reports < 2:
         return False
-    stored = read_body(batch.body, json=batch.json).ungrouped().reports
-    reports = [_alone(state, report) for report in stored]
+    reports = read_body(batch.body, json=batch.json).ungrouped().reports
     order = [reports[index] for index in shuffled(range(len(reports)), randomness)]
     parts = order[: len(order) // 2], order[len(order) // 2 :]
     halves = [_half(part, batch, delivery, randomness) for part in parts]
@@ -42,17 +41,6 @@ def split(
             insert = f"INSERT INTO batches ({names}) VALUES ({marks})"  # noqa: S608
             database.execute(insert, tuple(fields.values()))
     return True
-
-
-def _alone(state: SqliteState, report: Report) -> Report:
-    """The report under the cohort of its metric: linked ones have that of both."""
-    query = (
-        "SELECT cohort FROM sources WHERE metric = ? AND params_id = ? "
-        "ORDER BY cohort = ? DESC LIMIT 1"
-    )
-    for (cohort,) in state.rows(query, (report.metric, report.params_id, report.cohort)):
-        return report._replace(cohort=cohort)
-    return report
 
 
 def _half(

@@ -46,16 +46,13 @@ class SenderThread:
         clock: Callable[[], float],
         chore: Callable[[], None] | None = None,
         catch_up: Callable[[], None] = lambda: None,
-        associations: tuple[object, ...] = (),
     ) -> None:
         """lock: of the process, for the state. clock: seconds since 1970.
 
         chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
         sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
-        StateBusyError to have it tried again.  associations: of metrics whose reports travel
-        together.
+        StateBusyError to have it tried again.
         """
-        self._associations = associations
         self._catch_up = catch_up
         self._chore = chore
         self._collector = collector
@@ -225,7 +222,6 @@ class SenderThread:
             delivery,
             self._randomness,
             self._clock,
-            self._associations,
         )
 
     def _until_look(self) -> float | None:

@@ -47,7 +47,7 @@ class MetricEncoder:
         self.metric = metric
         self.params_id = metric.params_id
         self.line = metric.base_name
-        self.cohort = cohort_of(secret, metric.cohort_with or self.line, params.num_cohorts)
+        self.cohort = cohort_of(secret, self.line, params.num_cohorts)
         self._secret = secret
         self._encode = params.scheme.value_bits
         jittered = metric.rules.jittered(metric)

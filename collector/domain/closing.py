@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter, sleep
 
 from sqlalchemy import Connection
 
 from collector.domain.clock import latest_expiry
-from collector.domain.linked_blocks import seals
-from collector.domain.registry import LinkedEntry, RegisteredSeries, Registry, registry_as_known
+from collector.domain.registry import RegisteredSeries, Registry, registry_as_known
 from collector.errors import DamagedBlocksError, NotFoundError, RequestError
 from collector.store.batch_partitions import has_room, make_room
 from collector.store.batches import forget_batches
@@ -100,12 +98,10 @@ def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> i
         if not first:
             return 0
         registry = registry_as_known(connection, known)
-    every: list[RegisteredSeries | LinkedEntry] = [
-        *registry.linked.values(),
-        *registry.by_id.values(),
-    ]
-    waiting = [  # the last is folded first: a metric before the associations that it is in
-        entry for entry in every if first.get(entry.series_id, _NEVER) <= entry.closed_through
+    waiting = [
+        entry
+        for entry in registry.by_id.values()
+        if first.get(entry.series_id, _NEVER) <= entry.closed_through
     ]
     folded = 0
     while waiting:
@@ -182,11 +178,9 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
     waits = (entry.patience - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)
     is_done = forget_batches(database.add, before, is_postgresql=database.is_postgresql)
-    kept = [(entry.series_id, entry.metric.keep_raw_days) for entry in registry]
-    kept += [(one.series_id, one.metric.keep_raw_days) for one in registry.linked.values()]
-    for series_id, days in kept:
+    for entry in registry:
         with database.add() as connection:
-            delete_raw(connection, series_id, now - days)
+            delete_raw(connection, entry.series_id, now - entry.metric.keep_raw_days)
     return is_done
 
 
@@ -212,10 +206,10 @@ def _close(
     return roots
 
 
-def _fold_some(connection: Connection, waiting: list[RegisteredSeries | LinkedEntry]) -> int:
+def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
     """Fold closed days, in order within a series, until the time is over.
 
-    Returns how many, days of metrics alone. Days of a series that is damaged stay as they are.
+    Returns how many. Days of a series that is damaged stay as they are.
 
     waiting: loses the series that have no more of them.
     """
@@ -227,15 +221,13 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries | LinkedEn
             waiting.pop()
             continue
         floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
-        is_linked = isinstance(entry, LinkedEntry)
-        seal = [partial(seals, connection, entry)] if isinstance(entry, LinkedEntry) else []
         try:
             with connection.begin_nested():
-                fold_day(connection, entry.series_id, day, floors, *seal)
+                fold_day(connection, entry.series_id, day, floors)
         except DamagedBlocksError:  # `find_damaged` tells of it, and no other series waits for it
             waiting.pop()
             continue
-        folded += not is_linked
+        folded += 1
         if perf_counter() - started >= FOLD_SECONDS:
             break
     return folded

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from collector.domain.registry import LinkedEntry, RegisteredSeries
+from collector.domain.registry import RegisteredSeries
 from collector.errors import NotServedError
 from collector.store.block_rows import BlockRow
 from rappor_core.calendar import date_of, day_of
 from rappor_core.text import counted
 
-Served = RegisteredSeries | LinkedEntry
-
 
 def blocks_of_window(
-    entry: Served, blocks: Sequence[BlockRow], first: date | None, last: date | None
+    entry: RegisteredSeries, blocks: Sequence[BlockRow], first: date | None, last: date | None
 ) -> list[BlockRow]:
     """The sealed blocks that make up a window, oldest first; without bounds, all of them.
 
@@ -56,7 +54,7 @@ def _cuts(block: BlockRow, start: int, end: int) -> bool:
     return touches and not (start <= block.first_day and block.last_day <= end)
 
 
-def _nothing_yet(entry: Served, blocks: Sequence[BlockRow]) -> NotServedError:
+def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServedError:
     if blocks:
         return NotServedError(
             f"metric {entry.metric.name!a}: {_too_few(entry, blocks[-1])}",
@@ -71,7 +69,7 @@ def _nothing_yet(entry: Served, blocks: Sequence[BlockRow]) -> NotServedError:
 
 
 def _not_yet(
-    entry: Served, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
+    entry: RegisteredSeries, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
 ) -> NotServedError:
     """The window reaches beyond what is served: into open days, or into days with too few."""
     served = f"served are {_span(sealed)}"
@@ -93,7 +91,9 @@ def _not_yet(
     )
 
 
-def _cut(entry: Served, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]) -> NotServedError:
+def _cut(
+    entry: RegisteredSeries, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]
+) -> NotServedError:
     spans = [[_first(block), _last([block])] for block in cut]
     words = " and ".join(f"{first} to {last}" for first, last in spans)
     return NotServedError(
@@ -117,22 +117,14 @@ def waiting_days(pending: BlockRow) -> dict[str, object]:
     }
 
 
-def _reason(entry: Served, pending: BlockRow) -> str:
+def _reason(entry: RegisteredSeries, pending: BlockRow) -> str:
     """What the days wait for: reports in all, or in a cohort."""
     if pending.num_reports < entry.metric.min_reports:
         return "too_few_reports"
-    if _waits_for_metrics(entry, pending):
-        return "too_few_not_linked"
     return "too_few_in_a_cohort"
 
 
-def _waits_for_metrics(entry: Served, pending: BlockRow) -> bool:
-    """Whether an association has enough reports, and its metrics beside it have not."""
-    floor = entry.metric.cohort_floor
-    return isinstance(entry, LinkedEntry) and (pending.smallest_cohort or 0) >= floor
-
-
-def _too_few(entry: Served, pending: BlockRow) -> str:
+def _too_few(entry: RegisteredSeries, pending: BlockRow) -> str:
     metric = entry.metric
     held = f"{counted(pending.num_reports, 'report')} of min_reports = {metric.min_reports}"
     if pending.num_reports >= metric.min_reports:
@@ -140,25 +132,20 @@ def _too_few(entry: Served, pending: BlockRow) -> str:
             f"{counted(pending.smallest_cohort or 0, 'report')} in their smallest cohort of "
             f"min_reports_per_cohort = {metric.cohort_floor}"
         )
-        if _waits_for_metrics(entry, pending):
-            held = (
-                "enough linked reports, but days of one of the metrics are not served yet, or it "
-                f"has fewer than {metric.cohort_floor} other reports in a cohort"
-            )
     follow = "are served with the days that follow"
     if entry.retired:
         follow = "are never served, as this version is retired and no days follow"
     return f"closed days {_first(pending)} to {_last([pending])} have {held}, and {follow}"
 
 
-def _next_closing(entry: Served) -> str:
+def _next_closing(entry: RegisteredSeries) -> str:
     first_open = entry.closed_through + 1
     until = date_of(first_open + entry.metric.accept_days)
     closes = _closes(entry, first_open)
     return f"day {date_of(first_open)} takes reports through {until}, and closes on {closes}"
 
 
-def _closes(entry: Served, day: int) -> str:
+def _closes(entry: RegisteredSeries, day: int) -> str:
     return date_of(entry.closes(day)).isoformat()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from datetime import date
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import LinkedEntry, RegisteredSeries, load_registry
+from collector.domain.registry import RegisteredSeries, load_registry
 from collector.errors import NotServedError
 from collector.store.raw import FIRST, RawRow, count_raw, raw_days, raw_page
 from rappor_core.calendar import date_of, day_of
@@ -28,7 +27,7 @@ class Export:
     """The plan of an export. days: first and last, inclusive. num_reports: how many reports it
     will hold."""
 
-    entry: RegisteredSeries | LinkedEntry
+    entry: RegisteredSeries
     days: tuple[int, int]
     num_reports: int
 
@@ -45,28 +44,7 @@ def plan_export(
 
     Raises NotFoundError, or NotServedError for a day that is not closed or where none are kept.
     """
-    return _planned(connection, load_registry(connection).current(name, params_id), first, last)
-
-
-def plan_linked_export(
-    connection: Connection,
-    name: str,
-    params_id: str | None = None,
-    first: date | None = None,
-    last: date | None = None,
-) -> Export:
-    """Plan an export of an association's raw linked reports; arguments and errors as of
-    `plan_export`."""
-    entry = load_registry(connection).current_linked(name, params_id)
-    return _planned(connection, entry, first, last)
-
-
-def _planned(
-    connection: Connection,
-    entry: RegisteredSeries | LinkedEntry,
-    first: date | None,
-    last: date | None,
-) -> Export:
+    entry = load_registry(connection).current(name, params_id)
     closed = entry.closed_through
     if first is not None and last is not None and first > last:
         raise NotServedError(
@@ -87,10 +65,10 @@ def _planned(
     return Export(entry, days, count)
 
 
-def _none_kept(entry: RegisteredSeries | LinkedEntry, waiting: int | None) -> NotServedError:
+def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
     """Why there is none. waiting: an open day of which reports are kept."""
     metric = entry.metric
-    what = f"{'metric' if isinstance(entry, RegisteredSeries) else 'association'} {metric.name!a}"
+    what = f"metric {metric.name!a}"
     if waiting is not None:
         through = date_of(entry.closed_through)
         return NotServedError(
@@ -119,25 +97,6 @@ def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
             Report(metric.name, metric.params_id, row.cohort, date_of(row.day), row.bits)
             for row in rows
         ]
-
-
-def linked_pages(opened: Open, export: Export) -> Iterator[bytes]:
-    """Yield linked raw reports, page by page, as lines of JSON with the bits of both metrics."""
-    entry = export.entry
-    width = entry.metric.first.params.report_bytes if isinstance(entry, LinkedEntry) else 0
-    for rows in _rows(opened, export):
-        lines = [
-            {
-                "association": entry.metric.name,
-                "params_id": entry.params_id,
-                "cohort": row.cohort,
-                "day": date_of(row.day).isoformat(),
-                "bits": [b64encode(b).decode() for b in (row.bits[:width], row.bits[width:])],
-            }
-            for row in rows
-        ]
-        text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
-        yield f"{text}\n".encode("ascii")
 
 
 def _rows(opened: Open, export: Export) -> Iterator[list[RawRow]]:

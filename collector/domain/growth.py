@@ -94,8 +94,6 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
         by_series[block.series_id].add_block(block)
     found = []
     for (series_id, day), reports in sorted(reports_by_day(connection).items()):
-        if series_id in registry.linked:
-            continue  # these reports are among those of their metrics
         entry, days = registry.by_id[series_id], by_series[series_id]
         limit = days.limit(day, entry.metric.period)
         if limit is not None and reports > max(limit, entry.metric.min_reports - 1):

@@ -21,7 +21,6 @@ from collector.store.registry import (
     touch_state,
 )
 from collector.store.versions import (
-    METRICS,
     MetricVersionRow,
     current_version,
     load_versions,
@@ -45,15 +44,6 @@ class Push:
     weakened: tuple[str, ...]
     still_retired: tuple[str, ...] = ()
 
-    def and_linked(self, changed: list[str], weakened: list[str], still_retired: list[str]) -> Push:
-        """The push together with the changes of associations."""
-        return Push(
-            self.added,
-            (*self.changed, *changed),
-            (*self.weakened, *weakened),
-            (*self.still_retired, *still_retired),
-        )
-
 
 def push_metrics(
     connection: Connection,
@@ -71,7 +61,7 @@ def push_metrics(
     `weaken`.
     """
     known: dict[str, list[MetricVersionRow]] = {}
-    for row in load_versions(connection, METRICS):
+    for row in load_versions(connection):
         known.setdefault(row.name, []).append(row)
     added: list[str] = []
     changed: list[str] = []
@@ -111,14 +101,14 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
     """
     rows = [
         row
-        for row in load_versions(connection, METRICS)
+        for row in load_versions(connection)
         if name in (row.name, declared_name(row.name)) and params_id in (None, row.params_id)
     ]
     if not rows:
         version = "" if params_id is None else f" with params_id {params_id!a}"
         raise NotFoundError(f"there is no metric {name!a}{version} to retire; see GET /v1/metrics")
     for row in rows:
-        save_version(connection, METRICS, replace(row, retired=True))
+        save_version(connection, replace(row, retired=True))
     touch_state(connection)
     return [row.params_id for row in rows]
 
@@ -130,7 +120,7 @@ def _is_retired(metric: Metric, versions: list[MetricVersionRow]) -> bool:
 
 
 def _save(connection: Connection, metric: Metric, row: MetricVersionRow, today: int) -> None:
-    save_version(connection, METRICS, row)
+    save_version(connection, row)
     root = declared_name(metric.name)
     add_series(connection, metric.name, metric.params_id, root)
     if root not in load_frontiers(connection):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -12,7 +12,6 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from sqlalchemy import Connection
 
 from collector.domain import access, aggregates, closing, export, preview
-from collector.domain import association_changes as linking
 from collector.domain import metric_changes as changes
 from collector.domain.access import KeyRing, NewCollectorKey, Scope
 from collector.domain.clock import Clock, today, utc_now
@@ -29,18 +28,16 @@ from collector.store.access import (
 from collector.store.block_rows import load_possible
 from collector.store.database import CollectorDatabase
 from rappor_core.aggregate import Aggregate
-from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.calendar import date_of, day_of
-from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report
 
 COMMAND_LINE = "command-line"
-Read = TypeVar("Read", Aggregate, AssociationAggregate, export.Export)
+Read = TypeVar("Read", Aggregate, export.Export)
 
 
 class ServedWindow(TypedDict, total=False):
-    """A version of a metric or association (default: the current one), and days, both included."""
+    """A version of a metric (default: the current one), and days, both included."""
 
     params_id: str | None
     first: date | None
@@ -135,12 +132,6 @@ class Collector:
         returned."""
         return self._read_window(aggregates.read_aggregate, actor, "aggregate", name, window)
 
-    def read_association(
-        self, actor: str, name: str, **window: Unpack[ServedWindow]
-    ) -> AssociationAggregate:
-        """The counts of the linked reports of a window, likewise."""
-        return self._read_window(aggregates.read_association, actor, "association", name, window)
-
     def export_reports(
         self, actor: str, name: str, **window: Unpack[ServedWindow]
     ) -> tuple[int, Iterator[list[Report]]]:
@@ -148,14 +139,6 @@ class Collector:
         export before any leaves."""
         plan = self._read_window(export.plan_export, actor, "export", name, window)
         return plan.num_reports, export.pages(self.database.read, plan)
-
-    def export_linked(
-        self, actor: str, name: str, **window: Unpack[ServedWindow]
-    ) -> tuple[int, Iterator[bytes]]:
-        """Export an association's linked reports as lines of JSON: their number, and pages.
-        Audited."""
-        plan = self._read_window(export.plan_linked_export, actor, "export-linked", name, window)
-        return plan.num_reports, export.linked_pages(self.database.read, plan)
 
     def _read_window(
         self, read: Callable[..., Read], actor: str, act: str, name: str, window: ServedWindow
@@ -182,28 +165,19 @@ class Collector:
         with self.database.read() as connection:
             return aggregates.list_metrics(connection, date_of(self.today))
 
-    def list_associations(self) -> list[dict[str, Any]]:
-        """List every version of every association, with totals."""
-        self.close_due()
-        with self.database.read() as connection:
-            return aggregates.list_associations(connection, date_of(self.today))
-
     def push_metrics(
         self,
         metrics: Iterable[Metric],
         actor: str,
         *,
-        associations: Sequence[Association] = (),
         weaken: bool = False,
         revive: bool = False,
     ) -> changes.Push:
-        """Declare metrics and associations, or new versions; what is retired only with `revive`."""
-        metrics, weakly = list(metrics), {"weaken": weaken, "revive": revive}
+        """Declare metrics, or new versions; what is retired only with `revive`."""
         with self.database.change() as connection:
-            linking.refuse_taken_names(connection, metrics)
-            push = changes.push_metrics(connection, metrics, self.today, **weakly)
-            linked = linking.push_associations(connection, associations, push.added, **weakly)
-            push = push.and_linked(*linked)
+            push = changes.push_metrics(
+                connection, list(metrics), self.today, weaken=weaken, revive=revive
+            )
             if push.added or push.changed:
                 self._note(
                     connection,
@@ -216,11 +190,9 @@ class Collector:
         return push
 
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
-        """Accept no more reports of a metric or of one of its versions, or count no more pairs
-        of an association."""
+        """Accept no more reports of a metric or of one of its versions."""
         with self.database.change() as connection:
-            retired = linking.retire_association(connection, name, params_id)
-            retired = retired or changes.retire_metric(connection, name, params_id)
+            retired = changes.retire_metric(connection, name, params_id)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
         return retired
 

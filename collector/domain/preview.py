@@ -16,8 +16,6 @@ def would_close(connection: Connection, day: int, today: int, metric: str | None
     folded = sum(
         1
         for series_id, stated in reports_by_day(connection)
-        if stated <= day
-        and series_id not in registry.linked
-        and registry.by_id[series_id].root in metrics
+        if stated <= day and registry.by_id[series_id].root in metrics
     )
     return Closed(metrics, folded)

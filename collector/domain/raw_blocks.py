@@ -18,7 +18,6 @@ from itertools import islice
 from sqlalchemy import Connection
 
 from collector.domain.registry import (
-    LinkedEntry,
     RegisteredSeries,
     Registry,
     load_registry,
@@ -37,7 +36,6 @@ from collector.store.blocks import sum_blocks
 from collector.store.database import CollectorDatabase
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
 from rappor_core.calendar import date_of
-from rappor_core.metrics.association import Association
 from rappor_core.metrics.metric import Metric
 from rappor_core.text import counted
 
@@ -52,12 +50,10 @@ _DELETED_AT_ONCE = 20_000
 class RawBlock:
     """A sealed block of which raw reports are kept, with its counters (m,) and (m, k).
 
-    Of an association a report is two linked ones, whose bits stand one behind the other; k counts
-    the bits of both, and all pairs of them (`BitPairs`).  damage: why these could not be read;
-    days: (0, -1) where they could not.
+    damage: why these could not be read; days: (0, -1) where they could not.
     """
 
-    metric: Metric | Association
+    metric: Metric
     series_id: int
     days: tuple[int, int]
     num_raw: int
@@ -98,7 +94,7 @@ def find_expiring(connection: Connection, registry: Registry, now: int) -> list[
             date_of(day).isoformat(),
             date_of(day + entry.metric.keep_raw_days).isoformat(),
         )
-        for entry in (*registry, *registry.linked.values())
+        for entry in registry
         if entry.metric.keep_raw_days
         for day in raw_days(connection, entry.series_id, now - entry.metric.keep_raw_days + SOON)
         if day <= entry.closed_through
@@ -106,12 +102,12 @@ def find_expiring(connection: Connection, registry: Registry, now: int) -> list[
 
 
 def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, str, str]]:
-    """The metrics and associations with a block that is damaged: name, params_id, and why."""
+    """The metrics with a block that is damaged: name, params_id, and why."""
     by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
     for row in read_rows(connection):
         by_series[row.series_id].append(row)
     found = []
-    for entry in (*registry, *registry.linked.values()):
+    for entry in registry:
         doubt = next(filter(None, damages(by_series[entry.series_id])), None)
         if doubt is not None:
             found.append((entry.metric.name, entry.params_id, doubt.reason))
@@ -134,19 +130,18 @@ class RawBlocks:
         """
         with self._database.read() as connection:
             registry = load_registry(connection)
-            linked = list(registry.linked.values())
-            if self._name is not None and all(one.metric.name != self._name for one in linked):
+            if self._name is not None:
                 registry.current(self._name)
             entries = [
                 entry
-                for entry in (*registry, *linked)
+                for entry in registry
                 if entry.metric.keep_raw_days and self._name in (None, entry.metric.name)
             ]
         for entry in entries:
             with self._database.read() as connection:
                 rows = read_rows(connection, entry.series_id)
                 registry = registry_as_known(connection, registry)  # days close before they fold
-            closed = registry.served(entry.series_id).closed_through
+            closed = registry.by_id[entry.series_id].closed_through
             for block, doubt in zip(rows, damages(rows, closed), strict=True):
                 if block.sealed or (doubt and block is not rows[-1]):
                     found = self._read(entry, block, doubt)
@@ -159,9 +154,7 @@ class RawBlocks:
                 f"table blocks: {counted(strays, 'row')} of no series; restore a backup"
             )
 
-    def _read(
-        self, entry: RegisteredSeries | LinkedEntry, block: BlockRow, doubt: Doubt | None
-    ) -> RawBlock:
+    def _read(self, entry: RegisteredSeries, block: BlockRow, doubt: Doubt | None) -> RawBlock:
         """A block; one that cannot be read must not stop those after it.
 
         doubt: of its row. Where either of two rows may be damaged, and all reports of this one's
@@ -222,13 +215,8 @@ class RawBlocks:
             after = rows[-1][0]
 
 
-def _raw_block(
-    connection: Connection, entry: RegisteredSeries | LinkedEntry, block: BlockRow
-) -> RawBlock:
-    if isinstance(entry, LinkedEntry):
-        num_bits, cohorts = entry.pairs.num_bits, range(entry.metric.num_cohorts)
-    else:
-        num_bits, cohorts = entry.metric.params.num_bits, range(entry.metric.params.num_cohorts)
+def _raw_block(connection: Connection, entry: RegisteredSeries, block: BlockRow) -> RawBlock:
+    num_bits, cohorts = entry.metric.params.num_bits, range(entry.metric.params.num_cohorts)
     sums = sum_blocks(connection, [block.id])
     if sum(one.num_reports for one in sums.values()) != block.num_reports:
         raise DamagedBlocksError(

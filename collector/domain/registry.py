@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from collector.domain.co_occurrences import BitPairs
 from collector.domain.plausibility import WeightRange, weight_range
 from collector.errors import NotFoundError
 from collector.store.registry import (
@@ -17,8 +16,7 @@ from collector.store.registry import (
     load_series,
     state_version,
 )
-from collector.store.versions import ASSOCIATIONS, METRICS, MetricVersionRow, load_versions
-from rappor_core.metrics.association import Association, CountedAssociation
+from collector.store.versions import MetricVersionRow, load_versions
 from rappor_core.metrics.metric import Metric
 
 
@@ -61,43 +59,6 @@ class RegisteredSeries:
         return today - self.patience - 1
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedEntry:
-    """The series of an association: reports that are linked, counted a second time, together.
-
-    metric: the association, which has a name, floors and days as a metric has.
-    first, second: its metrics' own entries.  pairs: what is counted of two reports.
-    """
-
-    metric: Association
-    series_id: int
-    position: int
-    retired: bool
-    first: RegisteredSeries
-    second: RegisteredSeries
-    pairs: BitPairs
-
-    @property
-    def params_id(self) -> str:
-        """Digest of the two metrics that the association links."""
-        return self.metric.params_id
-
-    @property
-    def closed_through(self) -> int:
-        """The last day that both metrics have closed."""
-        return min(self.first.closed_through, self.second.closed_through)
-
-    @property
-    def patience(self) -> int:
-        """How many days after it a day stays open in one of the metrics."""
-        return max(self.first.patience, self.second.patience)
-
-    def closes(self, day: int) -> int:
-        """The day on which the clock closes an open day in the last metric that has it open."""
-        both = (self.first, self.second)
-        return max(one.closes(day) for one in both if one.closed_through < day)
-
-
 class Registry:
     """All series by (name, params_id), and by name. Built once, then only read."""
 
@@ -106,12 +67,9 @@ class Registry:
         entries: Mapping[tuple[str, str], RegisteredSeries],
         version: int,
         definitions: Mapping[tuple[str, str], str],
-        linked: Sequence[LinkedEntry] = (),
     ) -> None:
-        """definitions: the stored text of each entry.  linked: series of associations."""
+        """definitions: the stored text of each entry."""
         self.version = version
-        self.linked = {one.series_id: one for one in linked}
-        self._links = {one.metric.key: one for one in linked}
         self.entries = entries
         self.definitions = definitions
         self.by_id = {entry.series_id: entry for entry in entries.values()}
@@ -122,25 +80,6 @@ class Registry:
     def find(self, name: str, params_id: str) -> RegisteredSeries | None:
         """The series that a report is for, or None."""
         return self.entries.get((name, params_id))
-
-    def find_linked(self, first: tuple[str, str], second: tuple[str, str]) -> LinkedEntry | None:
-        """The series for linked reports of two metrics, each by (name, params_id), or None."""
-        return self._links.get((first, second))
-
-    def current_linked(self, name: str, params_id: str | None = None) -> LinkedEntry:
-        """The version of an association that is asked for, or the latest. Raises NotFoundError."""
-        versions = [one for one in self.linked.values() if one.metric.name == name]
-        found = [one for one in versions if params_id in (None, one.params_id)]
-        if not found:
-            known = ", ".join(one.params_id for one in versions)
-            more = f" with params_id {params_id!a}; known are {known}"
-            more = more if versions else "; see GET /v1/associations"
-            raise NotFoundError(f"there is no association {name!a}{more}")
-        return max(found, key=lambda one: one.position)
-
-    def served(self, series_id: int) -> RegisteredSeries | LinkedEntry:
-        """The version of a metric or an association that a series is of."""
-        return self.linked.get(series_id) or self.by_id[series_id]
 
     def knows(self, name: str) -> bool:
         """Whether any version of the name was ever declared."""
@@ -178,7 +117,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
     series = {(row.name, row.params_id): row for row in load_series(connection)}
     entries: dict[tuple[str, str], RegisteredSeries] = {}
     definitions: dict[tuple[str, str], str] = {}
-    rows = load_versions(connection, METRICS)
+    rows = load_versions(connection)
     metrics = _metrics(rows, known)
     patience: dict[str, int] = {}
     for (name, _), metric in metrics.items():
@@ -192,11 +131,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
             entries[key] = _moved(before, row, closed[root], patience[root])
         else:
             entries[key] = _entry(metrics[key], series[key], row, closed[root], patience[root])
-    linked = [
-        _linked_entry(row, entries, series[row.name, row.params_id])
-        for row in load_versions(connection, ASSOCIATIONS)
-    ]
-    return Registry(entries, version, definitions, linked)
+    return Registry(entries, version, definitions)
 
 
 def _metrics(
@@ -250,23 +185,6 @@ def _entry(
         num_cohorts=params.num_cohorts,
         report_bytes=params.report_bytes,
         padding=8 - (8 * params.report_bytes - params.num_bits),
-    )
-
-
-def _linked_entry(
-    row: MetricVersionRow, entries: Mapping[tuple[str, str], RegisteredSeries], series: SeriesRow
-) -> LinkedEntry:
-    metrics = {key: entry.metric for key, entry in entries.items()}
-    association = CountedAssociation.from_dict(json.loads(row.definition), metrics)
-    first, second = (entries[key] for key in association.key)
-    return LinkedEntry(
-        metric=association,
-        series_id=series.id,
-        position=row.position,
-        retired=row.retired,
-        first=first,
-        second=second,
-        pairs=BitPairs(association.shape),
     )
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain
 from typing import Any
 
 from collector.domain.registry import RegisteredSeries, Registry
@@ -110,43 +109,9 @@ class ReportJudge:
     def judge(self, batch: GroupedBatch, registry: Registry, day: Day, tally: Tally) -> Verdict:
         """Judge each report of a batch, and add the accepted ones to the tally."""
         verdict = Verdict(expires=day.today)
-        if batch.groups[-1].linked:  # then all are
-            for pair in zip(batch.groups[::2], batch.groups[1::2], strict=True):
-                verdict.results += self._judge_linked(pair, registry, day, tally, verdict)
-            return verdict
         for group in batch.groups:
             verdict.results += self._judge_group(group, registry, day, tally, verdict)
         return verdict
-
-    def _judge_linked(
-        self,
-        pair: tuple[ReportGroup, ReportGroup],
-        registry: Registry,
-        day: Day,
-        tally: Tally,
-        verdict: Verdict,
-    ) -> Iterable[Refusal | None]:
-        """Judge each report by itself; count those of two that are accepted together, besides."""
-        sides = [
-            self._judge_group(_in_own_cohorts(group, registry), registry, day, tally, verdict)
-            for group in pair
-        ]
-        first, second = pair
-        entry = registry.find_linked(
-            (first.metric, first.params_id), (second.metric, second.params_id)
-        )
-        if entry is not None and not entry.retired and first.day <= entry.metric.expires:
-            place = entry.series_id, day_of(first.day)
-            cells, kept = tally.additions[place], entry.metric.keep_raw_days > 0
-            several = entry.metric.num_cohorts > 1
-            for (cohort, one), (_, two), *refusals in zip(
-                first.rows, second.rows, *sides, strict=True
-            ):
-                if refusals == [None, None]:
-                    shared = cohort if several else 0
-                    cells[shared].append(entry.pairs.of(one, two))
-                    tally.raw += [self._raw_row(place, shared, one + two)] if kept else []
-        return chain(*sides)
 
     def _judge_group(
         self, group: ReportGroup, registry: Registry, day: Day, tally: Tally, verdict: Verdict
@@ -213,14 +178,6 @@ class ReportJudge:
             "mark": mark,
             "bits": bits,
         }
-
-
-def _in_own_cohorts(group: ReportGroup, registry: Registry) -> ReportGroup:
-    """Linked reports carry the cohort that they share; a metric with one cohort has that."""
-    entry = registry.find(group.metric, group.params_id)
-    if entry is None or entry.num_cohorts > 1:
-        return group
-    return group._replace(rows=[(0, bits) for _, bits in group.rows])
 
 
 def _refuse_group(

@@ -46,7 +46,6 @@ async def push_metrics(request: Request) -> Response:
         parts_of(request).collector.push_metrics,
         file.metrics.values(),
         who,
-        associations=file.associations,
         weaken=weaken,
         revive=revive,
     )

@@ -31,22 +31,6 @@ def get_aggregate(request: Request, name: str) -> Response:
     return Response(aggregate.to_json(), media_type="application/json")
 
 
-def get_associations(request: Request) -> Response:
-    """Every version of every association: definition, state, linked reports, days served."""
-    actor(request, Scope.AGGREGATE, Scope.ADMIN)
-    found = parts_of(request).collector.list_associations()
-    return JSONResponse({"version": 1, "associations": found})
-
-
-def get_association(request: Request, name: str) -> Response:
-    """The counts of linked reports of a window of closed days, as an aggregate file."""
-    who = actor(request, Scope.AGGREGATE)
-    aggregate = parts_of(request).collector.read_association(
-        who, known_name(name), **_window(request)
-    )
-    return Response(aggregate.to_json(), media_type="application/json")
-
-
 def export_reports(request: Request, name: str) -> Response:
     """Raw reports of closed days, a line of JSON each; `Rappor-Reports` says how many."""
     who = actor(request, Scope.ADMIN)
@@ -55,16 +39,6 @@ def export_reports(request: Request, name: str) -> Response:
     )
     headers = {COUNT_HEADER: str(count)}
     return StreamingResponse(map(as_lines, pages), media_type=JSON_LINES, headers=headers)
-
-
-def export_linked(request: Request, name: str) -> Response:
-    """Linked reports of an association, likewise: the bits of both metrics in a line."""
-    who = actor(request, Scope.ADMIN)
-    count, lines = parts_of(request).collector.export_linked(
-        who, known_name(name), **_window(request)
-    )
-    headers = {COUNT_HEADER: str(count)}
-    return StreamingResponse(lines, media_type=JSON_LINES, headers=headers)
 
 
 def _window(request: Request) -> dict[str, Any]:

@@ -6,16 +6,13 @@ rows, so that a merged day cannot be told apart again, not even by who holds the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    Table,
-    and_,
     delete,
     func,
     insert,
@@ -27,11 +24,9 @@ from collector.errors import DamagedBlocksError, StorageError
 from collector.store.bit_counters import LANE_BYTES, MAX_COUNT, pack, unpack
 from collector.store.block_rows import BlockRow, load_blocks
 from collector.store.models import (
-    associations,
     block_counts,
     blocks,
     counters,
-    linked_days,
     series,
 )
 
@@ -66,19 +61,6 @@ class CohortSum:
 Sums = dict[int, CohortSum]  # by cohort
 
 
-class FoldedDay(NamedTuple):
-    """A day that was folded. sizes: reports of the block by cohort; cohorts: of the day itself."""
-
-    block_id: int
-    first_day: int
-    day: int
-    sizes: Mapping[int, int]
-    cohorts: tuple[int, ...]
-
-
-Seals = Callable[[FoldedDay, bool], bool]
-
-
 def first_days(connection: Connection) -> dict[int, int]:
     """For each series, its first day with reports that are not folded yet."""
     first = select(func.min(counters.c.day)).where(counters.c.series_id == series.c.id)
@@ -93,19 +75,12 @@ def first_day(connection: Connection, series_id: int) -> int | None:
     return day
 
 
-def fold_day(
-    connection: Connection,
-    series_id: int,
-    day: int,
-    floors: Floors,
-    seals: Seals = lambda _folded, is_enough: is_enough,
-) -> None:
+def fold_day(connection: Connection, series_id: int, day: int, floors: Floors) -> None:
     """Move the counters of a day into the series' unsealed block, and seal the block if it
     reaches its floors.
 
     Enough: in all, and in each cohort that is not empty. The caller alone folds, has closed the
-    day, and folds days in their order.  seals: decides, given
-    whether the block is enough.  Raises DamagedBlocksError: roll back then.
+    day, and folds days in their order. Raises DamagedBlocksError: roll back then.
     """
     added = _take_counters(connection, series_id, day)
     block = _open_block(connection, series_id, day)
@@ -114,9 +89,7 @@ def fold_day(
     is_enough = (
         sum(sizes) >= floors.min_reports and min(sizes, default=0) >= floors.min_reports_per_cohort
     )
-    folded = FoldedDay(block.id, block.first_day, day, held, tuple(added))
-    sealed = seals(folded, is_enough)
-    values = {"last_day": day, "num_reports": sum(sizes), "sealed": sealed}
+    values = {"last_day": day, "num_reports": sum(sizes), "sealed": is_enough}
     connection.execute(update(blocks).where(blocks.c.id == block.id).values(values))
 
 
@@ -127,36 +100,17 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
     return _summed(connection.execute(select(*columns).where(where)))
 
 
-def cohort_sizes(connection: Connection, block_ids: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Number of reports by block and cohort."""
-    columns = (block_counts.c.block_id, block_counts.c.cohort, block_counts.c.num_reports)
-    statement = select(*columns).where(block_counts.c.block_id.in_(block_ids))
-    return {(row[0], row[1]): int(row[2]) for row in connection.execute(statement)}
-
-
 def delete_unserved(connection: Connection) -> int:
     """Delete the counters of every day that is not in a sealed block; return how many reports."""
     unsealed = select(blocks.c.id).where(blocks.c.sealed.is_(False))
     waiting = select(func.sum(counters.c.num_reports))
-    open_days = connection.execute(waiting.where(_is_of_metric(counters))).scalar() or 0
-    pending = select(func.sum(blocks.c.num_reports)).where(
-        blocks.c.sealed.is_(False), _is_of_metric(blocks)
-    )
+    open_days = connection.execute(waiting).scalar() or 0
+    pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
     closed_days = connection.execute(pending).scalar() or 0
-    connection.execute(delete(linked_days))
     connection.execute(delete(counters))
     connection.execute(delete(block_counts).where(block_counts.c.block_id.in_(unsealed)))
     connection.execute(delete(blocks).where(blocks.c.sealed.is_(False)))
     return int(open_days) + int(closed_days)
-
-
-def _is_of_metric(table: Table) -> ColumnElement[bool]:
-    """Linked reports are counted with their metrics, and once more in a series of their own."""
-    linked = select(series.c.id).join(
-        associations,
-        and_(series.c.name == associations.c.name, series.c.params_id == associations.c.params_id),
-    )
-    return table.c.series_id.not_in(linked)
 
 
 def accepted_totals(connection: Connection) -> dict[int, int]:

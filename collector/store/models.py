@@ -45,17 +45,6 @@ metrics = Table(
     Column("retired", Boolean, nullable=False),
 )
 
-# Two metrics whose linked reports are counted together. Its series has its name and params_id.
-associations = Table(
-    "associations",
-    metadata,
-    Column("name", String(128), primary_key=True),
-    Column("params_id", String(32), primary_key=True),
-    Column("position", Integer, nullable=False),  # the highest of a name is its current version
-    Column("definition", Text, nullable=False),
-    Column("retired", Boolean, nullable=False),
-)
-
 # A day at or before `closed_through` takes no reports of the metric, whatever the clock says.
 frontiers = Table(
     "frontiers",
@@ -108,16 +97,6 @@ block_counts = Table(
     Column("cohort", Integer, primary_key=True),
     Column("num_reports", BigInteger, nullable=False),
     Column("counts", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-# Of the unsealed block of an association: on which days a cohort has linked reports, not how many.
-linked_days = Table(
-    "linked_days",
-    metadata,
-    Column("block_id", Integer, ForeignKey("blocks.id"), primary_key=True),
-    Column("cohort", Integer, primary_key=True),
-    Column("day", Integer, primary_key=True),
     sqlite_with_rowid=False,
 )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import date
 
 from rappor_core.aggregate import Aggregate, periods_ended
-from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
@@ -29,17 +28,6 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
     bound = float(definition["max_reports_per_period"]) * _periods(aggregate)
     most = definition.get("max_reports")
     return max(1.0, min(bound, float(most) if most is not None else bound))
-
-
-def linked_repetition(aggregate: AssociationAggregate, repeats: float | None) -> float:
-    """rho of linked reports: as the analyst gave it, or the smaller bound of both metrics'
-    definitions."""
-    if repeats is not None:
-        return float(repeats)
-    window = aggregate.first_day, aggregate.last_day
-    most = [periods_touched(metric.period, *window) for metric in aggregate.association.metrics]
-    most += [m.max_reports for m in aggregate.association.metrics if m.max_reports is not None]
-    return float(min(most))
 
 
 def location_repetition(

@@ -6,14 +6,13 @@ One page for people who never saw the code; nothing in it needs a key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from decoder.files import make_folder, replacing
 from decoder.output.jinja import page_template
-from rappor_core.metrics.association import Association
 from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import rise_text, risk_of
@@ -25,10 +24,9 @@ MOST_LISTED = 12  # answers that are named one by one
 
 @dataclass(frozen=True)
 class DictionaryEntry:
-    """A metric in words, or an association of two.
+    """A metric in words.
 
     once, value, life: epsilon of a report, of one value for ever, and of everything for ever.
-    linked: with which answers its own travel together, and why.
     """
 
     name: str
@@ -43,31 +41,14 @@ class DictionaryEntry:
     value: float
     life: float
     risk: str
-    linked: tuple[str, ...] = ()
 
 
-def entries_of(
-    metrics: Iterable[Metric], today: date, associations: Sequence[Association] = ()
-) -> list[DictionaryEntry]:
-    """Make the dictionary's entries, one for each declared name and each association.
-
-    Associations follow, as entries of their own.
-    """
-    linked = {
-        metric.name: _linked(one, other.name)
-        for one in associations
-        for metric, other in (one.metrics, one.metrics[::-1])
-        if one.expires >= today
-    }
+def entries_of(metrics: Iterable[Metric], today: date) -> list[DictionaryEntry]:
+    """Make the dictionary's entries, one for each declared name."""
     first: dict[str, Metric] = {}
     for metric in metrics:
         first.setdefault(metric.base_name, metric)
-    single = [
-        replace(_entry(name, metric, today), linked=linked.get(name, ()))
-        for name, metric in sorted(first.items())
-    ]
-    pairs = sorted(associations, key=lambda one: one.name)
-    return [_shown(one) for one in [*single, *(_association_entry(one, today) for one in pairs)]]
+    return [_shown(_entry(name, metric, today)) for name, metric in sorted(first.items())]
 
 
 def _shown(entry: DictionaryEntry) -> DictionaryEntry:
@@ -82,7 +63,6 @@ def _shown(entry: DictionaryEntry) -> DictionaryEntry:
         what=plain(entry.what),
         answers=tuple(map(plain, entry.answers)),
         owner=plain(entry.owner),
-        linked=tuple(map(plain, entry.linked)),
     )
 
 
@@ -132,38 +112,6 @@ def _asked(metric: Metric) -> tuple[str, tuple[str, ...]]:
     if len(answers) > MOST_LISTED and answers != metric.categories:
         answers = (f"{len(answers)} from {answers[0]} to {answers[-1]}",)
     return what, answers
-
-
-def _association_entry(one: Association, today: date) -> DictionaryEntry:
-    """What two linked reports can tell: what both can, together."""
-    shared = one.cohort_of_second is not None
-    cohort = (
-        ". Both use the one group (cohort) that the device drew for the first" if shared else ""
-    )
-    risk = risk_of(*one.metrics)
-    return DictionaryEntry(
-        name=one.name,
-        description=one.description,
-        what=f"nothing more: the reports of {one.of[0]} and of {one.of[1]} of one day are sent "
-        f"together, so that it can be seen how the two go together{cohort}",
-        answers=(),
-        owner=one.owner,
-        expires=one.expires,
-        over=one.expires < today,
-        period=f"at most once a {one.first.period}",
-        once=risk.report,
-        value=risk.answer,
-        life=risk.worst,
-        risk=risk.sentence,
-    )
-
-
-def _linked(one: Association, other: str) -> tuple[str, ...]:
-    """What people should know of an association, for one of its metrics."""
-    return (
-        f"with the answer to {other}, if both are given on one day, until {one.expires}",
-        one.description,
-    )
 
 
 def _period(metric: Metric) -> str:

@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from decoder.association.table import JointTable
 from decoder.files import write_files
 from decoder.output.joint_html import render_joint
+from decoder.pairs.table import JointTable
 from decoder.typing import Floats
 
 CELL_COLUMNS = (
     "estimate", "std_error", "low", "high", "fitted", "shrunk",
     "of_first", "of_first_low", "of_first_high", "of_second", "of_second_low", "of_second_high",
-    "likelihood",
 )  # fmt: skip
 MARGIN_COLUMNS = ("side", "value", "estimate", "std_error", "low", "high")
 
@@ -74,7 +73,6 @@ def cell_rows(table: JointTable) -> list[tuple[object, ...]]:
     parts: list[Floats | None] = [*table.cells, table.fitted, table.shrunk]
     for given in (table.conditional(0), table.conditional(1)):
         parts += [None] * 3 if given is None else [given.estimate, given.low, given.high]
-    parts.append(table.likelihood)
     return [
         (row, column, *(None if part is None else _plain(part[i, j]) for part in parts))
         for i, row in enumerate(table.rows)

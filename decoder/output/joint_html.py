@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder.association.table import JointTable
 from decoder.output.jinja import page_template
 from decoder.output.palette import DETECTED_FROM, UNDETECTED_TO, colours
+from decoder.pairs.table import JointTable
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 

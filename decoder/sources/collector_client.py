@@ -16,7 +16,6 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from decoder.errors import RemoteError
 from rappor_core.aggregate import Aggregate
-from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 from rappor_core.text import visible
@@ -142,20 +141,6 @@ def fetch_aggregate(
     query = _window(params_id, first, last)
     answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
     return _aggregate(collector, Aggregate.from_json, answer)
-
-
-def fetch_association(
-    collector: str,
-    name: str,
-    *,
-    params_id: str | None = None,
-    first: date | None = None,
-    last: date | None = None,
-) -> AssociationAggregate:
-    """Fetch the aggregate of an association, as `fetch_aggregate` does for a metric."""
-    query = _window(params_id, first, last)
-    answer = ask(collector, f"/v1/associations/{name}/aggregate", query=query)
-    return _aggregate(collector, AssociationAggregate.from_json, answer)
 
 
 def _aggregate(collector: str, read: Callable[[bytes], A], answer: bytes) -> A:

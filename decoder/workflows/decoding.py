@@ -60,7 +60,7 @@ class CandidateChoice:
 class DecodeJob:
     """A decoding, or by `each` a series of them.
 
-    output: the folder of its files.  of: rows and columns of a joint table, as declared if None.
+    output: the folder of its files.
     known, display: of flows, a file of a known matrix, and which are shown.
     """
 
@@ -68,7 +68,6 @@ class DecodeJob:
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
     options: DecodeOptions = field(default_factory=DecodeOptions)
     output: Path | None = None
-    of: tuple[str, str] | None = None
     known: Path | None = None
     display: FlowDisplay = field(default_factory=FlowDisplay)
 

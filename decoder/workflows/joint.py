@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from decoder.association.table import JointTable, Shares
 from decoder.output.joint_files import joint_content
 from decoder.output.number_text import p_text
+from decoder.pairs.table import JointTable, Shares
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 from decoder.workflows.kinds import AnswerTable, KindAnswer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from decoder.association.pairs import decode_pairs
 from decoder.errors import CandidatesError
 from decoder.output.joint_files import write_joint
 from decoder.output.joint_view import joint_view
 from decoder.output.tables import TableQuery
+from decoder.pairs.decoding import decode_pairs
 from decoder.progress import Progress
 from decoder.workflows.decoding import CandidateChoice, DecodeJob
 from decoder.workflows.joint import joint_answer
@@ -36,7 +36,6 @@ class Pairs(DecoderKind):
         if job.candidates != CandidateChoice():
             raise CandidatesError("a pair metric declares its values, so leave candidates out")
         table = decode_pairs(counts, job.options)
-        table = table.ordered(job.of or table.of)
         progress("pairs", 1, 1)
         files = write_joint(table, job.output) if job.output else ()
         return joint_answer(table, files)

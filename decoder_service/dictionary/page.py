@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from datetime import date
-from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
@@ -19,7 +17,6 @@ from decoder_service.shell.requests import current_person, service_of
 from decoder_service.shell.web import render
 from decoder_service.shell.web import router as new_router
 from rappor_core.errors import RapporError
-from rappor_core.metrics.association import Association, CountedAssociation
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import rise_text
 
@@ -39,8 +36,8 @@ class Dictionary:
         """The entries, and what could not be read first, or ""."""
         with self._lock:
             if self._of != (declared, today):
-                metrics, associations, unread = _read(declared)
-                self._made = entries_of(metrics, today, associations), unread
+                metrics, unread = _read(declared)
+                self._made = entries_of(metrics, today), unread
                 self._of = declared, today
             return self._made
 
@@ -48,7 +45,7 @@ class Dictionary:
 @router.get("/dictionary")
 @without_key
 def public_dictionary(request: Request) -> Response:
-    """What is collected now, and which answers are sent together."""
+    """What is collected now."""
     service = service_of(request)
     declared = service.metrics.public()
     dictionary: Dictionary = request.app.state.dictionary
@@ -64,31 +61,15 @@ def public_dictionary(request: Request) -> Response:
     )
 
 
-def _read(declared: DeclaredMetrics) -> tuple[list[Metric], list[Association], str]:
-    """Metrics, associations of which both are collected now, and what was wrong first."""
+def _read(declared: DeclaredMetrics) -> tuple[list[Metric], str]:
+    """The metrics, and what was wrong first."""
     metrics, problem = list[Metric](), ""
     for definition in declared.metrics:
         try:
             metrics.append(Metric.from_dict(definition))
         except RapporError as error:
             problem = problem or str(error)
-    by_version = {(metric.name, metric.params_id): metric for metric in metrics}
-    associations = list[Association]()
-    for definition in declared.associations:
-        if not set(_versions(definition)) <= by_version.keys():
-            continue  # one of its metrics is collected no more, so nothing is sent together
-        try:
-            associations.append(CountedAssociation.from_dict(definition, by_version))
-        except RapporError as error:
-            problem = problem or str(error)
-    return metrics, associations, problem
-
-
-def _versions(definition: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """Name and params_id of both metrics of an association."""
-    both = definition.get("of"), definition.get("params_ids")
-    names, ids = ([str(text) for text in one] if isinstance(one, list) else [] for one in both)
-    return zip(names, ids, strict=False)
+    return metrics, problem
 
 
 def _person(request: Request) -> Person | None:

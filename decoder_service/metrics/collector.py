@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
-from decoder_service.metrics.rules import checked, checked_associations
+from decoder_service.metrics.rules import checked
 from rappor_core.aggregate import Aggregate
 
 _COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
@@ -24,11 +24,6 @@ class RemoteCollector:
     def metrics(self) -> list[dict[str, Any]]:
         """List every version of every metric, with the served days."""
         return checked(ask_json(self.url, "/v1/metrics", "metrics", key=self.key)["metrics"])
-
-    def associations(self) -> list[dict[str, Any]]:
-        """List every version of every association."""
-        listed = ask_json(self.url, "/v1/associations", "associations", key=self.key)
-        return checked_associations(listed["associations"])
 
     def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
         """The counts of a window of one version."""

@@ -40,17 +40,11 @@ _ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show
     "waiting": dict | None,
     "definition": dict,
 }
-_LINKED: dict[str, type | UnionType] = {  # of a version of an association
-    "name": str,
-    "params_id": str,
-    "state": str,
-    "definition": dict,
-}
 _SERVED = {"first_day", "last_day"}
 _WAITING = {"first_day", "reports"}
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
-Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics, or /v1/associations
+Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +75,6 @@ class DeclaredMetrics:
     or ""."""
 
     metrics: list[dict[str, Any]]
-    associations: list[dict[str, Any]]
     problem: str
 
 
@@ -90,26 +83,21 @@ class _Memory:
     """What the collector last said, and when."""
 
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    associations: list[dict[str, Any]] = field(default_factory=list)
     asked: float = float("-inf")
     begun: float | None = None  # since when it is being asked, if it is
-    linked_problem: str = ""
     problem: str = "the collector has not answered yet; load this again in a moment"
 
 
 class Metrics:
-    """The metrics and associations of a collector, which is asked at most twice a minute.
+    """The metrics of a collector, which is asked at most twice a minute.
 
     A thread of its own asks, one at a time. Who asks for it waits a moment; the others take what
     was said last, so a collector that hangs holds no page.
     """
 
-    def __init__(
-        self, database: ServiceDatabase, ask: Ask | None, ask_associations: Ask | None = None
-    ) -> None:
+    def __init__(self, database: ServiceDatabase, ask: Ask | None) -> None:
         self._database = database
         self._ask = ask
-        self._ask_associations = ask_associations
         self._memory = _Memory()
         self._lock = threading.Lock()
 
@@ -130,13 +118,10 @@ class Metrics:
         """The metrics that are collected now, for everyone; errors name no address of the
         collector."""
         if self._ask is None:
-            return DeclaredMetrics([], [], _UNKNOWN)
+            return DeclaredMetrics([], _UNKNOWN)
         listed, problem = self._listed()
         why = "the collector does not answer now, so this may be old or not all" if problem else ""
-        if not why and self._memory.linked_problem:
-            why = "the collector does not tell which answers are sent together"
-        linked = list(self._memory.associations)
-        return DeclaredMetrics(_current(listed), _current(linked), why)
+        return DeclaredMetrics(_current(listed), why)
 
     def versions_of(
         self, name: str, *, of_places: bool = False, fresh: bool = False
@@ -203,23 +188,11 @@ class Metrics:
         memory, problem = self._memory, _DEFECT
         try:
             memory.metrics, problem = checked(ask()), ""
-            self._look_at_associations()
         except RemoteError as error:
             problem = str(error)
         finally:
             memory.problem, memory.asked, memory.begun = problem, time.monotonic(), None
             self._lock.release()
-
-    def _look_at_associations(self) -> None:
-        """What fails here is told in the dictionary alone: an older collector has no such route."""
-        memory = self._memory
-        memory.linked_problem = ""
-        if self._ask_associations is None:
-            return
-        try:
-            memory.associations = checked_associations(self._ask_associations())
-        except RemoteError as error:
-            memory.linked_problem = str(error)
 
 
 def checked(listed: Any) -> list[dict[str, Any]]:
@@ -237,12 +210,6 @@ def checked(listed: Any) -> list[dict[str, Any]]:
         if not isinstance(waiting.get("reports", 0), int):
             raise _stranger(listed)
     return rows
-
-
-def checked_associations(listed: Any) -> list[dict[str, Any]]:
-    """Check that a collector's answer is a list of associations, and return it. Raises
-    RemoteError."""
-    return _rows(listed, _LINKED)
 
 
 def _rows(listed: Any, kinds: dict[str, type | UnionType]) -> list[dict[str, Any]]:

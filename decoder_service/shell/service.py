@@ -174,8 +174,7 @@ def make_service(
     most = settings.max_stored_bytes_of_person
     reader = Reader(settings.job_memory_bytes)
     collector = _collector(settings)
-    asked = (collector.metrics, collector.associations) if collector else (None, None)
-    metrics = Metrics(database, *asked)
+    metrics = Metrics(database, collector.metrics if collector else None)
     jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
     window_events = WindowEvents(database, clock, random_bytes, schedules)

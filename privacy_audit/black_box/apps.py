@@ -60,7 +60,7 @@ def app_checks(
         AuditError: If the program cannot be run.
         AuditedClientError: If it refuses a command.
     """
-    metrics = [metric.replace(cohort_with=None) for metric in chosen if fits(metric)]
+    metrics = [metric for metric in chosen if fits(metric)]
     if not metrics:
         return
     metrics.append(_often(metrics[0]))

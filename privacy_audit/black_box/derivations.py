@@ -58,8 +58,7 @@ def twins(parts: Sequence[Metric]) -> tuple[MetricsFile, str, MetricsFile]:
     parts: the sub-metrics of one declared name. The name is the twin of the first.
     """
     own = [
-        part.replace(cohort_with=None) if part.location or part.details is not None
-        else part.replace(cohort_with=None, max_reports=None)
+        part if part.location or part.details is not None else part.replace(max_reports=None)
         for part in parts
     ]  # fmt: skip
     named = [part.replace(name=TWIN + part.name.removeprefix(part.base_name)) for part in own]

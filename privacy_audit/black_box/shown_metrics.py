@@ -57,10 +57,9 @@ def looks_another(metric: Metric, shown: bytes, answer: int) -> bool:
 def exchanged(
     file: MetricsFile, how: Callable[[Metric], Metric], *, budget: float | None = None
 ) -> MetricsFile:
-    """A metrics file with the mechanisms of all metrics replaced by less noisy ones, without
-    associations. how: one of the functions above."""
-    alone = {name: metric.replace(cohort_with=None) for name, metric in file.metrics.items()}
-    return MetricsFile({name: how(metric) for name, metric in alone.items()}, budget)
+    """A metrics file with the mechanisms of all metrics replaced by less noisy ones. how: one of
+    the functions above."""
+    return MetricsFile({name: how(metric) for name, metric in file.metrics.items()}, budget)
 
 
 def bits_of(raw: bytes, num_bits: int) -> NDArray[np.uint8]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rappor_core.metrics.association import compiled_rows
 from rappor_core.metrics.compiled_reading import (
     COMPILED_VERSION,
     DIGEST,
@@ -27,10 +26,7 @@ def compiled(file: MetricsFile) -> dict[str, Any]:
         {"params_id": metric.params_id, "definition": metric.to_dict()}
         for metric in file.metrics.values()
     ]
-    form = {"version": COMPILED_VERSION, "budget": file.budget, "metrics": rows}
-    if file.associations:  # a file without any is as it always was
-        form["associations"] = compiled_rows(file.associations)
-    return form
+    return {"version": COMPILED_VERSION, "budget": file.budget, "metrics": rows}
 
 
 def compiled_text(file: MetricsFile) -> str:

@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 
 from rappor_core.errors import MetricsFileError, RapporError, WireFormatError, shown
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import MetricsFile, associations, check_budget, read_budget
+from rappor_core.metrics.metrics_file import MetricsFile, check_budget, read_budget
 from rappor_core.strict_json import parse_strict_json
 
 COMPILED_VERSION = 1
 MAX_CHARACTERS = 4_000_000
 DIGEST = "digest"
-_TOP_KEYS = {"version", "budget", "metrics", "associations"}
+_TOP_KEYS = {"version", "budget", "metrics"}
 _ROW_KEYS = {"params_id", "definition"}
 
 
@@ -32,8 +32,6 @@ def read_compiled(text: str) -> MetricsFile:
     except WireFormatError as error:
         raise MetricsFileError(f"not a compiled file: {error}") from None
     sealed = isinstance(document, dict) and DIGEST in document
-    if isinstance(document, dict):
-        document.setdefault("associations", ())  # no value of JSON
     top = _fields("the file", document, _TOP_KEYS | {DIGEST} if sealed else _TOP_KEYS)
     version, rows = top["version"], top["metrics"]
     if type(version) is not int or version != COMPILED_VERSION:
@@ -47,9 +45,6 @@ def read_compiled(text: str) -> MetricsFile:
             _refuse(metric.name, "stands twice")
         metrics[metric.name] = metric
     file = MetricsFile(metrics, read_budget(top["budget"]))
-    linked = top["associations"]
-    if linked != () or any(metric.cohort_with for metric in metrics.values()):
-        file = associations().with_compiled(file, linked)
     for declared in file.declared:
         _check_parts(declared.base_name, file.parts(declared.base_name))
     check_budget(file)
@@ -61,13 +56,10 @@ def read_compiled(text: str) -> MetricsFile:
 def digest_of(document: Mapping[str, Any]) -> str:
     """The digest of a compiled document, 32 hexadecimal digits (docs/porting.md, part 9).
 
-    Half of SHAKE-256 over budget, metrics and, where there are some, associations as JSON without
-    spaces, in UTF-8, where each number is a text: its 8 bytes as a double, lowest first, in
-    hexadecimal digits.
+    Half of SHAKE-256 over budget and metrics as JSON without spaces, in UTF-8, where each number is
+    a text: its 8 bytes as a double, lowest first, in hexadecimal digits.
     """
     parts = [document["budget"], document["metrics"]]
-    if document.get("associations"):
-        parts.append(document["associations"])
     text = json.dumps(_with_doubles(parts), separators=(",", ":"), ensure_ascii=False)
     return hashlib.shake_256(text.encode("utf-8", "surrogatepass")).hexdigest(16)
 

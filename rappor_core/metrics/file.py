@@ -9,14 +9,14 @@ from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, shown, toml_problem
 from rappor_core.metrics.kinds import kind_named, kind_names
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import MetricsFile, associations, check_budget, read_budget
+from rappor_core.metrics.metrics_file import MetricsFile, check_budget, read_budget
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown, refused
 from rappor_core.params import RapporParams
 
 __all__ = ["MetricsFile", "parse_metrics", "table_metrics"]
 
 MAX_CHARACTERS = 1_000_000
-_TOP_KEYS = {"associations", "budget", "metrics"}
+_TOP_KEYS = {"budget", "metrics"}
 _METRIC_KEYS = {
     "kind",
     "description",
@@ -60,8 +60,6 @@ def parse_metrics(text: str) -> MetricsFile:
     budget = read_budget(document.get("budget"))
     metrics = (m for name, table in tables.items() for m in table_metrics(name, table, tables))
     file = MetricsFile({metric.name: metric for metric in metrics}, budget)
-    if "associations" in document:
-        file = associations().with_declared(file, document["associations"])
     check_budget(file)
     return file
 

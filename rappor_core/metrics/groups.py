@@ -17,7 +17,7 @@ def public_groups(metric: Metric) -> int:
 
     A device that reports once for life shows its cohort once, which nothing later is compared with.
     """
-    if metric.max_reports == 1 or metric.cohort_with is not None:  # counted with the other one
+    if metric.max_reports == 1:
         return 1
     return metric.params.num_cohorts * place_groups(metric)
 

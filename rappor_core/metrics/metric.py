@@ -30,7 +30,6 @@ _OPTIONAL = {
     "details",
     "platforms",
     "lives",
-    "cohort_with",
 }  # keys that a definition may lack
 
 
@@ -54,8 +53,6 @@ class Metric(Frozen):
     platforms: where it may run: `app` (the storage lasts as long as the app is installed), `web` (a
         browser, which may delete it).
     lives: of the storage of a browser that the declaration accounts for; with `web` only.
-    cohort_with: the metric whose cohort a device has in this one, too, because an association
-        links the two; None: its own.
     accept_days: how long a day takes reports.  keep_raw_days: 0 = raw reports are never kept.
 
     Raises MetricsFileError that names the metric, the key and the value.
@@ -82,7 +79,6 @@ class Metric(Frozen):
     details: Any = None
     platforms: tuple[Platform, ...] = (APP,)
     lives: int | None = None
-    cohort_with: str | None = None
 
     def __post_init__(self) -> None:
         """Bring categories into the one form of strings; check each key alone, then together."""

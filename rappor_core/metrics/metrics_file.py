@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rappor_core.errors import MetricsFileError, meant, shown
 from rappor_core.frozen import Frozen
@@ -17,12 +16,10 @@ class MetricsFile(Frozen):
 
     metrics: a metric of kind `location` stands as its sub-metrics, `name/slot/level`.
     budget: nats for one device, over all metrics and for life; None = no bound declared.
-    associations: `rappor_core.metrics.association.Association` of two metrics each.
     """
 
     metrics: Mapping[str, Metric]
     budget: float | None = None
-    associations: tuple[Any, ...] = ()
 
     @property
     def lifetime_epsilon(self) -> float:
@@ -87,14 +84,3 @@ def check_budget(file: MetricsFile) -> None:
         f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}{lives}): "
         "lower its cap or its epsilon, or raise the budget"
     )
-
-
-def associations() -> Any:
-    """What reads associations: loaded where there are some. Raises MetricsFileError without it."""
-    try:
-        from rappor_core.metrics import association
-    except ImportError:
-        raise MetricsFileError(
-            "associations: install rappor-telemetry-client-association"
-        ) from None
-    return association

@@ -17,7 +17,6 @@ from rappor_core.errors import WireFormatError, shown
 from rappor_core.params import MAX_BITS
 
 WIRE_VERSION = 1
-LINKED_VERSION = 2  # of a batch of linked reports
 JSON_CONTENT_TYPE = "application/json"
 BINARY_CONTENT_TYPE = "application/vnd.rappor.batch"
 MAX_METRIC_BYTES = 128
@@ -50,7 +49,6 @@ class ReportGroup(NamedTuple):
     """Consecutive reports that differ in cohort and bits alone, as a collector counts them.
 
     num_bytes: length of the bits of each.  rows: (cohort, bits), in the order of the batch.
-    linked: its one row is of the device that the one row of the group before it is of.
     """
 
     metric: str
@@ -58,7 +56,6 @@ class ReportGroup(NamedTuple):
     day: date
     num_bytes: int
     rows: Sequence[tuple[int, bytes]]
-    linked: bool = False
 
 
 class GroupedBatch(NamedTuple):

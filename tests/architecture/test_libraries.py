@@ -18,14 +18,13 @@ EXTRAS = {  # of each part; "" is what is always installed
     "rappor_server": ("collector",),
     "ohttp": ("relay",),
     "client_sdk": ("", "testing", "otel"),
-    "collector": ("collector", "kafka", "relay"),
+    "collector": ("collector", "kafka", "relay", "archive"),
     "decoder": ("", "decoder", "notebook"),
     "decoder_service": ("service", "oidc"),
     "decoder_client": ("",),
     "metric_design": ("", "decoder"),
     "disclosure_control": ("publication", "signing", "archive"),
     "publication": ("publication", "signing", "archive"),  # pyarrow where it is installed
-    "archive": ("archive",),
     "simulations": ("simulations",),
     "privacy_audit": ("decoder", "relay"),  # the latter for a client behind a relay
     "rappor_cli": ("cli", "decoder"),

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["rappor_server", "collector", "archive", "decoder", "decoder_service", "rappor_cli"]
+PACKAGES = ["rappor_server", "collector", "decoder", "decoder_service", "rappor_cli"]
 PROGRAM = """
 import builtins, pkgutil, sys
 from importlib import import_module
 
 OURS = (
-    "rappor_", "client_sdk", "collector", "decoder", "archive", "metric_design",
+    "rappor_", "client_sdk", "collector", "decoder", "metric_design",
     "disclosure_control", "publication", "privacy_audit",
 )  # fmt: skip
 real = builtins.__import__

@@ -434,7 +434,6 @@ def test_what_no_reader_caught_is_a_sentence_too(
         "decode --aggregate AGGREGATE --candidates GOOD.txt",
         "density places --aggregate AGGREGATE",
         "discover --aggregate AGGREGATE",
-        "association --aggregate AGGREGATE",
     ],
 )
 def test_uncountable_reports_of_a_device_are_refused(

@@ -425,7 +425,7 @@ def test_areas_of_another_run_do_not_stay(files: list[str], tmp_path: Path) -> N
     assert not {"areas.csv", "areas.geojson"} & {path.name for path in out.iterdir()}
 
 
-@pytest.mark.parametrize("command", ["density", "flows", "association"])
+@pytest.mark.parametrize("command", ["density", "flows"])
 @pytest.mark.parametrize(
     "others",
     [["--database", "sqlite:///x.sqlite"], ["--collector", "http://127.0.0.1:1"]],
@@ -433,8 +433,7 @@ def test_areas_of_another_run_do_not_stay(files: list[str], tmp_path: Path) -> N
 def test_a_source_that_is_typed_is_never_ignored(
     command: str, others: list[str], files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = [] if command == "association" else ["places"]
-    assert main([command, *name, *files[:2], *others]) == 2
+    assert main([command, "places", *files[:2], *others]) == 2
     assert f"give one of --aggregate and {others[0]}" in " ".join(capsys.readouterr().err.split())
     assert main([command, "places"]) == 2
     assert "name --collector URL or --database URL" in " ".join(capsys.readouterr().err.split())

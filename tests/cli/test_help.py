@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "table.csv").write_text("plan,age\n" + "basic,young\npro,old\n" * 20)
     shutil.copy("collector.sqlite", "moved.sqlite")  # an export moves what it takes
     moved = ["--database", "sqlite:///moved.sqlite"]
-    assert main(["archive", "export", "archive", "--unencrypted", *moved]) == 0
+    assert main(["archive", "export", "archive", *moved]) == 0
     assert main(["release", "keygen", "keys"]) == 0
     assert main(["release", "ledger", "ledger.json", "--epsilon", "5"]) == 0
     return tmp_path

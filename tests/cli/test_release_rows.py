@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder.association.pairs import decode_pairs
 from decoder.output.joint_files import write_joint
+from decoder.pairs.decoding import decode_pairs
 from disclosure_control.mechanisms import read_ledger
 from disclosure_control.synthetic_rows import combine_shares
 from publication.release import build_release, load_policy, read_source

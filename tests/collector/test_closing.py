@@ -15,7 +15,6 @@ from collector.store.database import FOLD_LOCK
 from collector.store.models import batches, counters
 from collector.store.registry import load_frontiers
 from rappor_core.calendar import day_of
-from tests.association_support import linked_file
 from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric
 
 METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]
@@ -197,28 +196,4 @@ def test_a_refusal_tells_when_versions_close(sqlite_url: str, reason: str) -> No
     assert "takes reports through 2026-11-09, and closes on 2026-12-03" in str(refusal)
     assert closed_through(bench, date(2026, 12, 2)) == {current.name: "2026-11-01"}
     assert closed_through(bench, date(2026, 12, 3)) == {current.name: "2026-11-02"}
-    bench.database.close()
-
-
-def test_a_refusal_tells_when_associations_close(sqlite_url: str) -> None:
-    """Its metrics take reports for 14 and for 7 days; it waits for both."""
-    bench = bench_on(sqlite_url, date(2026, 11, 20))
-    patient = 'description = "Home page of the browser"'
-    file = linked_file(**{patient: f"{patient}\naccept_days = 14"})
-    bench.collector.push_metrics(file.metrics.values(), "test", associations=file.associations)
-
-    def read() -> object:
-        return bench.collector.read_association("test", "home_engine")
-
-    refusal = refused(read)
-    assert refusal.details["closes"] == "2026-11-21"
-    assert "day 2026-11-06 takes reports through 2026-11-13, and closes on 2026-11-21" in str(
-        refusal
-    )
-    assert closed_through(bench, date(2026, 11, 20))["homepage"] == "2026-11-05"
-    bench.collector.close_day(date(2026, 11, 19), "test", "homepage")
-    assert refused(read).details["closes"] == "2026-11-21"  # the 13th, of the other metric
-    assert closed_through(bench, date(2026, 11, 20))["engine"] == "2026-11-12"
-    assert closed_through(bench, date(2026, 11, 21))["engine"] == "2026-11-13"
-    assert refused(read).details["closes"] == "2026-11-22"
     bench.database.close()

@@ -22,7 +22,6 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.suspicion import belief_text
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
-from tests.association_support import TEXT as LINKED
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 from tests.metric_texts import declaration
@@ -159,14 +158,13 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     on = ("--database", "sqlite:///r.sqlite")
     assert run("metrics", "push", str(metrics_file), *on).returncode == 0
     assert "theme" in run("metrics", "list", *on).stdout
-    assert "association" not in run("metrics", "list", *on).stdout
     assert run("close", _today(), "--yes", *on).returncode == 0
     key = run("keys", "create", "--scope", "report", *on).stdout.strip()
     key_id = key.split("_")[2]
     assert key_id in run("keys", "list", *on).stdout
     assert run("keys", "revoke", key_id, *on).returncode == 0
     assert run("keys", "revoke", key_id, *on).returncode == 1
-    assert run("migrate", *on).stdout == "the collector's database is at schema 0008 already\n"
+    assert run("migrate", *on).stdout == "the collector's database is at schema 0009 already\n"
     weaker = METRICS.replace("min_reports = 5", "min_reports = 2")
     metrics_file.write_text(weaker)
     assert "min_reports falls" in run("metrics", "push", str(metrics_file), *on).stderr
@@ -230,9 +228,9 @@ def test_serving_on_a_taken_port_says_so(run: Run) -> None:
     assert f"rappor serve: cannot listen on 127.0.0.1:{port}: " in done.stderr
 
 
-def test_associations_and_new_kinds_are_listed(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "linked.toml"
-    file.write_text(LINKED + NUMBER)
+def test_new_kinds_are_listed(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.toml"
+    file.write_text(METRICS + NUMBER)
     on = ("--database", "sqlite:///r.sqlite")
     assert run("metrics", "push", str(file), *on).returncode == 0
     lines = run("metrics", "list", *on).stdout.splitlines()
@@ -241,9 +239,4 @@ def test_associations_and_new_kinds_are_listed(run: Run, tmp_path: Path) -> None
     for words in ("number", "2099-06-30", "o@example.org", belief_text(metric.epsilon_one)):
         assert words in number
     assert belief_text(metric.lifetime_epsilon) in number
-    both = parse_metrics(LINKED).associations[1]
-    once = sum(one.epsilon_one for one in both.metrics)
-    (linked,) = (line for line in lines if line.startswith("theme_crashed "))
-    for words in ("theme and crashed", "2099-06-30", "web@example.org", belief_text(once)):
-        assert words in linked
-    assert len(json.loads(run("metrics", "list", *on, "--json").stdout)) == 5
+    assert len(json.loads(run("metrics", "list", *on, "--json").stdout)) == 2

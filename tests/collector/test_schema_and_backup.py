@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, MetaData, make_url, text
@@ -95,7 +97,7 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "9000", "0008", None, None
+revision, down_revision, branch_labels, depends_on = "9000", "0009", None, None
 
 
 def upgrade():
@@ -111,12 +113,53 @@ def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: P
     shutil.copytree(MIGRATIONS, folder)
     (folder / "versions" / "r9000_next.py").write_text(NEXT)
     bench.database.program = replace(COLLECTOR, migrations=folder)
-    with pytest.raises(SchemaError, match=r"at schema 0008, .* run: rappor migrate --database URL"):
+    with pytest.raises(SchemaError, match=r"at schema 0009, .* run: rappor migrate --database URL"):
         prepare(bench.database)
-    assert migrate(bench.database) == ("0008", "9000")
+    assert migrate(bench.database) == ("0009", "9000")
     prepare(bench.database)
     assert migrate(bench.database) == ("9000", "9000")
     assert bench.collector.list_metrics()[0]["accepted"] == 7
+
+
+LINKED_ROWS = """
+INSERT INTO metrics VALUES ('engine', '{params_id}', 1, '{definition}', FALSE);
+INSERT INTO associations VALUES ('both', 'b', 1, '{{}}', FALSE);
+INSERT INTO series VALUES (7, 'engine', '{params_id}', 'engine');
+INSERT INTO series VALUES (8, 'both', 'b', 'both');
+INSERT INTO frontiers VALUES ('engine', 20000);
+INSERT INTO blocks VALUES (1, 8, 20000, 20000, 5, FALSE);
+INSERT INTO blocks VALUES (2, 7, 20000, 20000, 5, FALSE);
+INSERT INTO block_counts VALUES (1, 0, 5, '');
+INSERT INTO linked_days VALUES (1, 0, 20000);
+INSERT INTO counters VALUES (8, 20001, 0, 0, 5, '');
+INSERT INTO counters VALUES (7, 20001, 0, 0, 5, '')
+"""
+
+
+def test_associations_of_an_older_database_go(database_url: str) -> None:
+    """Their tables and counts; what was counted of the metrics stays, and they are read."""
+    metric = make_metric("engine", min_reports=1)
+    definition = json.dumps(metric.to_dict() | {"cohort_with": "homepage"})
+    rows = LINKED_ROWS.format(params_id=metric.params_id, definition=definition)
+    database = CollectorDatabase(make_engine(database_url))
+    with database.change() as connection:
+        config = schema._config(COLLECTOR)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0008")
+        for row in rows.split(";"):
+            connection.execute(text(row.replace(":", r"\:")))
+    assert migrate(database) == ("0008", "0009")
+    with database.read() as connection:
+        held = {
+            table: connection.execute(text(f"SELECT count(*) FROM {table}")).scalar()
+            for table in ("series", "blocks", "block_counts", "counters")
+        }
+    assert held == {"series": 1, "blocks": 1, "block_counts": 0, "counters": 1}
+    bench = make_bench(database_url)
+    (listed,) = bench.collector.list_metrics()
+    assert listed["definition"] == metric.to_dict()
+    bench.database.close()
+    database.close()
 
 
 def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:

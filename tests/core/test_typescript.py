@@ -39,18 +39,7 @@ DISCOVER = declaration(
     fallback="other",
 )  # fmt: skip
 COIN = {"prob_f": 0.5, "prob_p": 0.35, "prob_q": 0.65}
-LINKED = (
-    declaration("slow", "boolean", **COIN)
-    + declaration("late", "boolean", **COIN)
-    + """
-[associations.slow_and_late]
-description = "d"
-owner = "o@example.org"
-expires = 2099-06-30
-of = ["slow", "late"]
-"""
-)
-KINDS = NUMBER + SUM + PAIR + DISCOVER + LINKED + flow_text()
+KINDS = NUMBER + SUM + PAIR + DISCOVER + flow_text()
 TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4") + KINDS
 PAIRED, FLOW, PLACE = METRICS + PAIR, flow_text(), DECLARED + MEMO
 GOOD = """
@@ -98,10 +87,9 @@ def test_each_metric_takes_the_values_of_its_kind() -> None:
     assert "record: (value: false | true)" in text
     assert "recordTrip: (origin: Point, destination: Point" in text
     assert 'client.recordLocation("density", latitude, longitude, at)' in text
-    assert text.count("/**") == text.count("*/") == 14
+    assert text.count("/**") == text.count("*/") == 12
     assert "add: (amount?: number)" in text
     assert "kinds: [numbers(), pairs(), discover({ domains }), flows()]," in text
-    assert "associations: associations()," in text
     assert "places: places()," in text
 
 
@@ -126,7 +114,7 @@ def test_the_command_writes_it_under_its_own_ending(
     asked = ["metrics", "compile", str(source), "--typescript", "-o"]
     assert main([*asked, str(output)]) == 0
     assert output.read_text() == typescript_text(parse_metrics(TEXT))
-    assert "12 metrics" in capsys.readouterr().out
+    assert "10 metrics" in capsys.readouterr().out
     assert main([*asked, str(tmp_path / "metrics.json")]) == 2
     assert ".ts" in capsys.readouterr().err
 
@@ -184,7 +172,7 @@ def test_the_compiler_takes_only_what_is_declared(tmp_path: Path) -> None:
         "declare const client: Client;\nexport const metrics = metricsOf(client);\n"
         "export const used = [parts, MemoryStorage];\n"
     )
-    for number, alone in enumerate((METRICS, SUM, PAIRED, DISCOVER, LINKED, FLOW, PLACE, TRIPS)):
+    for number, alone in enumerate((METRICS, SUM, PAIRED, DISCOVER, FLOW, PLACE, TRIPS)):
         text = typescript_text(parse_metrics(alone))  # whatever of it is not used is an error
         (tmp_path / f"alone{number}.ts").write_text(text)
     (tmp_path / "good.ts").write_text(head + GOOD)

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from decoder.output.dictionary import entries_of, write_site
+from decoder.output.dictionary import entries_of
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
-from tests.association_support import linked_file
 from tests.flow_support import flow_text
 from tests.metric_texts import declaration
 
@@ -32,22 +31,6 @@ DECLARED = (
         num_cohorts=8, epsilon_infinity=3.0, epsilon_one=2.0,
     )
 )  # fmt: skip
-
-
-def test_people_are_told_which_answers_travel_together(tmp_path: Path) -> None:
-    file = linked_file()
-    entries = entries_of(file.declared, date(2026, 11, 22), file.associations)
-    said = {entry.name: entry.linked for entry in entries}
-    assert said["theme"] == (
-        "with the answer to crashed, if both are given on one day, until 2099-06-30",
-        "Whether dark colours crash",
-    )
-    assert "the answer to homepage" in said["engine"][0]
-    page = write_site(entries, tmp_path, "").read_text()
-    assert page.count("Sent together") == 4
-    assert not any(entry.linked for entry in entries_of(file.declared, date(2026, 11, 22)))
-    over = entries_of(file.declared, date(2099, 7, 1), file.associations)
-    assert not any(entry.linked for entry in over)
 
 
 ASKED = (
@@ -102,25 +85,6 @@ def test_every_kind_is_said_in_words() -> None:
     assert kinds == set(kind_names())
     for entry in entries_of(parse_metrics(ASKED + DECLARED).declared, date(2026, 11, 22)):
         assert entry.what not in kinds
-
-
-def test_an_association_is_an_entry_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = linked_file()
-    entries = entries_of(file.declared, date(2026, 11, 22), file.associations)
-    (one,) = (entry for entry in entries if entry.name == "theme_crashed")
-    theme, crashed = file.metrics["theme"], file.metrics["crashed"]
-    assert one.owner == file.associations[1].owner
-    assert one.expires == date(2099, 6, 30)
-    assert one.once == pytest.approx(theme.epsilon_one + crashed.epsilon_one)
-    assert one.life == pytest.approx(theme.lifetime_epsilon + crashed.lifetime_epsilon)
-    assert "the reports of theme and of crashed of one day are sent together" in one.what
-    page = write_site(entries, tmp_path, "").read_text()
-    assert 'id="theme_crashed"' in page
-    assert not one.over
-    over = entries_of(file.declared, date(2099, 7, 1), file.associations)
-    assert all(entry.over for entry in over)
 
 
 def test_an_entry_says_what_is_declared() -> None:

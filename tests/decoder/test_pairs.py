@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 from decoder import DecodeOptions, decode
-from decoder.association.pair_model import PairCounts, chi_squared, fit_pair
-from decoder.association.pairs import _counts, decode_pairs
-from decoder.association.table import Fieller, nearest_table, side_sums
 from decoder.candidates.lists import metric_candidates
 from decoder.errors import DecodeError, ImproperError
 from decoder.model.noise import BitNoise
@@ -21,6 +18,9 @@ from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.output.joint_files import write_joint
 from decoder.output.joint_html import ink, render_joint
 from decoder.output.palette import colours
+from decoder.pairs.decoding import _counts, decode_pairs
+from decoder.pairs.model import PairCounts, chi_squared, fit_pair
+from decoder.pairs.table import Fieller, nearest_table, side_sums
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics

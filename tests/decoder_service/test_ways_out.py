@@ -95,7 +95,6 @@ def test_the_collector_names_the_way_out_too(collector: LiveCollector) -> None:
         ("/v1/metrics", "wrong", "rappor keys create --scope aggregate"),
         ("/v1/keys", collector.key, "this needs admin: an operator makes one with rappor keys"),
         ("/v1/metrics/none/aggregate", collector.key, "GET /v1/metrics"),
-        ("/v1/associations/none/aggregate", collector.key, "GET /v1/associations"),
         ("/v1/none", collector.key, "there is no GET /v1/none; GET /openapi.json"),
     ):
         with pytest.raises(RemoteError) as refused:

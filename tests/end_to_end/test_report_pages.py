@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.association.pairs import decode_pairs
 from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.discovery.discovery import discover
@@ -28,10 +27,10 @@ from decoder.output.joint_html import render_joint
 from decoder.output.numbers_files import numbers_content
 from decoder.output.numbers_html import render_numbers
 from decoder.output.series_files import render_series
+from decoder.pairs.decoding import decode_pairs
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from simulations.association.draws import drawn_pairs
 from simulations.numbers.draws import metric_of
 from simulations.numbers.populations import POPULATIONS
 from simulations.populations.draws import draw_aggregate
@@ -48,6 +47,7 @@ from tests.end_to_end.browser import (
     violations,
 )
 from tests.number_support import Fleet
+from tests.pair_support import drawn_pairs
 
 pytestmark = pytest.mark.slow
 

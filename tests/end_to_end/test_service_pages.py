@@ -20,7 +20,7 @@ from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
 from tests.decoder_service.support import SLOW, Running, running, submit, upload, workers
 from tests.decoder_service.test_flow_results import week as flow_week
 from tests.decoder_service.test_kinds import startup
-from tests.decoder_service.test_public_dictionary import linked_service
+from tests.decoder_service.test_public_dictionary import connected_service
 from tests.end_to_end.browser import (
     THEMES,
     kept,
@@ -289,22 +289,22 @@ def test_a_schedule_in_a_browser(tmp_path: Path) -> None:
         assert page.said == []
 
 
-def test_what_is_sent_together_in_a_browser(tmp_path: Path) -> None:
-    """The public dictionary with associations, and a schedule that is blocked."""
+def test_blocked_schedules_in_a_browser(tmp_path: Path) -> None:
+    """A schedule that is blocked, and the public dictionary."""
     need_browser()
-    with linked_service(tmp_path) as linked, signed_in_page(linked.service) as page:
-        with linked.service.client("ana") as client:
+    with connected_service(tmp_path) as connected, signed_in_page(connected.service) as page:
+        with connected.service.client("ana") as client:
             given = {"name": "engines", "metric": "engine", "every": "week"}
             given |= {"candidates": {"numbers": [0, 9]}}
             made = client.post("/v1/schedules", json=given).json()["id"]
-        page.goto(linked.service.url + "/dictionary")
-        assert "are sent together" in page.inner_text("#theme_crashed")
+        page.goto(connected.service.url + "/dictionary")
+        assert "light, dark" in page.inner_text("#theme")
         reason = "the collector answered 401: no key " * 9
-        with linked.service.service.database.change() as connection:
+        with connected.service.service.database.change() as connection:
             save_status(connection, made, "blocked", reason, time.time())
-        linked.service.service.metrics._memory.asked = float("-inf")
+        connected.service.service.metrics._memory.asked = float("-inf")
         paths = ["/dictionary", f"/schedules/{made}", "/schedules"]
-        every_page_fits(page, linked.service.url, paths, "together-")
+        every_page_fits(page, connected.service.url, paths, "blocked-")
         assert "blocked" in page.inner_text("main")
 
 

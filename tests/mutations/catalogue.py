@@ -800,65 +800,6 @@ NUMBERS = (
     ),
 )  # fmt: skip
 
-ASSOCIATIONS = (
-    Mutation(
-        "pairs-carry", "a counter of two bits is that of reports with both set",
-        "collector/domain/co_occurrences.py",
-        '"1".rjust(second, "0")',
-        '"1".ljust(second, "0")',
-        ("tests/collector/test_associations.py",),
-    ),
-    Mutation(
-        "one-left-beside-the-table", "a table leaves no lone report of a metric",
-        "collector/domain/linked_blocks.py",
-        "left == 0 or left >= floor",
-        "left >= 0",
-        ("tests/collector/test_associations.py",),
-    ),
-    Mutation(
-        "days-without-links-count", "what a table leaves is that of the days of its reports",
-        "collector/domain/linked_blocks.py",
-        "for block in blocks if _holds(block, linked_on[cohort])]",
-        "for block in blocks if linked_on[cohort]]",
-        ("tests/collector/test_associations.py",),
-    ),
-    Mutation(
-        "table-ends-anywhere", "a table ends where blocks of both metrics end",
-        "collector/domain/linked_blocks.py",
-        "    if not blocks or blocks[-1].last_day != folded.day:\n        return False\n",
-        "",
-        ("tests/collector/test_associations.py",),
-    ),
-    Mutation(
-        "pair-of-a-refused-report", "a pair is counted of two reports that are accepted",
-        "collector/domain/report_validation.py",
-        "if refusals == [None, None]:",
-        "if None in refusals:",
-        ("tests/collector/test_associations.py",),
-    ),
-    Mutation(
-        "linked-without-waiting", "a report waits for its other until its day is over",
-        "client_sdk/delivery/linking.py",
-        "if day != today or (firsts and seconds):",
-        "if firsts or seconds:",
-        ("tests/client/test_linking.py",),
-    ),
-    Mutation(
-        "permanent-noise-averages", "repeated linked reports share their permanent bits",
-        "decoder/association/moments.py",
-        "(1.0, True), (self.repetition - 1, False)",
-        "(1.0, True), (0.0, False)",
-        ("tests/decoder/test_linked_counts.py",),
-    ),
-    Mutation(
-        "moments-not-debiased", "counters of pairs are freed of the bias of both metrics",
-        "decoder/association/linked.py",
-        "matrix[1:, 0] = -self.noise.p_star / gap",
-        "matrix[1:, 0] = -self.noise.p_star",
-        ("tests/decoder/test_linked_counts.py",),
-    ),
-)  # fmt: skip
-
 _PARTITIONS = "collector/store/batch_partitions.py"
 _BUILD = "publication/release/build.py"
 
@@ -1012,23 +953,9 @@ SECRETS_AND_LEVELS = (
         "if decided or one), None)",
         ("tests/cli/test_plan_kinds.py",),
     ),
-    Mutation(
-        "linked-after-its-last-day", "after an association's last day no two reports are linked",
-        "client_sdk/delivery/linking.py",
-        " or report.day > day_of(association.expires):",
-        ":",
-        ("tests/client/test_linking.py",),
-    ),
-    Mutation(
-        "metric-linked-twice", "a version of a metric is linked with one other, for good",
-        "collector/domain/association_changes.py",
-        "            _check_free(one, known)\n",
-        "",
-        ("tests/collector/test_associations.py",),
-    ),
 )  # fmt: skip
 
 MUTATIONS = (
-    *CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE, *NUMBERS, *ASSOCIATIONS,
+    *CORE, *CLIENT, *COLLECTOR, *DECODER, *ABOVE, *NUMBERS,
     *FILES_AND_SERVERS, *RELEASES, *SECRETS_AND_LEVELS,
 )  # fmt: skip

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from decoder import DecodeOptions, decode
-from decoder.association.pairs import decode_pairs
-from decoder.association.table import JointTable
 from decoder.candidates.lists import metric_candidates
 from decoder.output.decoding_files import write_outputs
 from decoder.output.joint_files import write_joint
+from decoder.pairs.decoding import decode_pairs
+from decoder.pairs.table import JointTable
 from disclosure_control.errors import PolicyError, TableError
 from disclosure_control.synthetic_rows import (
     DecodedCells,

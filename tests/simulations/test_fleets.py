@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from archive.pools import LocalPool
 from client_sdk import Encoder
 from client_sdk.testing import FixedRandomness
 from decoder import Candidates
 from rappor_cli.simulate import app
+from rappor_cli.task_pools import LocalPool
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from simulations.fleets.draws import Fleet, FleetError, draw_classes, draw_cohorts, repetition

@@ -18,7 +18,7 @@ const REQUIRED = [
   "fallback", "max_reports", "period", "max_reports_per_period", "min_reports", "accept_days",
   "keep_raw_days",
 ];
-const OPTIONAL = ["min_reports_per_cohort", "no_data", "platforms", "lives", "cohort_with"];
+const OPTIONAL = ["min_reports_per_cohort", "no_data", "platforms", "lives"];
 const PLATFORMS: readonly Platform[] = ["app", "web"];
 const RULES: Record<string, KindRules> = {
   string: { encodings: ["bloom"], takesNoData: true, numValues: Infinity },
@@ -65,7 +65,7 @@ export const isText = (value: unknown): value is string => typeof value === "str
  * where it has one that is not its own.
  */
 export const checkDocument = (document: unknown, rules: PlaceRules | undefined, kinds: readonly Kind[] = []): Compiled => {
-  const top = fieldsOf("compiled metrics", document, ["version", "budget", "metrics"], ["digest", "associations"]);
+  const top = fieldsOf("compiled metrics", document, ["version", "budget", "metrics"], ["digest"]);
   if (top["version"] !== 1) refuse("compiled metrics", "version is not 1, the one known here");
   const rows = top["metrics"];
   if (!Array.isArray(rows) || !rows.length) return refuse("compiled metrics", "no metrics");
@@ -76,9 +76,6 @@ export const checkDocument = (document: unknown, rules: PlaceRules | undefined, 
     metrics.set(metric.name, metric);
   }
   checkBudget(top["budget"], [...metrics.values()]);
-  for (const { name, definition } of metrics.values()) {
-    if ("cohort_with" in definition && !("associations" in top)) refuse(name, "cohort_with, and no association links the two");
-  }
   const compiled = top as unknown as Compiled;
   if ("digest" in top && top["digest"] !== digestOf(compiled)) throw new MetricsFileError("not_sealed");
   return compiled;

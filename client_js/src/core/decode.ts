@@ -85,29 +85,18 @@ const decodeBinary = (body: Uint8Array): Batch => {
   };
   const number = (size: number): number => take(size).reduce((sum, byte) => sum * 256 + byte, 0);
   if (String.fromCharCode(...take(4)) !== "RAPR") wrong("another magic");
-  const version = number(1);
-  if (version !== 1 && version !== 2) wrong("unknown version");
+  if (number(1) !== 1) wrong("unknown version");
   const id = toHex(take(16));
   const reports: QueuedReport[] = [];
-  const nameAndParams = (): [string, string] => {
+  for (let groups = number(2); groups > 0; groups--) {
     const metric = utf8Text(take(number(1)));
     if (!metric || utf8(metric).length > 128) wrong("metric");
-    return [metric, toHex(take(16))];
-  };
-  for (let groups = number(2); groups > 0; groups--) {
-    let day = 0;
-    const heads = Array.from({ length: version }, () => { // of version 2 a group has two metrics, which are linked
-      const [metric, params_id] = nameAndParams();
-      if (version === 1) day = number(4);
-      return { metric, params_id, size: number(2) };
-    });
-    if (version === 2) day = number(4);
-    const rows = number(4);
-    if (day > LAST_DAY || heads.some(({ size }) => size < 1 || size > MAX_BYTES) || rows < 1) wrong("a group");
-    if (reports.length + rows * version > MAX_REPORTS) wrong("too many reports");
+    const params_id = toHex(take(16));
+    const [day, size, rows] = [number(4), number(2), number(4)];
+    if (day > LAST_DAY || size < 1 || size > MAX_BYTES || rows < 1) wrong("a group");
+    if (reports.length + rows > MAX_REPORTS) wrong("too many reports");
     for (let row = 0; row < rows; row++) {
-      const cohort = number(2);
-      for (const { metric, params_id, size } of heads) reports.push({ metric, params_id, cohort, day, bits: toBase64(take(size)) });
+      reports.push({ metric, params_id, cohort: number(2), day, bits: toBase64(take(size)) });
     }
   }
   if (at !== body.length) wrong("bytes follow the last group");

@@ -29,10 +29,10 @@ export class MetricEncoder {
     secret: Uint8Array,
     private readonly randomness: Randomness,
   ) {
-    const { params, cohort_with: other } = metric.definition;
+    const { params } = metric.definition;
     const coin = (one: number, zero: number): Coin =>
       hasSymbols(params) ? symbolCoin(one, zero) : coinPair(one, zero, params.num_bits);
-    this.cohort = cohortOf(secret, other ?? metric.line, params.num_cohorts);
+    this.cohort = cohortOf(secret, metric.line, params.num_cohorts);
     this.encode = metric.part?.encoder(metric, this.cohort, secret) ?? ((value) => valueBits(metric, value, this.cohort));
     const fields = [utf8(metric.line), fromHex(metric.paramsId)];
     this.permanentInput = keyedInput(secret, "permanent", fields);

@@ -1,9 +1,9 @@
-/** What a part does for the core: a kind of metric, or linked reports. Types alone, no code. */
+/** What a part does for the core: a kind of metric. Types alone, no code. */
 
 import type { Places } from "../options.js";
-import type { Compiled, Definition, Metric } from "./metrics.js";
+import type { Definition, Metric } from "./metrics.js";
 import type { Recorder } from "./recorder.js";
-import type { QueuedReport, Transaction } from "./state.js";
+import type { Transaction } from "./state.js";
 
 /** What the development build asks of a definition, beside the rules that all kinds share. */
 export interface KindRules {
@@ -40,19 +40,4 @@ export interface Kind {
    * share one entry of the ledger, which does not tell which was sent.
    */
   readonly places?: Pick<Places, "scope" | "take" | "roll">;
-}
-
-/** Makes a batch of reports, in their order, by an encoding of its own. */
-export type MakeBatch = (
-  reports: readonly QueuedReport[],
-  encode: (id: string, reports: readonly QueuedReport[]) => Uint8Array,
-) => void;
-
-/** Makes batches of queued reports that travel together; the rest that may leave now, by key. now: seconds. */
-export type Link = (store: Transaction, queued: readonly [string, QueuedReport][], now: number, make: MakeBatch) => [string, QueuedReport][];
-
-/** The part for associations (`associations()`). */
-export interface Associations {
-  /** Throws MetricsFileError where an association breaks a rule. */
-  link(compiled: Compiled, metrics: ReadonlyMap<string, Metric>): Link;
 }

@@ -2,7 +2,7 @@
 
 import { dayOf, type Period } from "./days.js";
 import { UnknownMetricError } from "./errors.js";
-import type { Kind, Link } from "./kinds.js";
+import type { Kind } from "./kinds.js";
 import { epsilonInfinity, epsilonPerReport, hasSymbols, type Params } from "./privacy.js";
 
 export const OTHER = "other";
@@ -58,8 +58,6 @@ export interface Definition {
   readonly location?: Place;
   /** Public tables of a kind that has some. */
   readonly details?: unknown;
-  /** The metric whose cohort this one shares, by an association. */
-  readonly cohort_with?: string;
 }
 
 /** What the part for places (`places()`) does for the core, which does not load it by itself. */
@@ -95,28 +93,13 @@ export interface Compiled {
   readonly version: 1;
   readonly budget: number | null;
   readonly metrics: readonly { readonly params_id: string; readonly definition: Definition }[];
-  readonly associations?: readonly { readonly params_id: string; readonly definition: Association }[];
   readonly digest?: string;
-}
-
-/** Two metrics whose reports of a day travel together, up to `expires`. */
-export interface Association {
-  readonly name: string;
-  readonly description: string;
-  readonly owner: string;
-  readonly expires: string;
-  readonly of: readonly [string, string];
-  readonly params_ids: readonly [string, string];
-  /** How long the collector keeps both reports together; 0 where it is left out. */
-  readonly keep_raw_days?: number;
 }
 
 /** All metrics of an app by name, and the budget of a device: nats, or infinite. */
 export interface Metrics {
   readonly metrics: ReadonlyMap<string, Metric>;
   readonly budget: number;
-  /** Where the file has associations. */
-  readonly link: Link | undefined;
 }
 
 /** What does for a metric what the core does not; undefined for the kinds of the core. */

@@ -3,7 +3,6 @@
 import { BINARY_TYPE, encodeBinary, gzipPadded, sorted } from "./batch.js";
 import { fromBase64, toBase64, toHex } from "./bytes.js";
 import type { Randomness } from "./device.js";
-import type { Link } from "./kinds.js";
 import { BATCH, count, DEVICE, type DeviceState, type QueuedReport, type StoredBatch, type Transaction } from "./state.js";
 
 /** Choices about delivery; nothing here changes what a report says. Seconds and bytes. */
@@ -54,10 +53,9 @@ const makeBatch = (
   reports: readonly QueuedReport[],
   delivery: Delivery,
   randomness: Randomness,
-  encode = encodeBinary,
 ): void => {
   const id = toHex(randomness(16));
-  const plain = encode(id, reports);
+  const plain = encodeBinary(id, reports);
   const body = delivery.padTo ? gzipPadded(plain, delivery.padTo) : plain;
   store.put(BATCH + id, {
     id,
@@ -110,17 +108,14 @@ const drop = (store: Transaction, reason: string, rows: readonly (readonly [stri
 };
 
 /**
- * Turn what is queued into batches of one metric, or as `link` has it; drop what is damaged. How
- * many that were. now: seconds since 1970. store: opened for the queue and `device`.
+ * Turn what is queued into batches of one metric; drop what is damaged. How many that were.
+ * store: opened for the queue and `device`.
  */
-export const compose = (store: Transaction, delivery: Delivery, randomness: Randomness, link: Link | undefined, now: number): number => {
+export const compose = (store: Transaction, delivery: Delivery, randomness: Randomness): number => {
   const [whole, damaged] = sifted(store.list<QueuedReport>(), isWhole);
   const dropped = drop(store, "damaged", damaged);
-  const rows = link
-    ? link(store, whole, now, (reports, encode) => makeBatch(store, reports, delivery, randomness, encode))
-    : whole;
   const groups = new Map<string, QueuedReport[]>();
-  for (const [key, report] of rows) {
+  for (const [key, report] of whole) {
     groups.set(report.metric, [...(groups.get(report.metric) ?? []), report]);
     store.remove(key);
   }

@@ -2,7 +2,7 @@
 
 import { checkDocument } from "./check.js";
 import { MetricsFileError } from "./errors.js";
-import type { Associations, Kind } from "./kinds.js";
+import type { Kind } from "./kinds.js";
 import { prepared, type Metrics, type PlaceRules } from "./metrics.js";
 
 const parsed = (text: string): unknown => {
@@ -16,15 +16,14 @@ const parsed = (text: string): unknown => {
 /**
  * Read a compiled metrics file: its text, or what JSON.parse made of it.
  *
- * rules: of places; a file with metrics of kind `location` is refused without them. kinds, links:
- * as `Options.kinds` and `Options.associations`.
+ * rules: of places; a file with metrics of kind `location` is refused without them. kinds:
+ * as `Options.kinds`.
  * Throws MetricsFileError that names the metric and, in the development build, the key.
  */
-export const readMetrics = (compiled: unknown, rules?: PlaceRules, kinds: readonly Kind[] = [], links?: Associations): Metrics => {
+export const readMetrics = (compiled: unknown, rules?: PlaceRules, kinds: readonly Kind[] = []): Metrics => {
   const document = checkDocument(typeof compiled === "string" ? parsed(compiled) : compiled, rules, kinds);
-  if (document.associations && !links) throw new MetricsFileError("associations_missing");
   const metrics = new Map(
     document.metrics.map(({ definition, params_id: id }) => [definition.name, prepared(definition, id, rules, kinds)]),
   );
-  return { metrics, budget: document.budget ?? Infinity, link: document.associations && links?.link(document, metrics) };
+  return { metrics, budget: document.budget ?? Infinity };
 };

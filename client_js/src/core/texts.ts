@@ -24,7 +24,6 @@ export const TEXTS: Readonly<Record<string, string>> = {
   not_json: "compiled metrics: not JSON",
   not_sealed: "compiled metrics: `digest` is missing or not theirs; compile them again",
   metric_kind: "{0}: is of a kind whose part is not there: pass `numbers()`, `pairs()`, `discover()` or `flows()` to `open`, in `kinds`",
-  associations_missing: "the file has associations: pass `associations()` to `open`",
   code_missing: "{0}: its code table is not there, or of another version: pass the one of `/domains` to `discover`",
   places_missing: "{0}: is of kind 'location': pass the part for places to `open`",
   h3_missing: "{0}: has the grid h3: pass the library h3-js to `places`",

@@ -42,9 +42,7 @@ def crowd_file(file: MetricsFile) -> MetricsFile:
     metrics = {m.name: _by_the_hour(m) for m in file.metrics.values() if not _of_trips(m)}
     for metric in file.declared:
         if metric.kind in ("string", "category", "boolean") and metric.max_reports is None:
-            often = metric.replace(
-                name=OFTEN, max_reports_per_period=TIMES, cohort_with=None, no_data=None
-            )
+            often = metric.replace(name=OFTEN, max_reports_per_period=TIMES, no_data=None)
             return file.replace(metrics={**metrics, OFTEN: often})
     return file.replace(metrics=metrics)
 
@@ -79,8 +77,7 @@ def lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
 
 def alone_in(file: MetricsFile) -> str:
     """A metric of which one report makes one batch, and no other; "" where there is none."""
-    linked = {name for one in file.associations for name in one.of}
-    return _single([m for m in file.declared if _pool(m) and m.name not in linked])
+    return _single([m for m in file.declared if _pool(m)])
 
 
 def withdrawn_lives(file: MetricsFile) -> tuple[tuple[Sitting, ...], ...]:
@@ -126,7 +123,6 @@ def _single(declared: list[Metric]) -> str:
             not metric.rules.takes_fixes
             and not metric.rules.collected
             and metric.max_reports is None
-            and not metric.cohort_with
         ):
             return metric.name
     return ""

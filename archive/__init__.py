@@ -1,5 +1,0 @@
-"""Raw reports in Parquet files, for metrics that keep them, and sums over them.
-
-A sealed block of the collector becomes one part: a Parquet file and an entry of the manifest.
-`export` writes parts, `aggregate` sums them, `retention` deletes them in time.
-"""

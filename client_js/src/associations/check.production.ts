@@ -1,3 +1,0 @@
-/** In the production build `rappor metrics compile` has checked what check.ts checks. */
-
-export const checkAssociations = (): void => undefined;

@@ -1,0 +1,144 @@
+"""Move raw reports from a collector into an archive: each once, whatever is killed when.
+
+A sealed block of the collector never changes, so it is what is moved: its file is written, read
+back and held against the collector's own counters, its entry is committed, and only then are its
+rows deleted. A kill before the commit leaves a file that counts nowhere, and the next export
+writes another; a kill after it leaves rows, which the next export deletes when the part has been
+verified. Of two exports at once one commits.
+
+A block that is damaged, in the database or in the archive, is set aside with the reason: it stays
+where it is, and the others move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from collector.archive.bit_sums import Bytes
+from collector.archive.errors import ArchiveDamagedError
+from collector.archive.manifest import (
+    ArchivedPart,
+    digest_of,
+    entry_name,
+    folder_of,
+    read_entries,
+)
+from collector.archive.parts import PartCounts, verify_part, write_part
+from collector.archive.store import Store
+from rappor_core.errors import RapporError
+
+if TYPE_CHECKING:
+    from collector.domain.raw_blocks import RawBlock, RawBlocks  # it needs a database
+
+MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE, SET_ASIDE = (
+    "moved",
+    "moved earlier",
+    "incomplete",
+    "out of time",
+    "overlaps",
+    "another export was first",
+    "set aside",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of exporting a block, as one of the words above.
+
+    first_day, last_day: None where damage hides them.  num_reports: moved or left.  reason: why it
+    was set aside, else "".
+    """
+
+    metric: str
+    first_day: date | None
+    last_day: date | None
+    num_reports: int
+    what: str
+    reason: str = ""
+
+
+def export(source: RawBlocks, store: Store, today: date) -> Iterator[Outcome]:
+    """Move every block that is whole and in time; yield what became of each.
+
+    A block is left where it is when rows of it are missing (they were kept only from some day on,
+    or are out of time): sums of a part of it, beside the collector's of all, would tell the rest.
+
+    Raises OSError of the archive's disk.
+    """
+    for block in source.blocks():
+        what, reason = SET_ASIDE, ""
+        try:
+            what = _move(source, block, store, today)
+        except RapporError as error:  # of the archive, or of the database, where it is damaged
+            reason = str(error)
+        name, days = block.metric.name, (block.first_day, block.last_day)
+        yield Outcome(name, *days, block.num_raw, what, reason)
+
+
+def _move(source: RawBlocks, block: RawBlock, store: Store, today: date) -> str:
+    metric, first_day, last_day = block.metric, block.first_day, block.last_day
+    if block.damage or first_day is None or last_day is None:
+        raise ArchiveDamagedError(block.damage)
+    name = entry_name(metric.name, metric.params_id, first_day.isoformat())
+    known = list(read_entries(store, folder_of(metric.name, metric.params_id)))
+    for entry in known:
+        if entry.name == name and entry.last_day == last_day.isoformat():
+            return _finish(source, block, entry, store)
+        if entry.touches(first_day, last_day):
+            return OVERLAPS
+    if today > first_day + timedelta(days=metric.keep_raw_days):
+        return DUE
+    if block.num_raw < sum(block.reports_per_cohort):
+        return INCOMPLETE
+    if block.num_raw > sum(block.reports_per_cohort):
+        raise _other_reports(block)
+    reports, days = _pieces(source, block), (first_day, last_day)
+    try:
+        write_part(store, metric, days, reports, lambda sums: _check(block, sums))
+    except FileExistsError:
+        return ELSEWHERE
+    source.forget(block)
+    return MOVED
+
+
+def _finish(source: RawBlocks, block: RawBlock, entry: ArchivedPart, store: Store) -> str:
+    """The block is in the archive, and its rows are still there: delete them.
+
+    Raises ArchiveDamagedError where the part is not whole: the rows are what is left then.
+    """
+    if entry.counts_digest != _digest(block):
+        return OVERLAPS
+    verify_part(store, entry)
+    source.forget(block)
+    return EARLIER
+
+
+def _pieces(source: RawBlocks, block: RawBlock) -> Iterator[tuple[int, Bytes]]:
+    params = block.metric.params
+    for cohort in range(params.num_cohorts):
+        for piece in source.reports(block, cohort):
+            if len(piece) % params.report_bytes:
+                raise _other_reports(block)
+            yield cohort, np.frombuffer(piece, dtype=np.uint8).reshape(-1, params.report_bytes)
+
+
+def _check(block: RawBlock, sums: PartCounts) -> None:
+    """What was read back must give the collector's counters, bit for bit."""
+    if sums.digest != _digest(block):
+        raise _other_reports(block)
+
+
+def _other_reports(block: RawBlock) -> ArchiveDamagedError:
+    return ArchiveDamagedError(
+        f"metric {block.metric.name!a}, {block.first_day} to {block.last_day}: the raw reports "
+        "do not give the collector's counters; nothing was moved"
+    )
+
+
+def _digest(block: RawBlock) -> str:
+    return digest_of(np.array(block.reports_per_cohort), np.array(block.bit_counts))

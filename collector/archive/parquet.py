@@ -1,0 +1,153 @@
+"""Reports in a Parquet file: written in cohorts' order, read a row group at a time.
+
+Two columns, `cohort` and `bits` (fixed-size binary). Rows are sorted by cohort and, within a
+cohort, in an order drawn from the system's secure randomness.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from collector.archive.bit_sums import Bytes
+from collector.archive.errors import ArchiveDamagedError
+from collector.archive.store import Store
+
+MOST_ROWS = 1_000_000  # in a row group
+MOST_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
+_LEVEL = 1  # of zstd: reports are noise, and hardly get smaller at any
+
+RandomBytes = Callable[[int], bytes]
+Cohorts = NDArray[np.int32]
+
+
+def rows_in_group(report_bytes: int) -> int:
+    """Number of reports in a Parquet row group, for reports of a given size in bytes."""
+    return max(1, min(MOST_ROWS, MOST_BYTES // report_bytes))
+
+
+def write_reports(
+    file: IO[bytes],
+    report_bytes: int,
+    reports: Iterable[tuple[int, Bytes]],
+    random_bytes: RandomBytes = os.urandom,
+) -> int:
+    """Write (cohort, reports) pieces, in the order of their cohorts, each shuffled.
+
+    file: open to write.  reports: (n, report_bytes) each; the pieces of one cohort are one
+    population, of which a row group's share is shuffled as a whole.  Returns the number of rows of
+    a full row group.
+    """
+    schema = pa.schema(
+        [
+            pa.field("cohort", pa.int32(), nullable=False),
+            pa.field("bits", pa.binary(report_bytes), nullable=False),
+        ]
+    )
+    size = rows_in_group(report_bytes)
+    with pq.ParquetWriter(
+        file,
+        schema,
+        compression="zstd",
+        compression_level=_LEVEL,
+        use_dictionary=["cohort"],
+        write_statistics=False,
+    ) as writer:
+        for cohorts, rows in _groups(reports, size):
+            order = _shuffled_within(cohorts, random_bytes)
+            table = pa.table([pa.array(cohorts), _binary(rows[order])], schema=schema)
+            writer.write_table(table, row_group_size=size)
+    return size
+
+
+def _groups(pieces: Iterable[tuple[int, Bytes]], size: int) -> Iterator[tuple[Cohorts, Bytes]]:
+    """Pieces of any sizes as groups of `size` rows, the last one smaller."""
+    held: list[tuple[int, Bytes]] = []
+    count = 0
+    for cohort, piece in pieces:
+        rows = piece
+        while count + len(rows) >= size:
+            taken = size - count
+            held.append((cohort, rows[:taken]))
+            yield _joined(held)
+            rows, held, count = rows[taken:], [], 0
+        if len(rows):
+            held.append((cohort, rows))
+            count += len(rows)
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[tuple[int, Bytes]]) -> tuple[Cohorts, Bytes]:
+    cohorts = np.repeat([cohort for cohort, _ in held], [len(rows) for _, rows in held])
+    return cohorts.astype(np.int32), np.concatenate([rows for _, rows in held])
+
+
+def _shuffled_within(cohorts: Cohorts, random_bytes: RandomBytes) -> NDArray[np.intp]:
+    """A random order of the rows of each cohort, cohorts staying in their order.
+
+    Sorting by 64 random bits is a uniform permutation, but for ties (a chance of 3e-8 a million).
+    """
+    marks = np.frombuffer(random_bytes(8 * len(cohorts)), dtype=np.uint64)
+    return np.lexsort((marks, cohorts))
+
+
+def _binary(rows: Bytes) -> Any:
+    data = pa.py_buffer(np.ascontiguousarray(rows))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, data])
+
+
+def open_part(store: Store, name: str) -> IO[bytes]:
+    """Open a file that an entry names. Raises ArchiveDamagedError where it is missing."""
+    try:
+        return store.open(name)
+    except FileNotFoundError:
+        raise ArchiveDamagedError(
+            f"{name}: missing, and its entry counts on it; if a lifecycle rule deleted it, ask for "
+            "later days"
+        ) from None
+
+
+@contextmanager
+def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file of reports for the block. Raises ArchiveDamagedError where the file
+    cannot be read, when it is opened or later."""
+    try:
+        with pq.ParquetFile(file) as opened:
+            if not _is_ours(opened.schema_arrow):
+                raise ValueError("not the columns of reports")
+            yield opened
+    except (pa.ArrowException, OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        said = str(error).strip().partition("\n")[0][:200]
+        raise ArchiveDamagedError(f"{name}: cut, or damaged ({said})") from error
+
+
+def _is_ours(schema: Any) -> bool:
+    """Whether the columns are those that are written; any width."""
+    fields = [(field.name, field.type) for field in schema]
+    return (
+        [name for name, _ in fields] == ["cohort", "bits"]
+        and fields[0][1] == pa.int32()
+        and pa.types.is_fixed_size_binary(fields[1][1])
+    )
+
+
+def read_group(opened: pq.ParquetFile, group: int) -> tuple[Cohorts, Bytes]:
+    """The rows of a row group: cohorts (n,), and bits (n, report_bytes)."""
+    table = opened.read_row_group(group, use_threads=False)
+    bits = table.column("bits").combine_chunks()
+    if isinstance(bits, pa.ChunkedArray):  # of no rows, or of more than one chunk
+        bits = pa.concat_arrays(bits.chunks)
+    width = bits.type.byte_width
+    start = bits.offset * width
+    data = np.frombuffer(bits.buffers()[1], dtype=np.uint8)[start : start + len(bits) * width]
+    return table.column("cohort").to_numpy(), data.reshape(-1, width)

@@ -1,0 +1,209 @@
+"""Sum an archive to an `Aggregate`, the same as the collector's.
+
+Parts are blocks of the collector, so the rule is the collector's own: an answer is the sum of
+whole blocks, and each block holds `min_reports` in all, and in each cohort none or its floor.
+
+Row groups of one part are a task, which any worker can count; the counts of all tasks are added up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+
+from collector.archive.errors import ArchiveDamagedError, NotArchivedError
+from collector.archive.manifest import ArchivedPart, metric_folder, read_entries
+from collector.archive.parquet import open_part, read_group, reading
+from collector.archive.parts import PartCounts, check_digest
+from collector.archive.store import Store, open_store
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.metric import Metric
+
+TASK_REPORTS = 16_000_000  # of a task: fractions of a second of work
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The window to sum. params_id: None where the archive holds one version. first, last:
+    inclusive, or no bound."""
+
+    metric: str
+    params_id: str | None = None
+    first: date | None = None
+    last: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTask:
+    """The work of counting some row groups of one part, small enough to send to a worker.
+
+    archive: path or URL.  first, last: row groups, the last not included.
+    """
+
+    archive: str
+    part: str
+    file: str
+    first: int
+    last: int
+    num_cohorts: int
+    num_bits: int
+
+
+Run = Callable[[Iterable[SpanTask]], Iterator[tuple[SpanTask, PartCounts]]]
+
+
+def choose_parts(store: Store, wanted: Wanted) -> list[ArchivedPart]:
+    """Choose the archived parts of a window, oldest first. Raises NotArchivedError, which says
+    what the archive has."""
+    entries = sorted(_version(store, wanted), key=lambda entry: entry.first_day)
+    first = str(wanted.first or entries[0].first_day)
+    last = str(wanted.last or entries[-1].last_day)
+    chosen = [entry for entry in entries if entry.touches(first, last)]
+    _refuse_cuts(chosen, first, last)
+    there = f"the archive has {entries[0].first_day} to {entries[-1].last_day}"
+    if not chosen:
+        raise NotArchivedError(f"{wanted.metric!a}: no part from {first} to {last}; {there}")
+    if last > chosen[-1].last_day:
+        raise NotArchivedError(f"{wanted.metric!a}: {last} is not archived yet; {there}")
+    _refuse_holes(chosen)
+    return chosen
+
+
+def aggregate(
+    entries: Sequence[ArchivedPart],
+    archive: str,
+    run: Run,
+    *,
+    cohorts: Collection[int] | None = None,
+    task_reports: int = TASK_REPORTS,
+    advance: Advance = lambda _: None,
+) -> Aggregate:
+    """Sum the reports of archived parts to an aggregate.
+
+    Args:
+        entries: of `choose_parts`.
+        archive: path or URL, as a worker reaches it.
+        run: yields each task with the result of `count_part`, at least once, in any order.
+        cohorts: only these are counted; None is all.
+        task_reports: most reports of a task.
+        advance: is told how many reports were counted.
+
+    Raises:
+        ArchiveDamagedError: the sums of a part are not those of its entry.
+    """
+    tasks = [task for entry in entries for task in _tasks(entry, archive, task_reports)]
+    counts = _reduced(entries, tasks, run(tasks), advance)
+    newest = entries[-1]
+    whole = Aggregate(
+        metric=newest.metric,
+        params=newest.params,
+        params_id=newest.params_id,
+        definition=Metric.from_dict(newest.definition).to_dict(),
+        first_day=date.fromisoformat(entries[0].first_day),
+        last_day=date.fromisoformat(newest.last_day),
+        reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),
+        bit_counts=tuple(map(tuple, counts.bit_counts.tolist())),
+    )
+    if cohorts is None:
+        return whole
+    return whole.without(set(range(newest.params.num_cohorts)) ^ set(cohorts))
+
+
+def count_part(task: SpanTask) -> PartCounts:
+    """Sum the reports of a task. Raises ArchiveDamagedError."""
+    counts = PartCounts.zero(task.num_cohorts, task.num_bits)
+    store = open_store(task.archive)
+    with open_part(store, task.file) as file, reading(file, task.file) as opened:
+        if opened.num_row_groups < task.last:
+            raise ArchiveDamagedError(
+                f"{task.file}: {opened.num_row_groups} row groups, and {task.last} are expected"
+            )
+        for group in range(task.first, task.last):
+            counts.add_rows(*read_group(opened, group))
+    return counts
+
+
+def _tasks(entry: ArchivedPart, archive: str, task_reports: int) -> Iterator[SpanTask]:
+    """Split a part into tasks; each of its row groups is in one task."""
+    num_groups = -(-entry.num_reports // entry.rows_in_group)
+    step = max(1, task_reports // entry.rows_in_group)
+    shape = entry.params.num_cohorts, entry.params.num_bits
+    for first in range(0, num_groups, step):
+        last = min(num_groups, first + step)
+        yield SpanTask(archive, entry.name, entry.file, first, last, *shape)
+
+
+def _reduced(
+    entries: Sequence[ArchivedPart],
+    tasks: Sequence[SpanTask],
+    results: Iterator[tuple[SpanTask, PartCounts]],
+    advance: Advance,
+) -> PartCounts:
+    """Add up the counts of all tasks: each once, however often it was tried."""
+    by_name = {entry.name: entry for entry in entries}
+    left = Counter(task.part for task in tasks)
+    waiting = set(tasks)
+    total = PartCounts.zero(entries[0].params.num_cohorts, entries[0].params.num_bits)
+    sums: dict[str, PartCounts] = {}
+    for task, counts in results:
+        if task not in waiting:
+            continue  # tried again, and counted already
+        waiting.remove(task)
+        part = task.part
+        sums[part] = sums[part].plus(counts) if part in sums else counts
+        left[part] -= 1
+        advance(int(counts.reports_per_cohort.sum()))
+        if not left[part]:
+            check_digest(by_name[part], sums[part])
+            total = total.plus(sums.pop(part))
+    if waiting:
+        raise ArchiveDamagedError(f"{len(waiting)} of {len(tasks)} tasks gave no counts")
+    return total
+
+
+def _version(store: Store, wanted: Wanted) -> list[ArchivedPart]:
+    """The entries of the one version that is asked for."""
+    every = list(read_entries(store, metric_folder(wanted.metric)))
+    versions = sorted({entry.params_id for entry in every})
+    if not versions:
+        names = sorted({entry.metric for entry in read_entries(store)})
+        held = f"it holds {', '.join(names)}" if names else "it holds nothing"
+        raise NotArchivedError(f"the archive has no reports of metric {wanted.metric!a}; {held}")
+    if wanted.params_id is None and len(versions) > 1:
+        raise NotArchivedError(
+            f"{wanted.metric!a} is there in {len(versions)} versions, whose counts cannot be "
+            f"added; name one with --params-id: {', '.join(versions)}"
+        )
+    found = [entry for entry in every if entry.params_id == (wanted.params_id or versions[0])]
+    if not found:
+        raise NotArchivedError(
+            f"{wanted.metric!a} has no params_id {wanted.params_id!a} here; it has "
+            f"{', '.join(versions)}"
+        )
+    return found
+
+
+def _refuse_cuts(entries: Iterable[ArchivedPart], first: str, last: str) -> None:
+    """The collector's rule: a window takes a block whole or not at all."""
+    for entry in entries:
+        if entry.first_day < first or last < entry.last_day:
+            raise NotArchivedError(
+                f"metric {entry.metric!a}: days {entry.first_day} to {entry.last_day} were merged, "
+                "because a day had too few reports in all or in a cohort; a window takes all of "
+                "them or none"
+            )
+
+
+def _refuse_holes(entries: Sequence[ArchivedPart]) -> None:
+    for before, after in pairwise(entries):
+        expected = date.fromisoformat(before.last_day) + timedelta(days=1)
+        if after.first_day != expected.isoformat():
+            raise NotArchivedError(
+                f"{after.metric!a}: days {expected} to the day before {after.first_day} are not in "
+                "the archive; ask for the days before or after them"
+            )

@@ -1,0 +1,1 @@
+"""Joint tables of the two values of a pair metric."""

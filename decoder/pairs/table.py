@@ -1,0 +1,319 @@
+"""`JointTable`: the shares of all pairs of values, with margins, conditional shares and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.special import ndtri
+
+from decoder.numerics.simplex import contrasts, project_simplex
+from decoder.typing import Flags, Floats
+
+MAX_CELLS = 4_000  # the covariance of all cells has as many squares
+LEAST = 1e-300
+LEAST_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
+TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
+
+
+class Shares(NamedTuple):
+    """Estimates with errors and intervals, all of one shape."""
+
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+
+
+class Independence(NamedTuple):
+    """A test of whether the two sides are independent.
+
+    statistic: chi-squared with `freedom` degrees under independence.  level: of the decision.
+    """
+
+    statistic: float
+    freedom: int
+    p_value: float
+    level: float
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the test rejects independence at the level."""
+        return self.p_value <= self.level
+
+
+@dataclass(frozen=True)
+class JointTable:
+    """Shares of reports that hold each pair of values.
+
+    metric: its name, or those of both metrics.  of: the names of the two sides.
+    rows, columns: the values of the sides.
+    estimate: unbiased, (M1, M2); may be negative.  covariance: of the cells, row by row, or None
+        where only variances were computed.  variances: its diagonal, (M1, M2).
+    fitted: the nearest table without negative shares, of sum 1.
+    shrunk: the estimate drawn towards the product of the margins as far as the evidence is weak.
+        No interval is of it.
+    independence: the test.  level: of intervals, such as .95.
+    """
+
+    metric: str
+    of: tuple[str, str]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    num_reports: int
+    estimate: Floats
+    covariance: Floats | None
+    variances: Floats
+    fitted: Floats
+    shrunk: Floats
+    independence: Independence
+    level: float
+    warnings: tuple[str, ...] = ()
+    first_day: date | None = None
+    last_day: date | None = None
+    definition: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return len(self.rows), len(self.columns)
+
+    @property
+    def quantile(self) -> float:
+        """Half width of the intervals, in standard errors."""
+        return float(ndtri(0.5 + self.level / 2))
+
+    @property
+    def pictured(self) -> Floats:
+        """The table that a picture shows: `fitted`, or `shrunk` where independence is not
+        rejected."""
+        return self.fitted if self.independence.rejected else self.shrunk
+
+    @property
+    def cells(self) -> Shares:
+        """Shares of all cells, with intervals."""
+        return self._shares(self.estimate, np.sqrt(self.variances))
+
+    @property
+    def detected(self) -> Flags:
+        """Which cells are detected: their interval begins above 0, (M1, M2)."""
+        return np.asarray(self.cells.low > 0)
+
+    def margin(self, side: int) -> Shares | None:
+        """Shares of the values of a side (0: rows, 1: columns); None without the covariance."""
+        if self.covariance is None:
+            return None
+        sums = side_sums(self.shape, side)
+        estimate = sums @ self.estimate.ravel()
+        errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", sums, self.covariance, sums), 0.0))
+        return self._shares(estimate, errors)
+
+    def conditional(self, given: int) -> Shares | None:
+        """Share of each cell among the reports with the value of side `given`.
+
+        Intervals are Fieller's, exact for a ratio of two normal estimates: from 0 to 1 where the
+        share of the given value is itself not detected. None without the covariance.
+        """
+        if self.covariance is None:
+            return None
+        sums = side_sums(self.shape, given)
+        whole = sums @ self.estimate.ravel()
+        across = sums @ self.covariance
+        place = np.indices(self.shape)[given].ravel()
+        parts = Fieller(
+            self.estimate.ravel(),
+            whole[place],
+            self.variances.ravel(),
+            np.einsum("ia,ia->i", across, sums)[place],
+            across[place, np.arange(self.estimate.size)],
+        )
+        return Shares(*(part.reshape(self.shape) for part in parts.shares(self.quantile)))
+
+    def _shares(self, estimate: Floats, errors: Floats) -> Shares:
+        reach = self.quantile * errors
+        low, high = np.clip(estimate - reach, 0.0, 1.0), np.clip(estimate + reach, 0.0, 1.0)
+        return Shares(estimate, errors, low, high)
+
+
+class Fieller(NamedTuple):
+    """The ratio of a part to a whole, both estimated: estimates, variances and covariance, (n,)
+    each."""
+
+    part: Floats
+    whole: Floats
+    part_variance: Floats
+    whole_variance: Floats
+    covariance: Floats
+
+    def shares(self, z: float) -> Shares:
+        """The ratio, its first-order standard error, and Fieller's interval (1954) within [0,
+        1].
+
+        The interval holds every ratio r for which part - r whole is within z standard errors of 0.
+        NaN as estimate where the whole is not above 0.
+        """
+        told = self.whole**2 > z * z * self.whole_variance
+        told &= self.whole > 0
+        whole = np.where(self.whole > 0, self.whole, np.nan)
+        ratio = self.part / whole
+        spread = self.part_variance - 2 * ratio * self.covariance + ratio**2 * self.whole_variance
+        a = self.whole**2 - z * z * self.whole_variance
+        b = self.part * self.whole - z * z * self.covariance
+        c = self.part**2 - z * z * self.part_variance
+        root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+        a = np.where(told, a, 1.0)
+        low = np.where(told, np.clip((b - root) / a, 0.0, 1.0), 0.0)
+        high = np.where(told, np.clip((b + root) / a, 0.0, 1.0), 1.0)
+        return Shares(ratio, np.sqrt(np.maximum(spread, 0.0)) / whole, low, high)
+
+
+def side_sums(shape: tuple[int, int], side: int) -> Floats:
+    """Matrix (values of the side, cells) that sums cells to the margin of a side."""
+    place = np.indices(shape)[side].ravel()
+    return np.asarray((place[None, :] == np.arange(shape[side])[:, None]).astype(np.float64))
+
+
+def margins(table: Floats) -> tuple[Floats, Floats]:
+    """The margins of both sides of a table (M1, M2), projected on the simplex."""
+    return project_simplex(table.sum(axis=1)), project_simplex(table.sum(axis=0))
+
+
+def joint_table(
+    metric: str,
+    of: tuple[str, str],
+    values: tuple[tuple[str, ...], tuple[str, ...]],
+    num_reports: int,
+    estimate: Floats,
+    covariance: Floats,
+    curvature: Floats,
+    independence: Independence,
+    level: float,
+) -> JointTable:
+    """A table from an unbiased estimate (M1, M2) and its covariance (M1 M2, M1 M2).
+
+    metric, of, values: as in `JointTable`, rows first.  curvature: of the misfit in the cells.
+    """
+    variances = np.maximum(np.diag(covariance), 0.0).reshape(estimate.shape)
+    table = JointTable(
+        metric=metric,
+        of=of,
+        rows=values[0],
+        columns=values[1],
+        num_reports=num_reports,
+        estimate=estimate,
+        covariance=covariance,
+        variances=variances,
+        fitted=nearest_table(estimate, curvature),
+        shrunk=shrunk_table(estimate, covariance),
+        independence=independence,
+        level=level,
+    )
+    return replace(table, warnings=tuple(_warnings(table)))
+
+
+def _warnings(table: JointTable) -> list[str]:
+    """What a reader of a table should know."""
+    warnings, independence = [], table.independence
+    if not independence.rejected:
+        warnings.append(
+            f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
+            "rows may be noise; use the shrunk table (no interval is of it), a longer window, "
+            "shorter lists or a larger epsilon"
+        )
+    found = int(table.detected.sum())
+    if found * 4 < table.detected.size:
+        warnings.append(f"{found} of {table.detected.size:,} cells are detected")
+    return warnings
+
+
+def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Floats:
+    """The table without negative shares, of sum 1, nearest to an estimate: argmin (q-p)' H (q-p).
+
+    estimate: (M1, M2).  information: H, (M1 M2, M1 M2), symmetric, without a weight on the sum,
+    which is 1 here.  FISTA with restarts (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no
+    share moves by more than 1e-9 of the sum. Tables differ by changes of sum 0 alone, so a step is
+    as long as the curvature of those allows: that of the sum is v0^2 times as large, v0 the noise
+    of a bit, and would leave strong noise far from the nearest table.
+    """
+    target = estimate.ravel()
+    bound = 1.01 * _largest_of_changes(information)
+    found = ahead = project_simplex(target)
+    momentum = 1.0
+    for _ in range(steps):
+        moved = project_simplex(ahead - information @ (ahead - target) / bound)
+        if float((ahead - moved) @ (moved - found)) > 0:
+            momentum = 1.0
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        ahead = moved + (momentum - 1) / following * (moved - found)
+        change = float(np.abs(moved - found).max())
+        found, momentum = moved, following
+        if change < 1e-9 / found.size:
+            break
+    return np.asarray(found.reshape(estimate.shape))
+
+
+def _largest_of_changes(information: Floats) -> float:
+    """The largest curvature along changes of sum 0."""
+    size = len(information)
+
+    def centred(change: Floats) -> Floats:
+        moved = information @ (change - change.mean())
+        return np.asarray(moved - moved.mean())
+
+    if size == 1:
+        return float(information[0, 0])  # there are no changes
+    start = np.arange(size) - (size - 1) / 2 + 0.1 * (-1.0) ** np.arange(size)
+    operator = LinearOperator((size, size), matvec=centred, dtype=np.float64)
+    (largest,) = eigsh(operator, k=1, v0=start, return_eigenvectors=False, tol=1e-3)
+    return float(largest)
+
+
+def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
+    """The empirical Bayes table: each cell's posterior mean, drawn towards the product of the
+    margins.
+
+    What the cells depart by from the product is taken to be normal around 0, with variances of tau
+    times the product; tau is the most likely one, given the part of the departures that the
+    margins leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
+    """
+    both = margins(estimate)
+    product = np.outer(*both)
+    (rows, back_rows), (columns, back_columns) = (_unit_contrasts(one) for one in both)
+    half = _contrasted(covariance, rows, columns)
+    noise, axes = np.linalg.eigh(_contrasted(half.T, rows, columns))
+    noise = np.maximum(noise, LEAST)
+    seen = rows.T @ (estimate - product) @ columns
+    scores = axes.T @ seen.ravel()
+    tau = _likeliest_tau(noise, scores)
+    kept = (axes @ (tau / (noise + tau) * scores)).reshape(seen.shape)
+    departed = product + back_rows @ kept @ back_columns.T
+    return np.asarray(project_simplex(departed.ravel()).reshape(estimate.shape))
+
+
+def _unit_contrasts(margin: Floats) -> tuple[Floats, Floats]:
+    """Contrasts of variance 1 where a side's departures have variances of its margin (M,).
+
+    Returns the matrix W of those contrasts, (M, M - 1), and the one, of the same shape, that takes
+    W'd back to the departures d of sum 0.
+    """
+    basis = contrasts(len(margin))
+    width = np.maximum(margin, LEAST_MARGIN / len(margin))
+    root = np.linalg.cholesky((basis.T * width) @ basis)
+    return np.linalg.solve(root, basis.T).T, basis @ root
+
+
+def _contrasted(cells: Floats, rows: Floats, columns: Floats) -> Floats:
+    """(rows kron columns)' cells, without the Kronecker product.  cells: (M1 M2, n)."""
+    cube = cells.reshape(len(rows), len(columns), -1)
+    cube = columns.T @ np.tensordot(rows.T, cube, 1)
+    return np.asarray(cube.reshape(rows.shape[1] * columns.shape[1], cells.shape[1]))
+
+
+def _likeliest_tau(noise: Floats, scores: Floats) -> float:
+    """The tau that is likeliest if scores (n,) are normal around 0 with variances noise + tau."""
+    spreads = noise + TAUS[:, None]
+    return float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])

@@ -1,0 +1,246 @@
+"""From a real collector's database into an archive, by the command; and killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, tuple_, update
+
+from collector.archive.manifest import read_entries
+from collector.archive.store import open_store
+from collector.domain import raw_blocks
+from collector.domain.raw_blocks import RawBlocks
+from collector.store.models import raw_reports
+from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
+from rappor_core.wire.report import Report
+from tests.collector.archive.support import stored_rows
+from tests.collector.support import Bench, make_bench, make_metric
+
+pytestmark = pytest.mark.long  # minutes in all
+
+ROOT = Path(__file__).parents[3]
+KILLS = int(os.environ.get("RAPPOR_KILLS", "2"))
+KEPT = make_metric("kept", keep_raw_days=30, accept_days=21)  # the long form fills 20 days
+
+
+@pytest.fixture
+def bench(database_url: str) -> Iterator[Bench]:
+    """A collector whose clock is the real one, as the command's is."""
+    made = make_bench(database_url)
+    made.clock.now = datetime.now(UTC)
+    yield made
+    made.database.close()
+
+
+def fill(bench: Bench, sizes: list[int]) -> list[Report]:
+    """So many reports of the last days, the days closed."""
+    today = bench.clock.now.date()
+    bench.collector.push_metrics([KEPT, make_metric("not-kept")], "test")
+    days = [today - timedelta(days=number) for number in range(len(sizes))][::-1]
+    reports = []
+    for day, size in zip(days, sizes, strict=True):
+        sent = bench.sender.reports(KEPT, size, day)
+        for start in range(0, size, 5_000):
+            (outcome,) = bench.send(sent[start : start + 5_000])
+            assert outcome.accepted == len(sent[start : start + 5_000])
+        reports += sent
+    bench.collector.close_day(today, "test")
+    return reports
+
+
+def in_archive(folder: Path) -> Counter[tuple[int, bytes]]:
+    store = open_store(str(folder))
+    entries = read_entries(store)
+    return Counter(row for entry in entries for row in stored_rows(store, entry.file))
+
+
+def raw_left(bench: Bench) -> int:
+    return sum(block.num_raw for block in RawBlocks(bench.database).blocks())
+
+
+def test_the_command_moves_reports_once_and_sums(
+    bench: Bench,
+    database_url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two days too small for a block are merged, an empty one is between; pages are small."""
+    monkeypatch.setattr(raw_blocks, "PAGE", 10)
+    monkeypatch.setattr(raw_blocks, "_LEAST_PAGE", 3)
+    monkeypatch.setattr(raw_blocks, "_DELETED_AT_ONCE", 4)
+    reports = fill(bench, [7, 0, 9, 120])
+    archive, output = tmp_path / "archive", tmp_path / "sum.json"
+    export = ["archive", "export", str(archive), "--database", database_url]
+    assert main([*export, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [block["reports"] for block in found["blocks"]] == [16, 120]
+    assert found["moved"] == len(reports)
+    assert raw_left(bench) == 0
+    assert in_archive(archive) == Counter((one.cohort, one.bits) for one in reports)
+    assert main(["archive", "sum", str(archive), "kept", "-o", str(output)]) == 0
+    assert Aggregate.from_json(output.read_text()) == bench.collector.read_aggregate("test", "kept")
+    assert output.read_text() == bench.collector.read_aggregate("test", "kept").to_json()
+    noted = {row.act for row in bench.collector.read_audit(20)}
+    assert "move-raw" in noted
+    assert main(export) == 0
+    assert main([*export, "--metric", "nothing"]) == 1
+    assert main(["archive", "verify", str(archive)]) == 0
+
+
+@pytest.mark.parametrize("bits", [b"", b"\0" * 99, b"\xff"], ids=["cut", "long", "other"])
+def test_a_damaged_row_stops_its_own_block_alone(
+    bench: Bench, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], bits: bytes
+) -> None:
+    """A row is cut, lengthened, or other bits: its block is set aside, the others are moved."""
+    reports = fill(bench, [80, 90])
+    with bench.database.change() as connection:
+        where = connection.execute(select(*raw_reports.primary_key).limit(1)).one()
+        same = tuple_(*raw_reports.primary_key) == tuple(where)
+        bits = bits * KEPT.params.report_bytes if len(bits) == 1 else bits
+        connection.execute(update(raw_reports).where(same).values(bits=bits))
+    archive = tmp_path / "archive"
+    export = ["archive", "export", str(archive), "--database", database_url]
+    assert main([*export, "--json"]) == 1
+    said = capsys.readouterr()
+    blocks = json.loads(said.out)["blocks"]
+    assert [(one["reports"], one["what"]) for one in blocks] == [(80, "set aside"), (90, "moved")]
+    assert "do not give the collector's counters" in blocks[0]["reason"]
+    assert "1 of 2 blocks set aside" in said.err
+    assert raw_left(bench) == 80
+    assert len(reports) == 80 + sum(in_archive(archive).values())
+
+
+_FIRST = "SELECT {0} FROM {1} ORDER BY {0} LIMIT 1"
+_OF_RAW = ("raw_reports", "series_id, day, cohort, mark")
+_OF_COUNTS = ("block_counts", "block_id, cohort")
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        (_OF_RAW, "bits = 'text'"),
+        (_OF_RAW, "bits = 999999999999999"),
+        (_OF_RAW, "mark = 'text'"),
+        (_OF_RAW, "cohort = 9999"),
+        (_OF_COUNTS, "counts = x'00'"),
+        (_OF_COUNTS, "counts = 'text'"),
+        (_OF_COUNTS, "num_reports = 'text'"),
+        (_OF_COUNTS, "num_reports = -5"),
+        (_OF_RAW, ""),
+    ],
+)
+def test_an_unreadable_block_stops_itself_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: tuple[str, str], change: str
+) -> None:
+    """A value of another kind, which SQLite takes, of a report or of a counter; or a page."""
+    file, url = tmp_path / "c.sqlite", f"sqlite:///{tmp_path}/c.sqlite"
+    bench = make_bench(url)
+    bench.clock.now = datetime.now(UTC)
+    fill(bench, [1000, 90])
+    bench.database.close()
+    (table, key), connection = where, sqlite3.connect(file)
+    pages = connection.execute("SELECT pageno FROM dbstat WHERE name = ?", [table]).fetchall()
+    if change:
+        first = _FIRST.format(key, table)
+        connection.execute(f"UPDATE {table} SET {change} WHERE ({key}) = ({first})")
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.close()
+    if not change:
+        with file.open("r+b") as opened:
+            opened.seek((sorted(pages)[1][0] - 1) * size)
+            opened.write(b"\xff" * size)
+    export = ["archive", "export", str(tmp_path / "archive"), "--database", url]
+    assert main([*export, "--json"]) == 1
+    blocks = json.loads(capsys.readouterr().out)["blocks"]
+    assert [one["what"] for one in blocks] == ["set aside", "moved"]
+    assert blocks[0]["reason"]
+
+
+def test_the_commands_of_an_archive(
+    bench: Bench, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if database_url.startswith("postgresql"):
+        pytest.skip("the database makes no difference here")
+    fill(bench, [80])
+    archive, out = str(tmp_path / "archive"), str(tmp_path / "out")
+    assert main(["archive", "export", archive, "--database", database_url]) == 0
+    year, week, _ = bench.clock.now.isocalendar()
+    cases = [
+        (["sum", archive, "kept", "--workers", "1", "-o", out], 0),
+        (["sum", archive, "kept", "--cohorts", "0-1,3"], 0),
+        (["sum", archive, "kept", "--week", f"{year}-W{week:02}"], 1),
+        (["sum", archive, "kept", "--week", "week"], 2),
+        (["sum", archive, "kept", "--cohorts", "many"], 2),
+        (["verify", archive], 0),
+        (["sum", archive, "other"], 1),
+    ]
+    codes = [main(["archive", *arguments]) for arguments, _ in cases]
+    said = capsys.readouterr().err
+    # a week that is not over is refused, unless this is its last day
+    assert [c for c, (a, _) in zip(codes, cases, strict=True) if "--week" not in a] == [
+        code for arguments, code in cases if "--week" not in arguments
+    ]
+    assert "Traceback" not in said
+
+
+def start_export(database: str, archive: Path) -> subprocess.Popen[bytes]:
+    command = ["archive", "export", str(archive), "--database", database]
+    return subprocess.Popen(
+        [sys.executable, "-m", "rappor_cli", *command],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill_exports(bench: Bench, database: str, archive: Path) -> int:
+    """Kill exports while work is left, then let one end; how many were killed."""
+    rng, killed, folder = random.Random(3), 0, archive.parent
+    while killed < KILLS and raw_left(bench):
+        running = [start_export(database, archive) for _ in range(1 + killed % 2)]
+        seen = len(list(folder.rglob("*")))
+        while len(list(folder.rglob("*"))) == seen and running[0].poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.05))
+        for process in running:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        killed += 1
+    last = start_export(database, archive)
+    assert last.wait(120) == 0
+    assert killed
+    return killed
+
+
+@pytest.mark.slow
+def test_killed_at_random_each_report_moves_once(
+    bench: Bench, database_url: str, tmp_path: Path
+) -> None:
+    """2 kills here; RAPPOR_KILLS=200 for the long form. At half of them two exports run at once.
+
+    Kills fall from the first file on, while work is left; those before it would test nothing.
+    """
+    reports = fill(bench, [3_000] * 3 if KILLS < 20 else [20_000] * 20)
+    archive = tmp_path / "archive"
+    print(f"{kill_exports(bench, database_url, archive)} kills, {len(reports)} reports")
+    assert raw_left(bench) == 0
+    assert in_archive(archive) == Counter((one.cohort, one.bits) for one in reports)
+    output = tmp_path / "sum.json"
+    assert main(["archive", "sum", str(archive), "kept", "-o", str(output)]) == 0
+    assert output.read_text() == bench.collector.read_aggregate("test", "kept").to_json()

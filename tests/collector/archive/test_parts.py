@@ -1,0 +1,413 @@
+"""Export and sums on stores: what a damaged or crossed archive answers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from collector.archive import parquet
+from collector.archive.errors import (
+    ArchiveDamagedError,
+    NotArchivedError,
+)
+from collector.archive.export import (
+    DUE,
+    EARLIER,
+    ELSEWHERE,
+    INCOMPLETE,
+    MOVED,
+    OVERLAPS,
+    SET_ASIDE,
+    export,
+)
+from collector.archive.manifest import read_entries
+from collector.archive.parts import verify_part
+from collector.archive.store import open_store
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError
+from rappor_core.metrics.file import parse_metrics
+from tests.collector.archive.support import (
+    DAY,
+    KEPT,
+    TODAY,
+    FakeBlock,
+    FakeSource,
+    as_counter,
+    expected,
+    make_block,
+    stored_rows,
+    summed,
+)
+from tests.collector.support import make_metric
+from tests.core.test_metrics_location import BASE, MEMO
+from tests.file_limits import files_of_at_most
+
+NEXT = DAY + timedelta(days=1)
+
+
+def move(url: object, *blocks: FakeBlock) -> list[str]:
+    """Export blocks; what became of each."""
+    source = FakeSource(list(blocks))
+    return [one.what for one in export(source, open_store(str(url)), TODAY)]
+
+
+def only_entry(url: object):  # type: ignore[no-untyped-def]
+    (entry,) = read_entries(open_store(str(url)))
+    return entry
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_is_summed_is_what_the_collector_counted(tmp_path: Path) -> None:
+    one, two = make_block(), make_block(day=NEXT, last=NEXT + timedelta(days=2), count=33)
+    source = FakeSource([one, two])
+    store = open_store(str(tmp_path))
+    assert [o.what for o in export(source, store, TODAY)] == [MOVED, MOVED]
+    assert source.forgotten == [one, two]
+    assert summed(tmp_path) == expected(one, two)
+    assert summed(tmp_path, window=(None, DAY)) == expected(one)
+    assert Aggregate.from_json(summed(tmp_path).to_json()) == expected(one, two)
+
+
+def test_all_reports_are_there_in_another_order(tmp_path: Path) -> None:
+    block = make_block(count=400)
+    move(tmp_path, block)
+    rows = stored_rows(open_store(str(tmp_path)), only_entry(tmp_path).file)
+    assert Counter(rows) == as_counter(block)
+    assert [cohort for cohort, _ in rows] == sorted(cohort for cohort, _ in rows)
+    came = [bits for cohort in sorted(block.rows) for bits in block.rows[cohort]]
+    assert [bits for _, bits in rows] != came  # 130! orders of a cohort
+
+
+def test_random_bytes_order_a_cohort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reversed marks reverse each cohort: nothing of the order in which they came is left."""
+    order = parquet._shuffled_within(
+        parquet.np.array([0, 0, 0, 2, 2], dtype="i4"),
+        lambda size: b"".join(n.to_bytes(8, "little") for n in range(size // 8, 0, -1)),
+    )
+    assert order.tolist() == [2, 1, 0, 4, 3]
+
+
+def test_row_groups_split_and_tasks_sum_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MOST_ROWS", 16)
+    block = make_block(count=100)
+    move(tmp_path, block)
+    assert only_entry(tmp_path).rows_in_group == 16
+    for reports in (1, 16, 50, 1000):
+        assert summed(tmp_path, task_reports=reports) == expected(block)
+
+
+def test_a_wide_report_has_smaller_row_groups() -> None:
+    assert parquet.rows_in_group(16) == 1_000_000
+    assert parquet.rows_in_group(1 << 16) * (1 << 16) <= parquet.MOST_BYTES
+
+
+def test_an_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
+    move(tmp_path / "a", make_block())
+    assert {path.stat().st_mode & 0o077 for path in files(tmp_path)} == {0}
+    assert (tmp_path / "a").stat().st_mode & 0o077 == 0
+
+
+# What a failure leaves
+
+
+def test_an_incomplete_block_stays_where_it_is(tmp_path: Path) -> None:
+    whole = make_block()
+    lost = FakeBlock(KEPT, NEXT, NEXT, whole.rows)
+
+    class Half(FakeBlock):
+        num_raw = 3
+
+    source = FakeSource([Half(KEPT, DAY, DAY, whole.rows), lost])
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
+    assert [one.what for one in outcomes] == [INCOMPLETE, MOVED]
+    assert source.forgotten == [lost]
+
+
+def test_reports_that_contradict_counters_stay(tmp_path: Path) -> None:
+    class Changed(FakeSource):
+        def reports(self, block: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
+            for piece in super().reports(block, cohort):
+                yield bytes([piece[0] ^ 1]) + piece[1:]
+
+    source = Changed([make_block()])
+    (outcome,) = export(source, open_store(str(tmp_path)), TODAY)
+    assert outcome.what == SET_ASIDE
+    assert "do not give the collector's counters; nothing was moved" in outcome.reason
+    assert not source.forgotten
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", [lambda row: b"", lambda row: row + b"x", lambda row: row[:-1]])
+def test_rows_of_another_length_set_their_block_aside(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    block, whole = make_block(), make_block(day=NEXT)
+
+    class Damaged(FakeSource):
+        def reports(self, asked: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
+            for piece in super().reports(asked, cohort):
+                yield damage(piece) if asked is block else piece
+
+    source = Damaged([block, whole])
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
+    assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
+    assert source.forgotten == [whole]
+
+
+def test_a_damaged_entry_sets_its_own_metric_aside(tmp_path: Path) -> None:
+    other = make_block(metric=make_metric("other", keep_raw_days=30))
+    move(tmp_path, make_block())
+    (tmp_path / only_entry(tmp_path).name).write_text("{}")
+    source = FakeSource([make_block(day=NEXT), other])
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
+    assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
+    assert "not an entry of a manifest" in outcomes[0].reason
+
+
+def test_a_full_disk_moves_all_next_time(tmp_path: Path) -> None:
+    block = make_block(metric=make_metric("kept", keep_raw_days=30, num_bits=1024), count=2_000)
+    with files_of_at_most(50_000), pytest.raises(OSError, match="large"):
+        move(tmp_path, block)
+    assert files(tmp_path) == []
+    assert move(tmp_path, block) == [MOVED]
+    assert summed(tmp_path) == expected(block)
+
+
+def test_an_interrupted_deletion_is_finished_next_time(tmp_path: Path) -> None:
+    class Killed(FakeSource):
+        def forget(self, block: FakeBlock) -> int:
+            raise KeyboardInterrupt
+
+    block = make_block()
+    store = open_store(str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        list(export(Killed([block]), store, TODAY))
+    source = FakeSource([block])
+    assert [one.what for one in export(source, store, TODAY)] == [EARLIER]
+    assert source.forgotten == [block]
+    assert summed(tmp_path) == expected(block)
+
+
+def test_rows_outlive_a_damaged_part(tmp_path: Path) -> None:
+    block = make_block()
+    move(tmp_path, block)
+    (tmp_path / only_entry(tmp_path).file).unlink()
+    source = FakeSource([block])
+    (outcome,) = export(source, open_store(str(tmp_path)), TODAY)
+    assert outcome.what == SET_ASIDE
+    assert "missing" in outcome.reason
+    assert not source.forgotten
+
+
+def test_of_two_exports_at_once_one_commits(tmp_path: Path) -> None:
+    block = make_block()
+
+    class Second(FakeSource):
+        def reports(self, block: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
+            if cohort == 0:
+                assert move(tmp_path, block) == [MOVED]
+            return super().reports(block, cohort)
+
+    source = Second([block])
+    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
+    assert [one.what for one in outcomes] == [ELSEWHERE]
+    assert not source.forgotten
+    assert len(files(tmp_path / "reports")) == 1
+    assert summed(tmp_path) == expected(block)
+
+
+def test_other_reports_replace_no_block(tmp_path: Path) -> None:
+    """After a restore of the database the same days may be sealed with other reports."""
+    first = make_block(last=NEXT)
+    assert move(tmp_path, first) == [MOVED]
+    assert move(tmp_path, make_block(seed=4, last=NEXT)) == [OVERLAPS]
+    assert move(tmp_path, make_block(day=NEXT)) == [OVERLAPS]
+    assert summed(tmp_path) == expected(first)
+
+
+def test_a_block_out_of_time_is_not_moved(tmp_path: Path) -> None:
+    assert move(tmp_path, make_block(day=TODAY - timedelta(days=31))) == [DUE]
+    assert move(tmp_path, make_block(day=TODAY - timedelta(days=30))) == [MOVED]
+
+
+# Damage
+
+
+def damaged(tmp_path: Path, change: Callable[[bytes], bytes]) -> Path:
+    """An archive of one part whose file was changed."""
+    move(tmp_path, make_block())
+    path = tmp_path / only_entry(tmp_path).file
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-9],
+        lambda content: b"",
+        lambda content: b"not parquet",
+        lambda content: content + b"more",
+    ],
+)
+def test_a_truncated_file_is_damage(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
+    damaged(tmp_path, change)
+    with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
+        summed(tmp_path)
+
+
+def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
+    """Yesterday's file cannot stand for today's."""
+    move(tmp_path, make_block(), make_block(day=NEXT))
+    one, two = read_entries(open_store(str(tmp_path)))
+    (tmp_path / two.file).write_bytes((tmp_path / one.file).read_bytes())
+    with pytest.raises(ArchiveDamagedError, match="do not give the sums"):
+        summed(tmp_path)
+    with pytest.raises(ArchiveDamagedError, match="its bytes are not those"):
+        verify_part(open_store(str(tmp_path)), two)
+
+
+def test_no_changed_byte_of_a_file_is_summed(tmp_path: Path) -> None:
+    """A hundred single bytes: damage, or the same sums (of a byte that holds no report)."""
+    path = damaged(tmp_path, lambda content: content)
+    content, whole, rng = path.read_bytes(), expected(make_block()), random.Random(5)
+    for _ in range(100):
+        place = rng.randrange(len(content))
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        with suppress(ArchiveDamagedError):
+            assert summed(tmp_path) == whole
+        with pytest.raises(ArchiveDamagedError):
+            verify_part(open_store(str(tmp_path)), only_entry(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("num_reports", 59),
+        ("first_day", "2026-11-17"),
+        ("reports_per_cohort", [1, 2, 3, 4]),
+        ("definition", {}),
+        ("version", 3),
+        ("unknown", 1),
+    ],
+)
+def test_an_edited_entry_is_refused(tmp_path: Path, field: str, value: object) -> None:
+    move(tmp_path, make_block())
+    (path,) = files(tmp_path / "entries")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(ArchiveDamagedError, match=r"entries/metric=kept/.*2026-11-18\.json"):
+        summed(tmp_path)
+
+
+def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path) -> None:
+    """As a lifecycle rule makes them."""
+    blocks = [make_block(day=DAY + timedelta(days=number)) for number in range(4)]
+    move(tmp_path, *blocks)
+    store = open_store(str(tmp_path))
+    entries = list(read_entries(store))
+    for entry in (entries[0], entries[3]):
+        store.delete(entry.name)
+        store.delete(entry.file)
+    assert summed(tmp_path) == expected(*blocks[1:3])
+    early = summed(tmp_path, window=(DAY, None))
+    assert early.first_day == NEXT  # the answer says its days, as the collector's does
+    with pytest.raises(NotArchivedError, match="2026-11-21 is not archived yet"):
+        summed(tmp_path, window=(None, blocks[3].last_day))
+    store.delete(entries[1].name)
+    move(tmp_path, blocks[0], blocks[3])
+    with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
+        summed(tmp_path)
+
+
+def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
+    move(tmp_path, make_block())
+    (path,) = files(tmp_path / "entries")
+    path.with_name("2026-11-19.json").write_bytes(path.read_bytes())
+    with pytest.raises(ArchiveDamagedError, match="changed"):
+        summed(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": 3}', "\x00"])
+def test_what_is_no_entry_is_refused(tmp_path: Path, text: str) -> None:
+    move(tmp_path, make_block())
+    files(tmp_path / "entries")[0].write_text(text)
+    with pytest.raises(ArchiveDamagedError, match="not an entry"):
+        summed(tmp_path)
+
+
+# Windows
+
+
+def test_windows_take_whole_blocks_or_none(tmp_path: Path) -> None:
+    merged = make_block(day=NEXT, last=NEXT + timedelta(days=2))
+    move(tmp_path, make_block(), merged)
+    for window in ((NEXT + timedelta(days=1), None), (None, NEXT), (NEXT, NEXT)):
+        with pytest.raises(NotArchivedError, match="takes all of them or none"):
+            summed(tmp_path, window=window)
+    later = NEXT + timedelta(days=3)
+    for window in (
+        (None, later),
+        (later, later),
+        (DAY - timedelta(days=9), DAY - timedelta(days=8)),
+    ):
+        with pytest.raises(NotArchivedError, match="the archive has 2026-11-18 to 2026-11-21"):
+            summed(tmp_path, window=window)
+    assert summed(tmp_path, window=(NEXT, merged.last_day)) == expected(merged)
+    assert summed(tmp_path, window=(date(2026, 11, 16), DAY)) == expected(make_block())
+
+
+def test_a_window_with_a_hole_is_refused(tmp_path: Path) -> None:
+    move(tmp_path, make_block(), make_block(day=NEXT + timedelta(days=1)))
+    with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
+        summed(tmp_path)
+
+
+def test_sub_populations_by_cohort_leave_the_others_empty(tmp_path: Path) -> None:
+    block = make_block()
+    move(tmp_path, block)
+    assert summed(tmp_path, cohorts={1}) == expected(block).without([0, 2, 3])
+    with pytest.raises(AggregateError, match="cohort 4"):
+        summed(tmp_path, cohorts={1, 4})
+
+
+def test_a_metric_whose_definition_changed(tmp_path: Path) -> None:
+    """Other parameters are another version; other words are the same one, the latest counts."""
+    wider = make_metric("kept", keep_raw_days=30, num_bits=32)
+    described = make_metric("kept", keep_raw_days=30, description="in other words")
+    one, two = make_block(), make_block(described, NEXT)
+    move(tmp_path, one, two, make_block(wider))
+    with pytest.raises(NotArchivedError, match="2 versions"):
+        summed(tmp_path)
+    assert summed(tmp_path, params_id=wider.params_id) == expected(make_block(wider))
+    assert summed(tmp_path, params_id=KEPT.params_id) == expected(one, two)
+    with pytest.raises(NotArchivedError, match="no params_id"):
+        summed(tmp_path, params_id="0" * 32)
+
+
+def test_empty_archives_and_unknown_metrics_say_what_exists(tmp_path: Path) -> None:
+    with pytest.raises(NotArchivedError, match="holds nothing"):
+        summed(tmp_path / "none")
+    move(tmp_path, make_block())
+    with pytest.raises(NotArchivedError, match="it holds kept"):
+        summed(tmp_path, "other")
+
+
+def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
+    text = BASE + MEMO + "levels = [11]\nkeep_raw_days = 30\n"
+    metric = parse_metrics(text).metrics["density/day/11"]
+    slot = make_block(metric)
+    assert move(tmp_path, slot) == [MOVED]
+    assert summed(tmp_path, metric.name) == expected(slot)
+    with pytest.raises(NotArchivedError):
+        summed(tmp_path, "density")

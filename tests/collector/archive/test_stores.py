@@ -1,0 +1,135 @@
+"""The same life of an archive in a folder, in memory and on S3; and who runs the sums."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from collector.archive.errors import ArchiveDamagedError, ArchiveError
+from collector.archive.export import ELSEWHERE, MOVED, export
+from collector.archive.manifest import read_entries
+from collector.archive.parts import PartCounts
+from collector.archive.store import open_store
+from collector.archive.sums import SpanTask, count_part
+from rappor_cli.task_pools import LocalPool, PoolError, SerialPool
+from tests.collector.archive.killers import die, kill_once
+from tests.collector.archive.support import DAY, TODAY, FakeSource, expected, make_block, summed
+from tests.collector.archive.test_parts import move
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "archive")
+    if request.param == "memory":
+        return f"memory://{uuid.uuid4().hex}"
+    found: str = request.getfixturevalue("s3_archive")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_life_of_an_archive(url: str) -> None:
+    """Moved, summed, found damaged, contested, deleted; in any store."""
+    one, two = make_block(), make_block(day=DAY + timedelta(days=1))
+    assert move(url, one, two) == [MOVED, MOVED]
+    assert summed(url) == expected(one, two)
+
+    store = open_store(url)
+    entry, later = read_entries(store)
+    with pytest.raises(FileExistsError):
+        store.create(entry.name, b"{}")
+    content = store.read(entry.file)
+    store.delete(entry.file)
+    with store.writing(entry.file) as file:
+        file.write(content[:100])
+    with pytest.raises(ArchiveDamagedError):
+        summed(url)
+
+    store.delete(entry.file)
+    with pytest.raises(ArchiveDamagedError, match=r"missing.* a lifecycle rule"):
+        summed(url)
+    store.delete(entry.name)
+    assert store.list("reports") == [later.file]
+    with pytest.raises(FileNotFoundError):
+        store.read(entry.file)
+    store.delete(entry.file)
+    assert summed(url) == expected(two)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_of_two_exports_one_commits(url: str) -> None:
+    block = make_block()
+
+    class Second(FakeSource):
+        def reports(self, block, cohort):  # type: ignore[no-untyped-def]
+            if cohort == 0:
+                assert move(url, block) == [MOVED]
+            return super().reports(block, cohort)
+
+    source = Second([block])
+    outcomes = list(export(source, open_store(url), TODAY))
+    assert [one.what for one in outcomes] == [ELSEWHERE]
+    assert len(open_store(url).list("reports")) == 1
+
+
+def test_a_scheme_that_is_not_there_is_named() -> None:
+    with pytest.raises(ArchiveError, match="nowhere://"):
+        open_store("nowhere://bucket")
+
+
+# Who runs the sums
+
+
+class Twice:
+    """Gives each result twice, as after a worker that was taken for dead."""
+
+    def run(self, tasks):  # type: ignore[no-untyped-def]
+        for pair in SerialPool(count_part).run(tasks):
+            yield pair
+            yield pair
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    """An archive of five days."""
+    archive = tmp_path / "archive"
+    move(archive, *[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
+    return archive
+
+
+def whole() -> object:
+    return expected(*[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
+
+
+def test_a_task_that_was_done_twice_counts_once(days: Path) -> None:
+    assert summed(days, pool=Twice()) == whole()
+
+
+def test_a_task_that_gives_nothing_is_missed(days: Path) -> None:
+    class Lost(SerialPool[SpanTask, PartCounts]):
+        def run(self, tasks):  # type: ignore[no-untyped-def]
+            return super().run(list(tasks)[1:])
+
+    with pytest.raises(ArchiveDamagedError, match="1 of 5 tasks"):
+        summed(days, pool=Lost(count_part))
+
+
+def test_a_process_that_is_killed_changes_nothing(days: Path) -> None:
+    (days.parent / "kill").touch()
+    assert summed(days, pool=LocalPool(kill_once, 2)) == whole()
+    assert not (days.parent / "kill").exists()
+
+
+@pytest.mark.slow
+def test_processes_that_always_die_are_an_error(days: Path) -> None:
+    with pytest.raises(PoolError, match="4 times"):
+        summed(days, pool=LocalPool(die, 1))
+
+
+def test_damage_found_by_a_process_is_named(days: Path) -> None:
+    next((days / "reports").rglob("*.parquet")).write_bytes(b"")
+    with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
+        summed(days, pool=LocalPool(count_part, 1))
