@@ -9,9 +9,10 @@ WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions whole constraints clean
+.PHONY: help demo demo-service test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions constraints clean
 help:
-	@echo "make demo   the whole life of a report on this machine, ending with a table, an HTML report and a service to look at"
+	@echo "make demo   the whole life of a report on this machine, ending with tables and pages in demo-output/"
+	@echo "make demo-service  the same, and then a decoder service to look at, until Ctrl-C"
 	@echo "make test   lint, types, import rules, and the tests that hold the promises of docs/claims.md"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
@@ -20,10 +21,9 @@ help:
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
-	@echo "make client-wheel  the device's part alone, as wheels in dist/"
+	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
 	@echo "make release  sdist, wheels, the npm package, an SBOM and checksums in dist/, signed with SIGNING_KEY=FILE"
 	@echo "make versions  the test suite on every supported Python that is installed"
-	@echo "make whole  all of these and more, in turn, as a release needs them; hours of a machine that does nothing else"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
 
 $(VENV)/.python:
@@ -41,6 +41,9 @@ $(VENV)/.dev: $(VENV)/.all pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.all
+	$(BIN)/rappor demo
+
+demo-service: $(VENV)/.all
 	$(BIN)/rappor demo --serve
 
 lint: $(VENV)/.dev
@@ -129,7 +132,7 @@ docs: $(VENV)/.docs
 	@echo "open site/index.html"
 
 client-wheel: $(VENV)/.python
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association packaging/client_relay
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
 
 # A key of ssh-keygen, which signs the checksums; SECURITY.md says how they are checked.
 SIGNING_KEY ?=
@@ -140,7 +143,7 @@ $(VENV)/.release: $(VENV)/.all pyproject.toml
 release: $(VENV)/.release
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist . > /dev/null
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association packaging/client_relay
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 	$(PYTHON) -m venv --clear build/installed
 	build/installed/bin/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) "$$(ls dist/rappor_telemetry-*.whl)[all]"
@@ -153,13 +156,13 @@ release: $(VENV)/.release
 	else echo "SHA256SUMS is not signed: make release SIGNING_KEY=FILE signs it with a key of ssh-keygen"; fi
 	@ls -l dist
 
-versions: $(VENV)/.release
-	$(BIN)/nox -s tests
-
-# Goes on where it was cut off, in the same state of the code; what each step said is in build/whole,
-# how each ended in docs/evaluation/steps.jsonl.
-whole: $(VENV)/.dev
-	$(BIN)/python benchmarks/_whole.py
+VERSIONS := 3.11 3.12 3.13
+versions:
+	@for version in $(VERSIONS); do \
+	  if command -v python$$version >/dev/null; then \
+	    $(AGAIN) test PYTHON=python$$version VENV=build/python$$version || exit 1; \
+	  else echo "python$$version is not installed"; fi; \
+	done
 
 constraints:
 	$(PYTHON) -m venv build/constraints
@@ -168,4 +171,4 @@ constraints:
 	mv build/constraints.txt constraints.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .nox build dist site
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist site
