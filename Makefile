@@ -96,32 +96,16 @@ BENCH ?=
 bench: $(VENV)/.bench
 	$(BIN)/rappor bench $(BENCH) --markdown docs/benchmarks.md
 
-# Every experiment of `rappor simulate`, small.
+# Every experiment of the register of `rappor simulate`, small, and those of the audit.
 SIMULATE := $(BIN)/rappor simulate
 AUDITED := privacy_audit/default_metrics.toml
+EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration location-moves flow-coverage
 simulate: $(VENV)/.all
-	$(SIMULATE) normal
-	$(SIMULATE) exponential
-	$(SIMULATE) processes --small
-	$(SIMULATE) homepages --small
-	$(SIMULATE) parameters --small
-	$(SIMULATE) longitudinal --small
-	$(SIMULATE) poisoning --small
-	$(SIMULATE) fleet --devices 1000000 --weeks 4
-	$(SIMULATE) decoder-calibration --runs 1 --medium-runs 0
-	$(SIMULATE) association --reports 20000 --runs 4 --tests 20
-	$(SIMULATE) numbers --runs 1 --devices 10000
-	$(SIMULATE) discovery --runs 1 --epsilon 4 --reports 100000 --no-rivals
-	$(SIMULATE) plan --runs 2 --first 31 --last 50
+	@for name in $(EXPERIMENTS); do $(SIMULATE) $$name --small || exit 1; done
+	$(SIMULATE) location-coverage $(AUDITED) --small
 	$(SIMULATE) location-attacks $(AUDITED) --crowd 300
-	$(SIMULATE) location-maps --side 8 --devices 20000 --draws 1
-	$(SIMULATE) location-moves --side 8 --devices 20000 --moved 0.3 --series 1
-	$(SIMULATE) location-large --world city --side 12 --devices 20000 --cohorts 16 --draws 1
-	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
 	$(SIMULATE) relay --devices 300
-	$(SIMULATE) flows --devices 20000 --devices 100000 --runs 1 --side 3
-	$(SIMULATE) flow-coverage --devices 20000 --world "as is" --world shuffled --draws 1 --side 2
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'

@@ -12,7 +12,7 @@ from decoder.association.moments import Moments, fit_moments, moments_independen
 from decoder.errors import DecodeError, ImproperError
 from decoder.model.noise import RandomString
 from decoder.numerics.simplex import project_simplex
-from simulations.association.draws import drawn_reports, hashed_side, one_hot_side
+from tests.linked_draws import drawn_reports, hashed_side, one_hot_side
 
 SHARES = np.array([[0.30, 0.10], [0.05, 0.25], [0.10, 0.20]])
 FIRST, SECOND = hashed_side("a", 3, 8, 2, 1), one_hot_side("b", 2, 0.25, 0.25, 0.75, cohorts=2)

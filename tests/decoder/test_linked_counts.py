@@ -20,9 +20,9 @@ from decoder.typing import Floats
 from rappor_core.association_aggregate import AssociationAggregate
 from rappor_core.errors import AggregateError
 from rappor_core.wire.linked import Pair
-from simulations.association.draws import one_hot_side
 from tests.association_support import linked_file, linked_pair
 from tests.collector.support import TODAY, set_bits
+from tests.linked_draws import one_hot_side
 
 FILE = linked_file()
 HOME, THEME = FILE.associations

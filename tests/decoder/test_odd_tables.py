@@ -16,7 +16,8 @@ from decoder.errors import DecodeError, ImproperError
 from decoder.model.noise import RandomString
 from decoder.numerics.simplex import project_simplex
 from decoder.typing import Floats
-from simulations.association.draws import coupled_table, drawn_reports, hashed_side, one_hot_side
+from simulations.populations.pairs import coupled_table
+from tests.linked_draws import drawn_reports, hashed_side, one_hot_side
 
 SHARES = np.array([[0.6, 0.1], [0.1, 0.2]])
 

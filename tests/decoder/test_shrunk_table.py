@@ -20,13 +20,8 @@ from decoder.output.joint_html import heat_map, render_joint
 from decoder.output.joint_view import joint_view
 from decoder.output.tables import TableQuery
 from decoder.typing import Floats
-from simulations.association.draws import (
-    coupled_table,
-    drawn_pairs,
-    drawn_reports,
-    one_hot_side,
-    pair_metric,
-)
+from simulations.populations.pairs import coupled_table, drawn_pairs, pair_metric
+from tests.linked_draws import drawn_reports, one_hot_side
 
 SHARES = np.array([[0.30, 0.10], [0.05, 0.25], [0.10, 0.20]])
 

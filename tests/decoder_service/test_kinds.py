@@ -18,8 +18,8 @@ from pyarrow import parquet
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.association.draws import drawn_pairs
 from simulations.numbers.draws import aggregate_of
+from simulations.populations.pairs import drawn_pairs
 from simulations.populations.prefix_draws import StringPopulation
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import STRINGS, Running, running, submit, upload

@@ -31,10 +31,10 @@ from decoder.output.series_files import render_series
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from simulations.association.draws import drawn_pairs
 from simulations.numbers.draws import metric_of
 from simulations.numbers.populations import POPULATIONS
 from simulations.populations.draws import draw_aggregate
+from simulations.populations.pairs import drawn_pairs
 from simulations.populations.prefix_draws import StringPopulation
 from tests.discovery_support import falling_shares, site_names, small_metric
 from tests.end_to_end.browser import (

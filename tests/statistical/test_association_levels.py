@@ -12,13 +12,8 @@ from decoder.association.associations import decode_association
 from decoder.association.pairs import decode_pairs
 from decoder.association.table import JointTable
 from decoder.typing import Floats
-from simulations.association.draws import (
-    coupled_table,
-    drawn_pairs,
-    drawn_reports,
-    one_hot_side,
-    pair_metric,
-)
+from simulations.populations.pairs import coupled_table, drawn_pairs, pair_metric
+from tests.linked_draws import drawn_reports, one_hot_side
 
 SIZE, LEVEL = 6, 0.05
 TABLES = 250
