@@ -9,9 +9,10 @@ WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions whole constraints clean
+.PHONY: help demo demo-service test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions constraints clean
 help:
-	@echo "make demo   the whole life of a report on this machine, ending with a table, an HTML report and a service to look at"
+	@echo "make demo   the whole life of a report on this machine, ending with tables and pages in demo-output/"
+	@echo "make demo-service  the same, and then a decoder service to look at, until Ctrl-C"
 	@echo "make test   lint, types, import rules, and the tests that hold the promises of docs/claims.md"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
@@ -20,10 +21,9 @@ help:
 	@echo "make bench  speed and memory, as ratios against named alternatives"
 	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
-	@echo "make client-wheel  the device's part alone, as wheels in dist/"
+	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
 	@echo "make release  sdist, wheels, the npm package, an SBOM and checksums in dist/, signed with SIGNING_KEY=FILE"
 	@echo "make versions  the test suite on every supported Python that is installed"
-	@echo "make whole  all of these and more, in turn, as a release needs them; hours of a machine that does nothing else"
 	@echo "make clean  remove the virtual environment and what the tools leave behind"
 
 $(VENV)/.python:
@@ -41,6 +41,9 @@ $(VENV)/.dev: $(VENV)/.all pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.all
+	$(BIN)/rappor demo
+
+demo-service: $(VENV)/.all
 	$(BIN)/rappor demo --serve
 
 lint: $(VENV)/.dev
@@ -93,32 +96,16 @@ BENCH ?=
 bench: $(VENV)/.bench
 	$(BIN)/rappor bench $(BENCH) --markdown docs/benchmarks.md
 
-# Every experiment of `rappor simulate`, small.
+# Every experiment of the register of `rappor simulate`, small, and those of the audit.
 SIMULATE := $(BIN)/rappor simulate
 AUDITED := privacy_audit/default_metrics.toml
+EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration location-moves flow-coverage
 simulate: $(VENV)/.all
-	$(SIMULATE) normal
-	$(SIMULATE) exponential
-	$(SIMULATE) processes --small
-	$(SIMULATE) homepages --small
-	$(SIMULATE) parameters --small
-	$(SIMULATE) longitudinal --small
-	$(SIMULATE) poisoning --small
-	$(SIMULATE) fleet --devices 1000000 --weeks 4
-	$(SIMULATE) decoder-calibration --runs 1 --medium-runs 0
-	$(SIMULATE) association --reports 20000 --runs 4 --tests 20
-	$(SIMULATE) numbers --runs 1 --devices 10000
-	$(SIMULATE) discovery --runs 1 --epsilon 4 --reports 100000 --no-rivals
-	$(SIMULATE) plan --runs 2 --first 31 --last 50
+	@for name in $(EXPERIMENTS); do $(SIMULATE) $$name --small || exit 1; done
+	$(SIMULATE) location-coverage $(AUDITED) --small
 	$(SIMULATE) location-attacks $(AUDITED) --crowd 300
-	$(SIMULATE) location-maps --side 8 --devices 20000 --draws 1
-	$(SIMULATE) location-moves --side 8 --devices 20000 --moved 0.3 --series 1
-	$(SIMULATE) location-large --world city --side 12 --devices 20000 --cohorts 16 --draws 1
-	$(SIMULATE) location-coverage $(AUDITED) --devices 20000 --maps 2
 	$(SIMULATE) batch-linkage --crowds 4
 	$(SIMULATE) relay --devices 300
-	$(SIMULATE) flows --devices 20000 --devices 100000 --runs 1 --side 3
-	$(SIMULATE) flow-coverage --devices 20000 --world "as is" --world shuffled --draws 1 --side 2
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'
@@ -129,7 +116,7 @@ docs: $(VENV)/.docs
 	@echo "open site/index.html"
 
 client-wheel: $(VENV)/.python
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association packaging/client_relay
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
 
 # A key of ssh-keygen, which signs the checksums; SECURITY.md says how they are checked.
 SIGNING_KEY ?=
@@ -140,7 +127,7 @@ $(VENV)/.release: $(VENV)/.all pyproject.toml
 release: $(VENV)/.release
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist . > /dev/null
-	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client packaging/client_location packaging/client_number packaging/client_discover packaging/client_pair packaging/client_flow packaging/client_association packaging/client_relay
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist packaging/client
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 	$(PYTHON) -m venv --clear build/installed
 	build/installed/bin/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) "$$(ls dist/rappor_telemetry-*.whl)[all]"
@@ -153,13 +140,13 @@ release: $(VENV)/.release
 	else echo "SHA256SUMS is not signed: make release SIGNING_KEY=FILE signs it with a key of ssh-keygen"; fi
 	@ls -l dist
 
-versions: $(VENV)/.release
-	$(BIN)/nox -s tests
-
-# Goes on where it was cut off, in the same state of the code; what each step said is in build/whole,
-# how each ended in docs/evaluation/steps.jsonl.
-whole: $(VENV)/.dev
-	$(BIN)/python benchmarks/_whole.py
+VERSIONS := 3.11 3.12 3.13
+versions:
+	@for version in $(VERSIONS); do \
+	  if command -v python$$version >/dev/null; then \
+	    $(AGAIN) test PYTHON=python$$version VENV=build/python$$version || exit 1; \
+	  else echo "python$$version is not installed"; fi; \
+	done
 
 constraints:
 	$(PYTHON) -m venv build/constraints
@@ -168,4 +155,4 @@ constraints:
 	mv build/constraints.txt constraints.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .nox build dist site
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist site

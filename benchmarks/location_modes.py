@@ -32,7 +32,7 @@ from decoder.density.linear_system import read_aggregate
 from decoder.density.modes import Mode, modes, predict
 from rappor_core.metrics.groups import CROWD, cohorts_affordable
 from simulations.location.coverage import true_shares
-from simulations.location.square_metrics import square_metric
+from simulations.location.series import square_metric
 from simulations.populations.draws import draw_aggregate
 
 GOAL = 1 / 1.1  # the named mode's error over that of the best one: 1.1 at most

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -10,17 +9,16 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
-from secrets import randbits
-from typing import Annotated, Any
+from typing import Annotated
 
+import numpy as np
 import typer
 
 from rappor_cli import options as shared
-from rappor_cli.figures import print_figures
-from rappor_cli.progress import progress_bar
+from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, seed_of
 from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
 from simulations.experiments.calibration_priors import PriorName
-from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
+from simulations.experiments.calibration_settings import FEW_COHORTS, SIZES, STRESS
 from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarise
 
 FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
@@ -63,16 +61,12 @@ def decoder_calibration(
     prior: Annotated[
         PriorName, typer.Option(help="Weights declared before the counts: what they know.")
     ] = PriorName.NONE,
-    seed: shared.Seed = None,
-    as_json: shared.Json = False,
-    as_markdown: shared.Markdown = False,
-) -> None:
+) -> Declared:
     """Recall, false discoveries, coverage and null scores in the reference settings.
 
     Means over the distributions with their standard errors. The settings and the columns are
     explained in docs/evaluation/lists.md.
     """
-    seed = randbits(32) if seed is None else seed
     sizes = {
         "small": runs,
         "medium": medium_runs,
@@ -82,44 +76,31 @@ def decoder_calibration(
         **dict.fromkeys(STRESS, stress_runs),
         **dict.fromkeys(FEW_COHORTS, few_cohorts_runs),
     }
-    rows = summarise(_run(list(cells(sizes, seed)), method, prior))
-    if as_json:
-        shown = {
-            "seed": seed,
-            "method": method.value,
-            "prior": prior.value,
-            "rows": list(map(asdict, rows)),
-        }
-        print(json.dumps(_without_nan(shown)))
-        return
-    title = f"decoder-calibration, {method.value}, seed {seed}: means over the distributions"
-    title += f", weights: {prior.value}" * (prior is not PriorName.NONE)
-    print_figures(title, HEADINGS, list(map(_cells, rows)), as_markdown=as_markdown)
+    number = sum(
+        count * len(SIZES[size].configurations) * len(SIZES[size].distributions)
+        for size, count in sizes.items()
+    )
+
+    def measure(rng: np.random.Generator, advance: Advance) -> ExperimentOutcome:
+        wanted = list(cells(sizes, seed_of(rng)))
+        rows = summarise(_run(wanted, method, prior, advance))
+        columns = [(heading, "", "s" * (heading == HEADINGS[0])) for heading in HEADINGS]
+        return ExperimentOutcome(list(map(asdict, rows)), columns, list(map(_cells, rows)))
+
+    return Declared(("runs", number), measure)
 
 
 def _run(
-    wanted: Sequence[CalibrationRun], method: shared.MethodName, prior: PriorName
+    wanted: Sequence[CalibrationRun], method: shared.MethodName, prior: PriorName, advance: Advance
 ) -> list[RunScore]:
     """All cells on all cores, largest first, in a fixed order of results."""
     task = partial(run_cell, method=method.value, prior=prior)
-    with (
-        ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool,
-        progress_bar("runs", len(wanted)) as advance,
-    ):
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         jobs = [pool.submit(task, cell) for cell in wanted]
         for job in as_completed(jobs):
             job.result()
             advance(1)
     return [job.result() for job in jobs]
-
-
-def _without_nan(value: Any) -> Any:
-    """The same with null where a figure is not defined: JSON has no NaN."""
-    if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(one) for one in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _cells(row: Row) -> list[str]:

@@ -26,7 +26,6 @@ from rappor_cli.demo_collector import demo_settings, filled_collector
 from rappor_cli.demo_flows import demo_flows
 from rappor_cli.demo_service import (
     check_port,
-    commands_text,
     prepared_service,
     serve_until_interrupted,
 )
@@ -45,7 +44,7 @@ ROWS_SHOWN = 24
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Example: rappor demo --clients 20000 --no-service",
+    epilog="Example: rappor demo --clients 20000",
 )
 app.command("flows")(demo_flows)
 
@@ -87,11 +86,11 @@ def demo(
         float, typer.Option(help="Nats for a memoised value, for life.")
     ] = 4.0,
     epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 2.0,
-    service: Annotated[
-        bool, typer.Option(help="Let the decoder service decode two weeks of reports, too.")
-    ] = True,
     serve: Annotated[
-        bool, typer.Option("--serve", help="End in the decoder service, until Ctrl-C.")
+        bool,
+        typer.Option(
+            "--serve", help="Then run the decoder service on two weeks of reports, until Ctrl-C."
+        ),
     ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of the decoder service; 0 takes a free one.")
@@ -122,23 +121,19 @@ def demo(
     console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
     for item in shown:
         console.print(f"report: {item.report}", soft_wrap=True)
-    if input_ is None and (service or serve):
-        _end_in_service(output, today, rng, randomness, console, port=port if serve else None)
+    if serve:
+        _serve(output, today, rng, randomness, console, port)
 
 
-def _end_in_service(
+def _serve(
     output: Path,
     today: date,
     rng: np.random.Generator,
     randomness: Randomness,
     console: Console,
-    *,
-    port: int | None,
+    port: int,
 ) -> None:
-    """Two weeks of reports at a collector, and a decoder service that decodes them.
-
-    port: where it is served; None: it is not.
-    """
+    """Serve two weeks of reports at a collector, and a decoder service that has decoded them."""
 
     def say(text: str) -> None:
         console.print(text, soft_wrap=True)
@@ -146,17 +141,9 @@ def _end_in_service(
     console.print("\nThe decoder service, on two weeks of reports at a collector of its own:")
     with (
         filled_collector(output, today, rng, randomness, say) as collector,
-        prepared_service(output, today, rng, collector, say, port=port or 0) as prepared,
+        prepared_service(output, today, rng, collector, say, port=port) as prepared,
     ):
-        if port is not None:
-            serve_until_interrupted(prepared, say)
-            return
-    say("look at them, each in a terminal of its own:")
-    for text in commands_text(output, DEFAULT_PORT):
-        say(f"  {text}")
-    say(f"and sign in at http://127.0.0.1:{DEFAULT_PORT} with the key {prepared.key}")
-    say(f"a second person, who approves releases: {prepared.second_key}")
-    say("where that port is taken, --port takes another; 0 takes a free one and says which")
+        serve_until_interrupted(prepared, say)
 
 
 def run_demo(

@@ -35,7 +35,6 @@ from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import load_settings
 from rappor_cli.demo_alarms import listening_alarms
-from rappor_cli.demo_collector import DATABASE
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 from rappor_server.serving import bind, listening_problem
@@ -137,16 +136,6 @@ def serve_until_interrupted(prepared: Prepared, say: Say) -> None:
             time.sleep(1)
     except KeyboardInterrupt:
         say("stopped")
-
-
-def commands_text(output: Path, port: int) -> tuple[str, str]:
-    """The command lines that serve what the demo prepared: the collector and the service."""
-    collector = f"rappor serve --database sqlite:///{output / DATABASE} --port {port + 1} --open"
-    service = (
-        f"rappor decoder serve --database sqlite:///{output / FILE} --port {port} "
-        f"--collector http://{HOST}:{port + 1}"
-    )
-    return collector, service
 
 
 def _follow(

@@ -1,4 +1,4 @@
-"""Show an experiment: a table, a manifest with seed and figures, and a picture if it has one."""
+"""Run an experiment, and show it: a table, a manifest with seed and figures, a picture, files."""
 
 from __future__ import annotations
 
@@ -6,123 +6,147 @@ import json
 import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from secrets import randbits
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from decoder.files import make_folder, probe_folder
+from rappor_cli.figures import print_figures
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import wide_console
 
-T = TypeVar("T")
+Advance = Callable[[int], None]
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 
 @dataclass(frozen=True)
-class ExperimentRun:
-    """An experiment that was run.
+class ExperimentOutcome:
+    """What an experiment found.
 
-    name: of the command.  title: over the table.  settings: what it was run with; with the seed it
-    can be run again.  columns: heading, key of a row, and format.  rows: all figures, plain.
-    notes: sentences under the table.  draw: writes the picture, of an experiment that has one.
+    rows: all figures, plain.  columns: heading, key of a row, and format.  lines: cells in place
+    of those of the rows.  notes: sentences under the table.  draw: writes the picture.  files:
+    further texts by name of a file.
     """
 
-    name: str
-    title: str
-    settings: Mapping[str, Any]
-    columns: Sequence[tuple[str, str, str]]
     rows: Sequence[Mapping[str, Any]]
+    columns: Sequence[tuple[str, str, str]]
+    lines: Sequence[Sequence[str]] | None = None
     notes: Sequence[str] = ()
     draw: Callable[[Path], None] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class ExperimentOptions:
+class Declared:
+    """An experiment with its settings, before it is run.
+
+    bar: what the progress bar counts, and how many there are.  measure: from a generator, and the
+    function that moves the bar, to the outcome.
+    """
+
+    bar: tuple[str, int]
+    measure: Callable[[np.random.Generator, Advance], ExperimentOutcome]
+
+
+@dataclass(frozen=True)
+class Presentation:
     """Options that all experiments share. seed: None for fresh draws. output: folder."""
 
     seed: int | None
     output: Path
     as_json: bool
+    as_markdown: bool
 
 
 def run_experiment(
-    asked: ExperimentOptions,
-    bar: tuple[str, int],
-    measure: Callable[[np.random.Generator, Callable[[int], None]], T],
-    outcome: Callable[[T], ExperimentRun],
+    name: str, declared: Declared, settings: Mapping[str, Any], shown: Presentation
 ) -> None:
     """Measure behind a progress bar, then write the files and print the table.
 
     Args:
-        asked: of the command.
-        bar: what the bar counts, and how many there are.
-        measure: from a generator of that seed, and the function that moves the bar, to figures.
-        outcome: from the figures to what is shown.
+        name: of the experiment.
+        declared: what to measure.
+        settings: options that it was declared with; with the seed it can be run again.
+        shown: how and where it is shown.
 
     Raises:
         RapporError: where the folder cannot be written, before anything is measured.
     """
-    probe_folder(asked.output)
-    seed = randbits(32) if asked.seed is None else asked.seed
-    with progress_bar(*bar) as advance:
-        found = measure(np.random.default_rng(seed), advance)
-    show(outcome(found), seed, asked.output, as_json=asked.as_json)
-
-
-def show(outcome: ExperimentRun, seed: int, output: Path, *, as_json: bool) -> None:
-    """Write NAME-manifest.json, and NAME.png, to `output`; print the table, or the manifest."""
-    make_folder(output)
-    path = output / f"{outcome.name}-manifest.json"
-    manifest, files = manifest_of(outcome, seed), f"manifest: {path}"
+    probe_folder(shown.output)
+    seed = randbits(32) if shown.seed is None else shown.seed
+    with progress_bar(*declared.bar) as advance:
+        outcome = declared.measure(np.random.default_rng(seed), advance)
+    make_folder(shown.output)
+    for file, text in outcome.files.items():
+        (shown.output / file).write_text(text, encoding="utf-8")
+    told = manifest_of(name, outcome, settings, seed)
+    path = shown.output / f"{name}-manifest.json"
+    written = [f"manifest: {path}"]
     if outcome.draw is not None:
-        picture = output / f"{outcome.name}.png"
+        picture = shown.output / f"{name}.png"
         outcome.draw(picture)
-        manifest["picture_sha256"] = sha256(picture.read_bytes()).hexdigest()
-        files = f"picture: {picture}, {files}"
-    text = json.dumps(manifest, indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
-    if as_json:
-        print(text)
+        told["picture_sha256"] = sha256(picture.read_bytes()).hexdigest()
+        written.insert(0, f"picture: {picture}")
+    manifest = json.dumps(told, indent=2, allow_nan=False)
+    path.write_text(manifest + "\n", encoding="utf-8")
+    if shown.as_json:
+        print(manifest)
         return
-    table = Table(title=f"{outcome.title}, seed {seed}")
-    for heading, _, form in outcome.columns:
-        table.add_column(heading, justify="left" if form == "s" else "right")
-    for row in outcome.rows:
-        table.add_row(*(_cell(row[key], form) for _, key, form in outcome.columns))
-    console = wide_console()
-    console.print(table)
-    for note in outcome.notes:
-        console.print(note)
-    console.print(files, soft_wrap=True)
+    lines = outcome.lines or [
+        [_cell(row[key], form) for _, key, form in outcome.columns] for row in outcome.rows
+    ]
+    left = [heading for heading, _, form in outcome.columns if form == "s"]
+    headings = [heading for heading, *_ in outcome.columns]
+    title = f"{name}, seed {seed}"
+    print_figures(title, headings, lines, as_markdown=shown.as_markdown, left=left)
+    if not shown.as_markdown:
+        console = wide_console()
+        for note in outcome.notes:
+            console.print(note)
+        console.print(", ".join(written), soft_wrap=True)
 
 
-def manifest_of(outcome: ExperimentRun, seed: int) -> dict[str, Any]:
-    """The manifest of an experiment: command, options, versions and every figure; null where one
-    is not defined."""
+def seed_of(rng: np.random.Generator) -> int:
+    """The seed that a generator was made from, for draws that derive their own generators."""
+    return int(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
+
+
+def manifest_of(
+    name: str, outcome: ExperimentOutcome, settings: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    """The manifest of an experiment: settings, versions and every figure; null where one is not
+    defined."""
     return {
-        "experiment": outcome.name,
+        "experiment": name,
         "seed": seed,
-        "settings": dict(outcome.settings),
-        "rows": [{key: _plain(value) for key, value in row.items()} for row in outcome.rows],
+        "settings": {key: _setting(value) for key, value in settings.items()},
+        "rows": [_plain(dict(row)) for row in outcome.rows],
         "versions": {name: _version(name) for name in _LIBRARIES}
         | {"python": platform.python_version()},
     }
 
 
 def _cell(value: Any, form: str) -> str:
-    if isinstance(value, float) and math.isnan(value):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return format(value, form)
 
 
+def _setting(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
 def _plain(value: Any) -> Any:
-    """JSON has neither NaN nor infinity."""
+    """The same with null where a figure is not defined: JSON has neither NaN nor infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

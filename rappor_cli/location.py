@@ -1,4 +1,4 @@
-"""`rappor simulate location-coverage` and `location-attacks`: what the modes give."""
+"""`rappor simulate location-attacks`: what the reports of places tell of a device."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from privacy_audit.lives import WORLDS
 from privacy_audit.trackability import PERIODS, attack_file, attacks_on
 from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
-from rappor_core.errors import ParameterError
 from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.location.coverage import GROUPS, has_map, map_coverage
 
 
 def location_attacks(
@@ -106,53 +104,6 @@ def _life_table(rows: Sequence[dict[str, Any]]) -> Table:
         figures = [f"{row['came']:.0%}", *(f"{share:.2%}" for share in shares)]
         table.add_row(row["metric"], row["lives"], str(row["periods"]), *figures, bound)
     return table
-
-
-def location_coverage(
-    metrics: shared.MetricsFile,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Only these metrics; may be repeated.")
-    ] = None,
-    devices: Annotated[
-        list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
-    ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
-    maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
-    seed: shared.Seed = None,
-    as_json: shared.Json = False,
-) -> None:
-    """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
-    rng = np.random.default_rng(seed)
-    declared = [one for one in load_metrics(metrics).declared if has_map(one)]
-    chosen = [one for one in declared if not metric or one.base_name in metric]
-    if not chosen:
-        raise ParameterError(f"{metrics} has no metric of kind 'location' with a map so named")
-    rows = []
-    with progress_bar("maps", len(chosen) * len(devices) * maps) as advance:
-        for one, size in product(chosen, devices):
-            found = map_coverage(one, size, maps, rng, advance)
-            rows.append({"metric": one.base_name, "devices": size, **asdict(found)})
-    if as_json:
-        print(json.dumps(rows))
-        return
-    columns = "way", "devices", "all", "found", "n", "top 5", "top 10", "s"
-    table = _numbers(f"coverage of intervals of 95 %, {maps} maps each", columns)
-    for row in rows:
-        every, told, five, ten = (_part(row, name) for name in GROUPS)
-        told += f"\nby map {row['found_by_map']:.3f}"
-        crowd, seconds = f"{row['devices']:,}", f"{row['seconds']:.2f}"
-        numbers = crowd, every, told, str(row["num_found"]), five, ten, seconds
-        table.add_row(row["metric"], *numbers)
-    table.caption = "by map: mean over the maps, those that find no cell counted as 1"
-    Console().print(table)
-
-
-def _part(row: dict[str, Any], name: str) -> str:
-    """Coverage of a group of cells, below it its Monte-Carlo error and that of the worst map."""
-    part, error, worst = (row[name + what] for what in ("", "_error", "_worst"))
-    lines = ["-" if part is None else f"{part:.3f}"]
-    lines += [f"+-{error:.3f}"] if error is not None else []
-    lines += [f"worst {worst:.2f}"] if worst is not None else []
-    return "\n".join(lines)
 
 
 def _numbers(title: str, columns: Sequence[str]) -> Table:

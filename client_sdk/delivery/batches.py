@@ -52,7 +52,6 @@ def read_body(body: bytes, *, json: bool) -> GroupedBatch:
         raise WireFormatError(f"the stored batch is not gzip: {error}") from error
     if not json:
         return decode_binary(plain)
-    json_form()  # which says what is missing
     from rappor_core.wire.decode import decode_batch
 
     return decode_batch(plain, JSON_CONTENT_TYPE)

@@ -1,7 +1,7 @@
 """Coast, borders, water and cities around a map, from files of this package and of the user.
 
 Outlines of Natural Earth (public domain) at 1:50 million, a kilometre or two exact; see
-data/basemap.json.gz and packaging/make_basemap.py. Nothing comes from a network.
+data/basemap.json.gz and docs/tools/make_basemap.py. Nothing comes from a network.
 """
 
 from __future__ import annotations

@@ -282,24 +282,13 @@ def kind_names() -> tuple[str, ...]:
 
 
 def kind_named(name: object) -> Kind:
-    """Load the kind of a name.
-
-    Raises ParameterError for one that is unknown, or whose modules are not installed.
-    """
+    """Load the kind of a name. Raises ParameterError for one that is unknown."""
     if not isinstance(name, str) or name not in kind_names():
         raise ParameterError(f"kind = {name!r} is not one of {', '.join(kind_names())}")
     kind = _LOADED.get(name)
     if kind is None:
         home, instance = _HOMES[name]
-        try:
-            module = import_module(home)
-        except ModuleNotFoundError as error:  # the device's wheel carries some kinds apart
-            if not (error.name or "").startswith("rappor_core"):
-                raise
-            raise ParameterError(
-                f"kind = {name!r} is not installed here: install rappor-telemetry-client-{name}"
-            ) from error
-        kind = _LOADED[name] = getattr(module, instance)
+        kind = _LOADED[name] = getattr(import_module(home), instance)
     return kind
 
 

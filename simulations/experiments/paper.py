@@ -37,6 +37,23 @@ class Experiment:
     true_shares: Floats
     decoding: Decoding
 
+    def row(self) -> dict[str, str | int | float]:
+        """The figures of the experiment by name."""
+        summary, (above, false_above) = self.decoding.summary, self.above_two_errors
+        return {
+            "name": self.name,
+            "reports": summary.num_reports,
+            "values_held": int((self.true_shares > 0).sum()),
+            "found_true": self.true_positives,
+            "found_false": self.false_positives,
+            "found_missed": self.missed,
+            "interval_coverage": self.coverage,
+            "detectable_share": summary.detectable_share,
+            "above_two_errors_true": above,
+            "above_two_errors_false": false_above,
+            "epsilon_one": summary.epsilon_one,
+        }
+
     @property
     def true_positives(self) -> int:
         """Values that were found and that somebody holds."""

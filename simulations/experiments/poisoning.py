@@ -23,14 +23,21 @@ from decoder.model.counts import observe
 from decoder.numerics.threads import one_thread
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
-from simulations.experiments.parameters import BASE, held_shares
+from simulations.experiments.paper import (
+    EXPONENTIAL_CANDIDATES,
+    EXPONENTIAL_RATE,
+    EXPONENTIAL_VALUES,
+)
 from simulations.populations.draws import draw_listed
+from simulations.populations.populations import exponential_shares
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 REPORTS = 1_000_000
-PARAMS = RapporParams.rappor(**BASE)  # type: ignore[arg-type]
+PARAMS = RapporParams.rappor(
+    num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
+)
 TARGET = 150  # on the list; nobody holds it
 FRACTIONS = (0.001, 0.003, 0.01, 0.03, 0.1)
 NONE = "nothing forged"
@@ -94,6 +101,13 @@ class Row:
     warned: float
     warnings: dict[str, float]
     refused: float
+
+
+def held_shares() -> Floats:
+    """True shares of the candidates, (200,), the held ones first."""
+    shares = np.zeros(EXPONENTIAL_CANDIDATES)
+    shares[:EXPONENTIAL_VALUES] = exponential_shares(EXPONENTIAL_VALUES, EXPONENTIAL_RATE)
+    return shares
 
 
 def poisoning(

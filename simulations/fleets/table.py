@@ -1,17 +1,21 @@
-"""Decode the first 1, 2, 4, ... periods of a simulated fleet by the real decoder."""
+"""A fleet of a declared metric, drawn, and its first 1, 2, 4, ... periods decoded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from pathlib import Path
 from time import process_time
 
 import numpy as np
 
 from decoder import Candidates, DecodeOptions, decode
+from decoder.candidates.lists import metric_candidates
 from metric_design.detection import PlanSetting, by_itself, detectable_share
+from metric_design.population import read_shares, zipf_shares
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from simulations.fleets.draws import (
@@ -20,6 +24,7 @@ from simulations.fleets.draws import (
     FleetCounts,
     FleetError,
     FleetTask,
+    Floats,
     draw_classes,
     draw_cohorts,
     no_counts,
@@ -43,6 +48,62 @@ class FleetMetric:
     params: RapporParams
     metric: Metric | None = None
 
+    def aggregate(
+        self, reports: Counts, bit_counts: Counts, first: date | None, last: date | None
+    ) -> Aggregate:
+        """The aggregate that a collector would serve. reports: (m,). bit_counts: (m, k)."""
+        metric = self.metric
+        return Aggregate(
+            metric="simulated" if metric is None else metric.name,
+            params=self.params,
+            reports_per_cohort=tuple(reports.tolist()),
+            bit_counts=tuple(map(tuple, bit_counts.tolist())),
+            params_id="" if metric is None else metric.params_id,
+            definition={} if metric is None else metric.to_dict(),
+            first_day=first,
+            last_day=last,
+        )
+
+
+def declared_metric(file: Path | None, name: str | None) -> FleetMetric:
+    """The metric of a file, or strings in 128 bits and 64 cohorts at epsilons 4.4 and 1.1.
+
+    Raises FleetError for a name that the file does not have.
+    """
+    if file is None or name is None:
+        return FleetMetric(
+            RapporParams.rappor(
+                num_bits=128, num_hashes=2, num_cohorts=64, prob_f=0.5, prob_p=0.5, prob_q=0.75
+            )
+        )
+    known = load_metrics(file).metrics
+    if name not in known:
+        raise FleetError(f"{file}: no metric {name!a}; it has {', '.join(known)}")
+    return FleetMetric(known[name].params, known[name])
+
+
+def listed_values(
+    declared: FleetMetric, file: Path | None, exponent: float, number: int, absent: int
+) -> tuple[Candidates, Floats]:
+    """The candidates of a fleet, and the shares of the first V of them, which are held, (V,).
+
+    Args:
+        declared: metric, whose own values are taken where its definition has some.
+        file: of shares, largest first; else they fall as 1 / rank^exponent.
+        exponent: of shares that no file gives.
+        number: of strings that are held.
+        absent: further strings on the list, which nobody holds.
+    """
+    params = declared.params
+    if params.scheme.hashed:
+        shares = read_shares(file) if file else zipf_shares(exponent, number)
+        names = [f"value-{i:06}" for i in range(len(shares) + absent)]
+        return Candidates.from_strings(names), shares / shares.sum()
+    empty = no_counts(params, 1, 1)
+    own = metric_candidates(declared.aggregate(empty.reports[0], empty.bit_counts[0], None, None))
+    shares = read_shares(file)[: len(own)] if file else zipf_shares(exponent, len(own))
+    return own, shares / shares.sum()
+
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
@@ -55,17 +116,21 @@ class Drawn:
     def aggregate(self, first: int, last: int, declared: FleetMetric, start: date) -> Aggregate:
         """The aggregate of weeks `first` up to but without `last`, as a collector would serve
         it."""
-        weeks, metric = slice(first, last), declared.metric
-        return Aggregate(
-            metric="simulated" if metric is None else metric.name,
-            params=self.fleet.params,
-            reports_per_cohort=tuple(self.counts.reports[weeks].sum(axis=0).tolist()),
-            bit_counts=tuple(map(tuple, self.counts.bit_counts[weeks].sum(axis=0).tolist())),
-            params_id="" if metric is None else metric.params_id,
-            definition={} if metric is None else metric.to_dict(),
-            first_day=start + timedelta(weeks=first),
-            last_day=start + timedelta(weeks=last, days=-1),
+        weeks = slice(first, last)
+        reports, bits = (
+            counts[weeks].sum(axis=0) for counts in (self.counts.reports, self.counts.bit_counts)
         )
+        days = start + timedelta(weeks=first), start + timedelta(weeks=last, days=-1)
+        return declared.aggregate(reports, bits, *days)
+
+    def week_files(self, declared: FleetMetric, start: date) -> dict[str, str]:
+        """The aggregate of each week as a JSON text, by the name of its file."""
+        return {
+            f"{start + timedelta(weeks=week)}.json": self.aggregate(
+                week, week + 1, declared, start
+            ).to_json()
+            for week in range(self.fleet.periods)
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
-"""Do the intervals of flows hold the truth? Fresh draws of one matrix, counted by quantity."""
+"""Do the intervals of flows hold the truth? Fresh draws of one matrix, counted by quantity.
+
+In worlds of flows that the gravity model describes, and such as it does not.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,10 +16,15 @@ from decoder.flows.decoding import decode_flows
 from decoder.flows.space import FlowSpace
 from decoder.flows.tables import FlowDecoding, ShareTable
 from decoder.typing import Flags, Floats
+from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.metric import Metric
 from simulations.flows.city import draw_flows
-from simulations.flows.study import LARGEST, is_wrong, off
 
+FlowWorld = Literal["as is", "shuffled", "spikes", "even", "one cell"]
+FLOW_WORLDS: tuple[FlowWorld, ...] = get_args(FlowWorld)
+SPIKES, SPIKE = 20, 0.03
+TO_ONE_CELL = 0.7
+LARGEST = 50  # flows whose intervals are counted
 QUANTITIES = (f"{LARGEST} largest", "detected flows", "zones", "detected zones", "night cells",
               "bands", "own cell and moved", "shares of an origin")  # fmt: skip
 
@@ -80,6 +88,50 @@ def flow_coverage(
         float(np.mean([one.tau for one in found])),
         (time.process_time() - started) / draws,
     )
+
+
+def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Generator) -> Floats:
+    """Change the flows between cells of a matrix; those of other sides stay.
+
+    Args:
+        matrix: (P,) shares of pairs, of sum 1.
+        flow: of the metric.
+        world: `as is`; `shuffled`: the destinations of each cell in another order; `spikes`: 20
+            flows of 3 % of the people of cells, the rest even; `even`: all flows equal; `one cell`:
+            70 % of each cell's people go to one and the same.
+        rng: source of the order, the flows or the cell.
+
+    Returns:
+        (P,) shares of sum 1.
+    """
+    whole, cells = matrix.reshape(flow.num_sides, -1).copy(), len(flow.cells)
+    inside = whole[:cells, :cells]
+    total = inside.sum()
+    if world == "shuffled":
+        inside = rng.permuted(inside, axis=1)
+    elif world == "even":
+        inside = np.full_like(inside, total / inside.size)
+    elif world == "spikes":
+        found = np.full(inside.size, total * (1 - SPIKES * SPIKE) / inside.size)
+        found[rng.choice(inside.size, SPIKES, replace=False)] += SPIKE * total
+        inside = found.reshape(inside.shape)
+    elif world == "one cell":
+        centre = np.zeros((1, cells))
+        centre[0, rng.integers(cells)] = 1
+        inside = (1 - TO_ONE_CELL) * inside + TO_ONE_CELL * inside.sum(axis=1)[:, None] * centre
+    whole[:cells, :cells] = inside
+    return np.asarray(whole.ravel())
+
+
+def is_wrong(found: FlowDecoding, truth: Floats) -> Flags:
+    """(detected,) flows detected whose true share (P,) is below a quarter of the estimate."""
+    detected = found.detected
+    return np.asarray(truth[detected] < 0.25 * found.flows.estimate[detected])
+
+
+def off(guess: Floats, truth: Floats) -> float:
+    """Total variation, 0 equal and 1 apart."""
+    return float(0.5 * np.abs(guess - truth).sum())
 
 
 def _held(found: FlowDecoding, truth: Floats) -> Iterator[tuple[str, Flags]]:

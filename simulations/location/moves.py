@@ -9,11 +9,10 @@ alone (a festival), or go to the district one after the other (drift), or nothin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +20,13 @@ from numpy.typing import NDArray
 from decoder.density.cells import places_of
 from decoder.density.map_series import WindowMap, map_windows
 from decoder.density.modes import SECOND_DIAL
-from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
-from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from simulations.location.draws import capped
-from simulations.location.series import cell_distance, draw_windows, true_shares
-from simulations.location.square_metrics import square_metric
+from simulations.location.series import cell_distance, draw_windows, square_metric, true_shares
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Given = TypeVar("Given")
-Result = TypeVar("Result")
 World = Literal["district", "festival", "drift", "none"]
 
 WEEKS, STEP = 6, 3
@@ -79,7 +73,7 @@ class Found:
     a change, and with one of the wrong sign.  strong, right: cells that differ in a week by three
     standard errors or more, and those of them that are detected.  event: whether the festival's
     cell is detected in its week.  distance: total variation of the maps over cells, mean of the
-    weeks.  rivals: of the last week, by name.  seconds: of processor time.
+    weeks.  seconds: of processor time.
     """
 
     covered: float
@@ -90,7 +84,6 @@ class Found:
     right: int
     event: bool
     distance: float
-    rivals: dict[str, float]
     seconds: float
 
 
@@ -145,7 +138,7 @@ def one_series(setting: Setting, rng: np.random.Generator) -> Found:
     seconds = time.process_time() - start
     cells = true[:, :-1] / true[:, :-1].sum(axis=1, keepdims=True)
     change = cells - (cells.sum(axis=0) - cells) / (WEEKS - 1)
-    return _judged(setting, maps, change, true, seconds, rng)
+    return _judged(setting, maps, change, true, seconds)
 
 
 def _judged(
@@ -154,7 +147,6 @@ def _judged(
     change: Floats,
     true: Floats,
     seconds: float,
-    rng: np.random.Generator,
 ) -> Found:
     """change: true, (6, n).  true: shares, (6, n + 1)."""
     parts = [one.changes for one in maps if one.changes is not None]
@@ -176,35 +168,8 @@ def _judged(
         distance=float(
             np.mean([cell_distance(m.shares, t) for m, t in zip(maps, true, strict=True)])
         ),
-        rivals=rivals(setting, true[-1], rng),
         seconds=seconds,
     )
-
-
-def rivals(setting: Setting, true: Floats, rng: np.random.Generator) -> dict[str, float]:
-    """Distances of published protocols, which send one position a cell, from the shares (n + 1,)
-    of a week.
-
-    With the same budget for life, each for two values (what the others cost above two is not
-    charged), or split over the weeks; then the projection on the simplex.
-    """
-    life = setting.budget * (WEEKS if setting.mode == "window" else 1)
-    each, one = life / 2, SECOND_DIAL * life / 2
-    mechanisms = {
-        "L-OSUE": TwoRoundMechanism.optimised(each, one),
-        "BiLOLOHA": TwoRoundMechanism.symbols(2, each, one),
-        "OUE": TwoRoundMechanism.one_shot(life / WEEKS),
-    }
-    holders = rng.multinomial(setting.devices, true / true.sum())
-    found = {}
-    for name, mechanism in mechanisms.items():
-        keep, lie = mechanism.q_star, mechanism.p_star
-        if name == "BiLOLOHA":  # each device has a hash of its own: half of the others support
-            lie = 0.5
-        shown = rng.binomial(holders, keep) + rng.binomial(setting.devices - holders, lie)
-        shares = project_simplex((shown / setting.devices - lie) / (keep - lie))
-        found[name] = cell_distance(shares, true)
-    return found
 
 
 def summary(setting: Setting, series: Sequence[Found]) -> dict[str, Any]:
@@ -227,7 +192,6 @@ def summary(setting: Setting, series: Sequence[Found]) -> dict[str, Any]:
         "right": sum(one.right for one in series),
         "events": sum(one.event for one in series),
         "distance": float(np.mean([one.distance for one in series])),
-        **{name: float(np.mean([one.rivals[name] for one in series])) for name in series[0].rivals},
         "seconds": float(np.mean([one.seconds for one in series])),
     }
 
@@ -252,24 +216,14 @@ def moving_worlds(
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """For each setting, the summary over several drawn series."""
-    every = repeated(settings, series, partial(one_series, rng=rng), advance)
-    return [summary(setting, found) for setting, found in every]
-
-
-def repeated(
-    settings: Iterable[Given],
-    number: int,
-    run: Callable[[Given], Result],
-    advance: Callable[[int], None],
-) -> Iterator[tuple[Given, list[Result]]]:
-    """Run each setting several times and yield it with its results; `advance` is called after
-    each run."""
+    rows = []
     for setting in settings:
         found = []
-        for _ in range(number):
-            found.append(run(setting))
+        for _ in range(series):
+            found.append(one_series(setting, rng))
             advance(1)
-        yield setting, found
+        rows.append(summary(setting, found))
+    return rows
 
 
 def city(side: int, rng: np.random.Generator) -> Floats:

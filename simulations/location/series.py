@@ -1,4 +1,4 @@
-"""Windows of places drawn as counts, their true maps, and the map of all windows together."""
+"""Windows of places on square grids drawn as counts, their true maps, and the map of all."""
 
 from __future__ import annotations
 
@@ -12,12 +12,31 @@ from decoder.density.cells import Places
 from decoder.density.gaussian_field import fit_field
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.location.draws import capped, draw_memo, draw_window
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _FIRST_DAY = date(2024, 1, 31)
+_SQUARE = """
+[metrics.places]
+kind = "location"
+description = "The usual place"
+owner = "maps@example.org"
+expires = 2099-12-31
+grid = "square"
+box = [0, 0, 8, 8]
+rows = {side}
+columns = {side}
+levels = [0]
+"""
+
+
+def square_metric(side: int, keys: str) -> Metric:
+    """A location metric of side * side cells; `keys`: further keys of its declaration."""
+    (metric,) = parse_metrics(_SQUARE.format(side=side) + keys).parts("places")
+    return metric
 
 
 def draw_windows(

@@ -34,8 +34,8 @@ HOMEPAGE = declaration(
 DOMAIN = '[columns]\nplan = ["basic", "pro"]\nage = ["young", "old"]\n'
 
 
-# a setting's number, a Monday, a key of a relay: other things, by the same word
-OTHERS = ("simulate plan", "simulate fleet", "ohttp-keys retire")
+# a Monday, a key of a relay: other things, by the same word
+OTHERS = ("simulate fleet", "ohttp-keys retire")
 
 
 def commands_below(path: str, command: Any) -> Iterator[tuple[str, Any]]:

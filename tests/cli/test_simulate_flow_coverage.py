@@ -16,16 +16,23 @@ from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from simulations.flows import coverage
 from simulations.flows.city import city_matrix, city_metric
-from simulations.flows.worlds import FLOW_WORLDS, in_world
+from simulations.flows.coverage import FLOW_WORLDS, in_world
 from tests.flow_support import flow_text
 
 COMMAND = ["simulate", "flow-coverage", "--devices", "2000", "--draws", "1", "--seed", "1"]
+pytestmark = pytest.mark.usefixtures("elsewhere")
 METRIC = city_metric(4.0, 2_000, rows=2, columns=2, num_cohorts=10)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory of its own, where `simulation-output` is made."""
+    monkeypatch.chdir(tmp_path)
 
 
 def figures(capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, Any]]:
     assert main([*COMMAND, *more, "--json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
     return found
 
 

@@ -1,22 +1,23 @@
-"""`rappor simulate processes | homepages | parameters | longitudinal | poisoning`, small forms."""
+"""`rappor simulate`: the register, and the published experiments in small forms."""
 
 from __future__ import annotations
 
 import json
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
+from rappor_cli.experiments import EXPERIMENTS
 from rappor_cli.main import load, main
-from simulations.experiments import longitudinal, parameters, poisoning, processes
+from simulations.experiments import longitudinal, poisoning, processes
 from tests.simulations.published_support import shrink
 
-NAMES = ["processes", "homepages", "parameters", "longitudinal", "poisoning"]
+NAMES = ["processes", "homepages", "longitudinal", "poisoning"]
 OPTIONS = {
     "processes": ["--runs", "2", "--devices", "500"],
     "homepages": ["--runs", "1", "--reports", "500000"],
-    "parameters": ["--runs", "2", "--reports", "50000"],
     "longitudinal": ["--devices", "2000"],
     "poisoning": ["--runs", "2", "--reports", "100000"],
 }
@@ -26,7 +27,6 @@ OPTIONS = {
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch)
     monkeypatch.setattr(processes, "WAYS", {"each process once": processes.each_once})
-    monkeypatch.setattr(parameters, "SWEEPS", {"num_hashes": (2,), "prob_f": (0.5,)})
     monkeypatch.setattr(poisoning, "WAYS", poisoning.WAYS[:1])
     monkeypatch.setattr(longitudinal, "PERIODS", (1,))
 
@@ -88,17 +88,19 @@ def test_a_folder_that_cannot_be_made_is_named(
 def test_make_simulate_runs_every_experiment() -> None:
     """`make simulate` itself takes minutes; its lines are checked against the commands."""
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
-    lines = re.findall(r"\$\(SIMULATE\) ([^;\n]+)", makefile)
+    (small,) = re.findall(r"^EXPERIMENTS := (.+)$", makefile, re.M)
+    lines = [f"{name} --small" for name in small.split()]
+    lines += re.findall(r"^\t\$\(SIMULATE\) (.+)$", makefile, re.M)
     known = load("simulate").commands
-    named = set()
     for name, *words in map(str.split, lines):
-        named.add(name)
         options = {option for param in known[name].params for option in param.opts}
-        assert {word for word in words if word.startswith("--")} <= options | {"--no-rivals"}, name
-    assert named == set(known)
+        assert {word for word in words if word.startswith("--")} <= options, name
+    assert {line.split()[0] for line in lines} == set(known)
+    for name, entry in EXPERIMENTS.items():
+        assert entry.small.keys() <= signature(entry.declare).parameters.keys(), name
 
 
-@pytest.mark.parametrize("name", [*NAMES, "normal", "exponential", "fleet"])
+@pytest.mark.parametrize("name", [*NAMES, "normal", "exponential", "fleet", "flow-coverage"])
 def test_an_impossible_folder_is_refused_before_drawing(
     name: str,
     tmp_path: Path,
@@ -108,8 +110,7 @@ def test_an_impossible_folder_is_refused_before_drawing(
     def drawing(*_: object) -> None:
         pytest.fail("the experiment was run")
 
-    for module in ("experiment_files", "simulate_fleet"):
-        monkeypatch.setattr(f"rappor_cli.{module}.progress_bar", drawing)
+    monkeypatch.setattr("rappor_cli.experiment_files.progress_bar", drawing)
     (tmp_path / "file").write_text("")
     assert main(["simulate", name, "-o", str(tmp_path / "file" / "below")]) == 1
     assert "file/below' cannot be written" in capsys.readouterr().err

@@ -6,12 +6,22 @@ from types import SimpleNamespace
 from typing import Any
 
 from decoder.output.density_text import held_text, promise_text
-from simulations.location.held_maps import Setting
+from simulations.location.series import square_metric
+
+WINDOW = """period = "week"
+num_cohorts = 64
+mode = "window"
+window = 48
+turn = "fresh"
+max_reports = 1
+num_bits = 32
+epsilon = 2.0
+"""
 
 
 def test_maps_of_held_answers_name_their_days() -> None:
-    held: Any = SimpleNamespace(metric=Setting("weeks", "window", 4, 1_000, 2.0).metric())
-    plain: Any = SimpleNamespace(metric=Setting("weeks", "window, no hold", 4, 1_000, 2.0).metric())
+    held: Any = SimpleNamespace(metric=square_metric(4, WINDOW + "hold = 4\n"))
+    plain: Any = SimpleNamespace(metric=square_metric(4, WINDOW))
     assert "last seen, within 4 weeks of their answer" in held_text(held)
     assert "changes lag by up to 4 weeks" in promise_text(held)
     assert held_text(plain) == ""

@@ -13,7 +13,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.experiments import poisoning
-from simulations.experiments.parameters import held_shares
+from simulations.experiments.poisoning import held_shares
 from simulations.populations.draws import draw_listed
 
 HONEST_RUNS, MOST_ALARMS = 400, 3  # at .001 each, more than 3 of 400 have chance 8e-4

@@ -14,8 +14,7 @@ from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import _shared_freedom
 from rappor_core.reserved import OTHER
 from simulations.location.moves import MODES
-from simulations.location.series import cell_distance, draw_windows, true_shares
-from simulations.location.square_metrics import square_metric
+from simulations.location.series import cell_distance, draw_windows, square_metric, true_shares
 from tests.decoder.series_support import declared, hills, people, windows_of
 
 SIDE = 68

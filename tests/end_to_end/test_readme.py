@@ -141,7 +141,7 @@ def test_the_picture_is_small() -> None:
 
 @pytest.mark.long
 def test_the_picture_is_made_by_its_command(tmp_path: Path) -> None:
-    (script,) = re.findall(r"`python (packaging/\w+\.py)`", README)
+    (script,) = re.findall(r"`python (docs/tools/\w+\.py)`", README)
     made = tmp_path / "made.png"
     subprocess.run([sys.executable, str(ROOT / script), str(made)], cwd=ROOT, check=True)
     kept = ROOT / "docs" / "assets" / "map_and_chart.png"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulations.experiments import homepages, longitudinal, parameters, poisoning, processes
+from simulations.experiments import homepages, longitudinal, poisoning, processes
 
 
 def shrink(patch: pytest.MonkeyPatch) -> None:
@@ -14,9 +14,6 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(homepages, "CANDIDATES", 120)
     patch.setattr(homepages, "HELD", 40)
     patch.setattr(homepages, "DISTRIBUTIONS", ("Zipf 1", "as the paper shows"))
-    patch.setattr(
-        parameters, "SWEEPS", {name: (parameters.BASE[name],) for name in parameters.SWEEPS}
-    )
     patch.setattr(longitudinal, "PERIODS", (1, 7))
     patch.setattr(longitudinal, "CROWD", 20)
     patch.setattr(poisoning, "FRACTIONS", (0.03,))

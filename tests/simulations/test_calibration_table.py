@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from rappor_cli.calibration import HEADINGS, _cells, _figure, _without_nan
+from rappor_cli.calibration import HEADINGS, _cells, _figure
+from rappor_cli.experiment_files import ExperimentOutcome, manifest_of
 from rappor_cli.figures import markdown_lines
 from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore, draw
 from simulations.experiments.calibration_table import (
@@ -96,7 +97,8 @@ def test_markdown_and_json_of_a_run():
     head, rule, line = markdown_lines(HEADINGS, map(_cells, rows))
     assert head.count("|") == rule.count("|") == line.count("|") == len(HEADINGS) + 1
     assert line.startswith("| few rows nothing true (2) | - | - / - |")
-    told = json.loads(json.dumps(_without_nan([asdict(row) for row in rows]), allow_nan=False))
+    manifest = manifest_of("calibration", ExperimentOutcome(list(map(asdict, rows)), ()), {}, 1)
+    told = json.loads(json.dumps(manifest, allow_nan=False))["rows"]
     assert told[0]["recall"]["bh"] == {"value": None, "error": None}
     assert told[0]["runs"] == 2
 

@@ -12,7 +12,7 @@ from decoder import Candidates
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_core.risk import believed
-from simulations.experiments import homepages, longitudinal, parameters, poisoning, processes
+from simulations.experiments import homepages, longitudinal, poisoning, processes
 from tests.simulations.published_support import shrink
 
 
@@ -98,37 +98,8 @@ def test_honest_rules_name_fewer_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert often.one_error < 0.45 * once.one_error
 
 
-def test_one_parameter_changes_at_a_time() -> None:
-    settings = list(parameters.settings())
-    base = RapporParams.rappor(**parameters.BASE)
-    assert len(settings) == sum(map(len, parameters.SWEEPS.values())) + 5
-    for name, value, params in settings:
-        if name == parameters.EQUAL:
-            assert params.epsilon_infinity == pytest.approx(base.epsilon_infinity, rel=1e-2)
-            assert params.epsilon_one == pytest.approx(base.epsilon_one, rel=1e-2)
-            assert params.num_hashes == value
-        else:
-            assert getattr(params, name) == pytest.approx(value, abs=1e-4)
-            others = set(parameters.BASE) - {name}
-            assert all(getattr(params, one) == getattr(base, one) for one in others)
-
-
 @pytest.mark.long
 @pytest.mark.statistical
-def test_what_is_found_is_what_the_planner_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """33.1 of 100 are predicted at the paper's parameters; a mean of two runs varies by 1.5."""
-    shrink(monkeypatch)
-    monkeypatch.setattr(parameters, "SWEEPS", {"num_hashes": (2,), "prob_f": (0.75,)})
-    rows = parameters.parameters(2, parameters.REPORTS, np.random.default_rng(4))
-    hashes, noise, equal = rows
-    assert hashes.predicted == pytest.approx(33.1, abs=0.2)
-    for row in rows:
-        assert row.found == pytest.approx(row.predicted, abs=5)
-        assert row.false_bonferroni <= row.false_bh <= row.false_two_errors
-    assert noise.found < hashes.found
-    assert equal.parameter == parameters.EQUAL
-
-
 def test_modes_promise_the_same_but_the_last() -> None:
     *promised, fresh = longitudinal.modes()
     for mode in promised:
@@ -221,7 +192,7 @@ def test_the_best_bits_pass_the_check_of_weights() -> None:
     rng = np.random.default_rng(9)
     listed = Candidates.from_strings(f"v{i}" for i in range(200))
     positions = listed.positions(poisoning.PARAMS)
-    shares = parameters.held_shares()
+    shares = poisoning.held_shares()
     honest, _ = poisoning.draw_listed(positions, shares, 500_000, poisoning.PARAMS, rng)
     bits = poisoning.best_bits(honest, listed)
     assert set(np.unique(bits)) == {0, 1}

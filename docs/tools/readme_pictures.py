@@ -1,4 +1,4 @@
-"""The picture of README: `python packaging/readme_pictures.py docs/assets/map_and_chart.png`.
+"""The picture of README: `python docs/tools/readme_pictures.py docs/assets/map_and_chart.png`.
 
 A map of 400 cells from drawn counts of `rappor demo`, by the steps of `rappor density`, beside the
 chart of `examples/notebook`, whose cells are run as they are.
@@ -22,7 +22,7 @@ from decoder.sources.density_windows import LocationFiles
 from decoder.workflows.maps import MapJob, run_maps, write_maps
 from simulations.experiments.demo_weeks import place_weeks
 
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook"
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook"
 WIDTH = 480  # of each, pixels
 COLOURS = 64
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from decoder.flows.decoding import decode_flows
-from decoder.flows.tables import FlowDecoding
 from decoder.numerics.simplex import project_simplex
 from decoder.typing import Floats
 from rappor_core.metrics.flow import DISTANCE, HOME, WORK, Flow
@@ -42,11 +41,6 @@ class FlowDraw:
     def epsilon(self) -> float:
         """Of a device, for life, nats."""
         return self.metric.params.epsilon_one
-
-
-def five_questions(draw: FlowDraw) -> FlowDecoding:
-    """Each device answers one of five questions; decoded with gravity and departures."""
-    return decode_flows(draw_flows(draw.metric, draw.matrix, draw.devices, draw.rng))
 
 
 def all_pairs(draw: FlowDraw) -> Floats:

@@ -1,1 +1,0 @@
-"""Simulations of joint tables: pair metrics against linked reports."""
