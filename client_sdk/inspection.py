@@ -10,13 +10,18 @@ from typing import Any
 from client_sdk.recording.budget import stored_budget
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.refusals import BLAMED, sentence
+from client_sdk.recording.stops import PAUSED, PREFIX, RETIRED, load_stop
 from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import date_of, last_day
 from rappor_core.suspicion import THOUGHT, belief_text
 
-REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", *BLAMED}
+SAID = {
+    RETIRED: "collects it no more; nothing of it is recorded",
+    PAUSED: "has paused it; nothing of it is recorded but one report a day",
+}
+REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", "stopped", *BLAMED}
 
 
 def inspect_state(
@@ -41,6 +46,7 @@ def inspect_state(
             "counters": counters,
             "metrics": lines,
             "places": _places(state),
+            "stopped": _stopped(state),
             "device": _device(lines, budget),
             "earlier_secrets": [
                 {"day": day, "reason": reason, "ledger": _ledger(ledger)}
@@ -65,6 +71,7 @@ def render(account: dict[str, Any]) -> str:
         "",
         *(line["sentence"] for line in account["metrics"]),
         *(kept["sentence"] for kept in account["places"]),
+        *(stop["sentence"] for stop in account["stopped"]),
         "",
         account["device"]["sentence"],
     ]
@@ -164,6 +171,21 @@ def _kept(metric: str, text: str) -> dict[str, Any]:
         "last_known_places": known,
         "sentence": f"{metric}: {said}.",
     }
+
+
+def _stopped(state: SqliteState) -> list[dict[str, Any]]:
+    """The metrics that the collector has stopped, each with a sentence."""
+    rows = state.rows("SELECT name FROM meta WHERE name LIKE ? ORDER BY 1", (f"{PREFIX}%",))
+    names = [name.removeprefix(PREFIX) for (name,) in rows]
+    return [
+        {
+            "metric": name,
+            "reason": stop.reason,
+            "sentence": f"{name}: the collector {SAID[stop.reason]}.",
+        }
+        for name in names
+        if (stop := load_stop(state, name)) is not None
+    ]
 
 
 def _device(lines: list[dict[str, Any]], budget: float | None) -> dict[str, Any]:

@@ -99,6 +99,7 @@ class Session:
             setup.now,
             self._close_periods if places or filled or self._collected else None,
             self._held.write_out,
+            self.recorder.forget_metric,
         )
         try:
             self.worker.start()

@@ -251,6 +251,7 @@ def _add_routes(app: FastAPI) -> None:
         ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
         ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
         ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),
+        ("/v1/metrics/{name:path}/pause", "POST", admin.pause_metric),
         ("/v1/days/{day}/close", "POST", admin.close_day),
         ("/v1/keys", "GET", admin.get_keys),
         ("/v1/keys", "POST", admin.create_key),

@@ -126,6 +126,16 @@ def _reading_paths() -> Schema:
                 parameters=[name, window[2]],
             )
         },
+        "/v1/metrics/{name}/pause": {
+            "post": _operation(
+                "pauseMetric",
+                "Take no reports of a metric for now, or, with `resume`, take them again.",
+                [Scope.ADMIN],
+                answer={"type": "object", "required": ["name", "paused"]},
+                problems=(401, 403, 404, 422, 429, 503),
+                parameters=[name, _parameter("resume", "query", {"type": "boolean"})],
+            )
+        },
     }
 
 

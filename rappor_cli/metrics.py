@@ -1,4 +1,4 @@
-"""`rappor metrics`: check, compile, publish, list, push and retire what devices report."""
+"""`rappor metrics`: check, compile, publish, list, push, pause and retire what devices report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
 
 app = command_group(
-    "Check, compile, publish, list, push and retire metrics.",
+    "Check, compile, publish, list, push, pause and retire metrics.",
     "rappor metrics check metrics.toml --population 1000000",
 )
 
@@ -246,6 +246,27 @@ def retire(
         with opened(str(database)) as service:
             retired = service.retire_metric(metric, COMMAND_LINE, params_id)
     print(f"retired {metric}: {_names(retired)}")
+
+
+@app.command()
+def pause(
+    metric: shared.Metric,
+    resume: Annotated[bool, typer.Option("--resume", help="Take reports again.")] = False,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+) -> None:
+    """Take no reports of METRIC for now: a device that is told so records nothing of it for a day.
+
+    Then it records and sends one report, and waits another day where the metric is still paused.
+    """
+    need_one(collector, database)
+    if collector is not None:
+        query = {"resume": "true"} if resume else {}
+        ask_json(collector, f"/v1/metrics/{metric}/pause", "name", method="POST", query=query)
+    else:
+        with opened(str(database)) as service:
+            service.pause_metric(metric, COMMAND_LINE, paused=not resume)
+    print(f"{'resumed' if resume else 'paused'} {metric}")
 
 
 def _names(names: list[str]) -> str:

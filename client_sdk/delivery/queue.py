@@ -3,6 +3,7 @@ transaction."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from client_sdk.delivery.batches import make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.replies import Answer
 from client_sdk.randomisation.randomness import Randomness
+from client_sdk.recording.stops import REASONS, load_stop, put_stop, stop_of
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import date_of
 from rappor_core.wire.report import Report
@@ -40,9 +42,19 @@ class StoredBatch(NamedTuple):
 class ReportQueue:
     """The sending side of a state. Used by one thread, under the sender's lock."""
 
-    def __init__(self, state: SqliteState, delivery: Delivery, randomness: Randomness) -> None:
-        """state: a connection of the sender's own."""
+    def __init__(
+        self,
+        state: SqliteState,
+        delivery: Delivery,
+        randomness: Randomness,
+        clock: Callable[[], float] = time.time,
+        stopped: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """state: a connection of the sender's own.  clock: seconds since 1970.  stopped: called
+        with a metric that the collector has stopped or resumed."""
         self._state = state
+        self._clock = clock
+        self._stopped = stopped
         self._delivery = delivery
         self._randomness = randomness
         self.num_lost = 0  # reports that were refused or dropped since the start of the app
@@ -91,14 +103,30 @@ class ReportQueue:
         return max(1, int(self._state.rows(query)[0][0]))
 
     def ack(self, batch: StoredBatch, answer: Answer) -> None:
-        """Delete a batch that was answered, and count accepted and refused reports, by metric."""
+        """Delete a batch that was answered, count accepted and refused reports, by metric, and
+        remember which metrics the collector has stopped."""
         groups = read_body(batch.body, json=batch.json).groups
-        metrics = [group.metric for group in groups for _ in group.rows]
-        outcomes = Counter(
-            f"accepted:{metric}" if result.accepted else f"refused:{metric}:{result.reason}"
-            for metric, result in zip(metrics, answer.results, strict=True)
-        )
-        self._forget(batch, outcomes)
+        versions = [(group.metric, group.params_id) for group in groups for _ in group.rows]
+        outcomes, words = Counter[str](), dict[tuple[str, str], str]()
+        for version, result in zip(versions, answer.results, strict=True):
+            word = f":{result.reason}" if not result.accepted else ""
+            outcomes[f"{'refused' if word else 'accepted'}:{version[0]}{word}"] += 1
+            words[version] = result.reason
+        with self._state.transaction():
+            for (metric, params_id), reason in words.items():
+                self._stop(metric, params_id, reason)
+            self._forget(batch, outcomes)
+
+    def _stop(self, metric: str, params_id: str, reason: str) -> None:
+        """Stop a metric by the last answer to its reports, or resume it."""
+        before = load_stop(self._state, metric)
+        if reason in REASONS:
+            put_stop(self._state, metric, stop_of(reason, params_id, self._clock()))
+        elif before is not None and before.params_id == params_id:
+            put_stop(self._state, metric, None)
+        else:
+            return
+        self._stopped(metric)
 
     def discard(self, batch: StoredBatch, reason: str) -> None:
         """Delete a batch that the collector will never take."""

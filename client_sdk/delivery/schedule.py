@@ -43,13 +43,14 @@ class SendLoop:
         delivery: Delivery,
         randomness: Randomness,
         clock: Callable[[], float],
+        stopped: Callable[[str], None],
     ) -> None:
         """state: a connection of the sending thread's own. clock: seconds since 1970."""
         self._state = state
         self._delivery = delivery
         self._randomness = randomness
         self._clock = clock
-        self._outbox = ReportQueue(state, delivery, randomness)
+        self._outbox = ReportQueue(state, delivery, randomness, clock, stopped)
         self._sender = Sender(
             self._outbox,
             transport,

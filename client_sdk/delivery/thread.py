@@ -46,13 +46,15 @@ class SenderThread:
         clock: Callable[[], float],
         chore: Callable[[], None] | None = None,
         catch_up: Callable[[], None] = lambda: None,
+        stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
         """lock: of the process, for the state. clock: seconds since 1970.
 
         chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
         sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
-        StateBusyError to have it tried again.
+        StateBusyError to have it tried again.  stopped: see `ReportQueue`.
         """
+        self._stopped = stopped
         self._catch_up = catch_up
         self._chore = chore
         self._collector = collector
@@ -222,6 +224,7 @@ class SenderThread:
             delivery,
             self._randomness,
             self._clock,
+            self._stopped,
         )
 
     def _until_look(self) -> float | None:

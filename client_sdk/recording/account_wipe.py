@@ -163,3 +163,4 @@ def _delete_values(database: sqlite3.Connection) -> None:
     for table in ("queue", "batches", "entries", "sources", "notes"):
         database.execute(f"DELETE FROM {table}")  # noqa: S608 (names from the line above)
     database.execute("DELETE FROM meta WHERE name IN ('send_at', 'failing_since', 'unscrubbed')")
+    database.execute("DELETE FROM meta WHERE name LIKE 'stop:%'")

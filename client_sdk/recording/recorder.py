@@ -15,6 +15,7 @@ from client_sdk.randomisation.encoder import Encoder
 from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.ledger import Ledger
+from client_sdk.recording.stops import RETIRED, Stop, load_stop, put_stop
 from client_sdk.storage.interface import Draft, Limits, Source, Stored
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 ELSEWHERE: Final = "elsewhere"  # the metric is declared for other platforms
 EVER = (1 << 62) - 1  # a period that no clock reaches
 
-Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed", "elsewhere"]
+Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed", "elsewhere", "stopped"]
 
 
 class Recorder:
@@ -68,13 +69,31 @@ class Recorder:
         """
         day = int(now // SECONDS_A_DAY)
         state = self._metric_states.get(name) or self._prepare(name, day)
+        if state.stop is not None and self._is_stopped(state, now):
+            return "stopped"
         return self._queue(state, state.device.value_bits(value), day)
 
     def record_bits(self, name: str, bloom_bits: int, day: int) -> Outcome:
         """Record a value as `record` does, given its bits; day: since 1970-01-01, UTC."""
-        return self._queue(
-            self._metric_states.get(name) or self._prepare(name, day), bloom_bits, day
-        )
+        state = self._metric_states.get(name) or self._prepare(name, day)
+        if state.stop is not None and self._is_stopped(state, (day + 1.0) * SECONDS_A_DAY):
+            return "stopped"
+        return self._queue(state, bloom_bits, day)
+
+    def _is_stopped(self, state: MetricState, now: float) -> bool:
+        """Whether the collector has stopped a metric; one report a day of a paused one is not."""
+        stop = state.stop
+        if stop is None or stop.params_id != state.device.params_id:
+            return False
+        if stop.reason == RETIRED or now < stop.until:
+            return True
+        state.stop = stop._replace(until=now + SECONDS_A_DAY)
+        put_stop(self._state, state.device.metric.name, state.stop)
+        return False
+
+    def forget_metric(self, name: str) -> None:
+        """Discard what is remembered of a metric, since the collector stopped or resumed it."""
+        self._metric_states.pop(name, None)
 
     def fill_periods(self, now: float) -> int:
         """Send `no_data` for each period that is over, took nothing, and still takes reports.
@@ -182,6 +201,7 @@ class Recorder:
             source = self._state.source(Source(name, device.params_id, device.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         state = MetricState(device, source, per_period, reason)
+        state.stop = load_stop(self._state, name)
         if not reason:  # nothing is carried over to what is refused
             counted_by, unit = state.counted_by
             present = None if day is None else period_number(unit, max(0, day))
@@ -208,6 +228,7 @@ class MetricState:
         "full_at",
         "last_day",
         "source",
+        "stop",
     )
 
     def __init__(self, device: MetricEncoder, source: int, per_period: int, closed: str) -> None:
@@ -217,6 +238,7 @@ class MetricState:
         self.closed = closed
         self.full_at: frozenset[bytes] | None = None
         self.fallback = 0
+        self.stop: Stop | None = None
         self.last_day = day_of(device.metric.expires)
         self._per_period = per_period
         self._latest: tuple[int, Limits] | None = None  # replaced as a whole: threads share it

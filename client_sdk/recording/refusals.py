@@ -18,6 +18,7 @@ FIXED = {
     "late": "the time of the fix lies in a period that is over",
     "ahead": "the time of the fix lies more than a day ahead of this device's clock",
     "elsewhere": "it is declared for other platforms than this one (see `platforms`)",
+    "stopped": "the collector collects it no more, or not today: see `inspect`",
     "nothing_left": "what the ledger allows on this device is used up, for good",
     "busy": "another process or thread held the state for longer than 50 ms",
     "state_changed": "another process replaced or wiped the secret; the state was read again",

@@ -34,7 +34,7 @@ UNKNOWN_TO_LIBRARY = ("syntax error", "unrecognized token", "no such function") 
 PARSERS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RapporError)
 META = {"secret": bytes, "secret_check": bytes, "generation": int, "send_at": float}
 META |= {"budget": float, "failing_since": float, "unscrubbed": int}
-META |= {"unit": str}  # "unit:" stands before a metric's name
+META |= {"unit": str, "stop": str}  # "unit:" or "stop:" is before a metric's name
 LENGTHS = {"secret": 32, "secret_check": 8}
 
 LedgerCheck = Callable[[sqlite3.Connection], None]

@@ -113,6 +113,21 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
     return [row.params_id for row in rows]
 
 
+def pause_metric(connection: Connection, name: str, *, paused: bool) -> list[str]:
+    """Accept no reports of a metric (with all its sub-metrics) for now, or accept them again.
+
+    Devices that are answered so record nothing of it for a day. Returns the params_ids concerned.
+    Raises NotFoundError.
+    """
+    rows = [row for row in load_versions(connection) if name in (row.name, declared_name(row.name))]
+    if not rows:
+        raise NotFoundError(f"there is no metric {name!a} to pause; see GET /v1/metrics")
+    for row in rows:
+        save_version(connection, replace(row, paused=paused))
+    touch_state(connection)
+    return [row.params_id for row in rows]
+
+
 def _is_retired(metric: Metric, versions: list[MetricVersionRow]) -> bool:
     """Whether this version, or every version of the name, was retired."""
     same = [row.retired for row in versions if row.params_id == metric.params_id]

@@ -196,6 +196,14 @@ class Collector:
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
         return retired
 
+    def pause_metric(self, name: str, actor: str, *, paused: bool) -> list[str]:
+        """Accept no reports of a metric for now, or accept them again."""
+        with self.database.change() as connection:
+            found = changes.pause_metric(connection, name, paused=paused)
+            act = "pause" if paused else "resume"
+            self._note(connection, actor, act, metric=name, params_ids=found)
+        return found
+
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
         """Make a key. The audit log holds its id, scope and label."""
         with self.database.change() as connection:

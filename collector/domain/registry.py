@@ -38,6 +38,7 @@ class RegisteredSeries:
     series_id: int
     position: int
     retired: bool
+    paused: bool
     closed_through: int
     patience: int
     weights: WeightRange
@@ -156,6 +157,7 @@ def _moved(
         entry,
         position=row.position,
         retired=row.retired,
+        paused=row.paused,
         closed_through=closed_through,
         patience=patience,
     )
@@ -179,6 +181,7 @@ def _entry(
         series_id=series.id,
         position=row.position,
         retired=row.retired,
+        paused=row.paused,
         closed_through=closed_through,
         patience=patience,
         weights=weight_range(params),

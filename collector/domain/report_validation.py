@@ -31,6 +31,7 @@ class Reason(StrEnum):
     METRIC_RETIRED = "metric_retired"
     SPARE_BITS_SET = "spare_bits_set"
     IMPLAUSIBLE_WEIGHT = "implausible_weight"
+    METRIC_PAUSED = "metric_paused"
 
 
 REASONS = tuple(Reason)
@@ -46,6 +47,7 @@ GENERAL_DETAIL = {
     Reason.METRIC_EXPIRED: "the day is after the metric's last day",
     Reason.METRIC_RETIRED: "this version of the metric is no longer collected",
     Reason.SPARE_BITS_SET: "bits beyond the metric's num_bits are set",
+    Reason.METRIC_PAUSED: "the metric is paused; devices record nothing of it for a day",
     Reason.IMPLAUSIBLE_WEIGHT: "no honest report has so many, or so few, bits set",
 }
 
@@ -192,6 +194,9 @@ def _refuse_group(
     if entry.retired:
         detail = f"version {group.params_id} of metric {group.metric!a} is no longer collected"
         return Refusal(Reason.METRIC_RETIRED, detail)
+    if entry.paused:
+        detail = f"metric {group.metric!a} is paused; devices record nothing of it for a day"
+        return Refusal(Reason.METRIC_PAUSED, detail)
     if day_of(group.day) > day.latest:
         detail = f"day {group.day} has not come yet; check the clock of the device"
         return Refusal(Reason.DAY_IN_FUTURE, detail)

@@ -61,6 +61,14 @@ def retire_metric(request: Request, name: str) -> Response:
     return JSONResponse({"name": name, "retired": retired})
 
 
+def pause_metric(request: Request, name: str) -> Response:
+    """Take no reports of a metric for now; with `resume=true` take them again."""
+    who = actor(request, Scope.ADMIN)
+    resume = _flag(request, "resume")
+    names = parts_of(request).collector.pause_metric(known_name(name), who, paused=not resume)
+    return JSONResponse({"name": name, "paused": [] if resume else names})
+
+
 def get_keys(request: Request) -> Response:
     """All keys, without their secrets."""
     actor(request, Scope.ADMIN)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from rappor_server.rows import key_columns
@@ -43,6 +44,7 @@ metrics = Table(
     Column("position", Integer, nullable=False),  # the highest of a name is its current version
     Column("definition", Text, nullable=False),
     Column("retired", Boolean, nullable=False),
+    Column("paused", Boolean, nullable=False, server_default=false()),
 )
 
 # A day at or before `closed_through` takes no reports of the metric, whatever the clock says.

@@ -24,6 +24,7 @@ class MetricVersionRow:
     position: int
     definition: str
     retired: bool
+    paused: bool = False
 
 
 def current_version(metric: Metric, versions: Sequence[MetricVersionRow]) -> MetricVersionRow:
@@ -36,6 +37,7 @@ def current_version(metric: Metric, versions: Sequence[MetricVersionRow]) -> Met
         position=top if is_top else top + 1,
         definition=json.dumps(metric.to_dict(), sort_keys=True),
         retired=False,
+        paused=any(row.paused for row in versions if row.params_id == metric.params_id),
     )
 
 
