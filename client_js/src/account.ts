@@ -36,7 +36,7 @@ export const withdraw = (store: Transaction): void => {
     });
   }
   const device = store.get<DeviceState>(DEVICE);
-  if (device !== undefined) store.put(DEVICE, { ...device, secret: null, check: null, waiting: 0, sendAt: null, failing: undefined });
+  if (device !== undefined) store.put(DEVICE, { ...device, secret: null, check: null, waiting: 0, sendAt: null, failing: undefined, stops: {} });
   store.through();
 };
 
@@ -88,6 +88,8 @@ export interface DeviceAccount {
   readonly batches: number;
   readonly counters: Readonly<Record<string, number>>;
   readonly metrics: Readonly<Record<string, LineAccount | "damaged">>;
+  /** Metrics that the collector has stopped, and why: `metric_retired` or `metric_paused`. */
+  readonly stopped: Readonly<Record<string, string>>;
 }
 
 /** The account of a device; undefined where there is none. budget: nats. store: opened for all documents. */
@@ -103,6 +105,7 @@ export const accountOfDevice = (store: Transaction, budget: (device: DeviceState
     batches: all.filter(([key]) => key.startsWith(BATCH)).length,
     counters: device.counters,
     metrics: Object.fromEntries(lines.map(([key, line]) => [key.slice(LINE.length), lineIsWhole(line) ? accountOf(line) : "damaged"])),
+    stopped: Object.fromEntries(Object.entries(device.stops ?? {}).map(([metric, stop]) => [metric, stop.split(" ")[0]!])),
   };
 };
 

@@ -23,7 +23,7 @@ const lineText = (name: string, line: LineAccount | "damaged"): string =>
       `and at most ${believed(line.ever)} after all that this storage ever sends about it.`;
 
 /** The account of `Client.inspect` or `inspectState` as text. */
-export const render = ({ consent, budget, waiting, batches, counters, metrics }: DeviceAccount): string => {
+export const render = ({ consent, budget, waiting, batches, counters, metrics, stopped }: DeviceAccount): string => {
   const lines = Object.entries(metrics);
   const nats = lines.reduce((sum, [, line]) => sum + (line === "damaged" ? Infinity : valueOf(line.spent)), 0);
   const bound = budget === null ? "no bound over all metrics is declared" : `of ${budget} allowed`;
@@ -35,6 +35,8 @@ export const render = ({ consent, budget, waiting, batches, counters, metrics }:
     ...Object.entries(counters).sort().map(([name, number]) => `  ${name}: ${number}`),
     "",
     ...lines.map(([name, line]) => lineText(name, line)),
+    ...Object.entries(stopped).map(([name, reason]) =>
+      `${name}: the collector ${reason === "metric_paused" ? "has paused it; nothing of it is recorded but one report a day" : "collects it no more; nothing of it is recorded"}.`),
     "",
     `This device, all metrics together: ${risk(nats === Infinity ? null : nats)} (${bound}).`,
   ].join("\n");

@@ -4,6 +4,8 @@ import { readResponse, type Response } from "./core/answers.js";
 import type { Randomness } from "./core/device.js";
 import { say, StateError } from "./core/errors.js";
 import { bodyOf, compose, outstanding, removeBatch, shuffled, split, type Delivery } from "./core/outbox.js";
+import { dayAt } from "./core/recorder.js";
+import { noteAnswer } from "./core/stops.js";
 import { BATCH, DEVICE, QUEUE, type DeviceState, type Failing, type StoredBatch } from "./core/state.js";
 import { monotonic, within, type Storage } from "./ports/storage.js";
 import type { Transport } from "./ports/transport.js";
@@ -179,9 +181,12 @@ export class Sender {
         this.lost += 1;
         return (this.lastError = verdict.kind === "never" ? `dropped:${verdict.reason}` : `refused:${metric}:${reason}`);
       };
+      const reports = store.get<StoredBatch>(BATCH + id)?.reports ?? [];
       removeBatch(store, id, outcome);
       const device = store.get<DeviceState>(DEVICE);
-      if (device?.failing) store.put(DEVICE, { ...device, failing: undefined });
+      if (!device) return;
+      if (verdict.kind === "answered") reports.forEach((report, at) => noteAnswer(device, report, verdict.results[at]!, dayAt(clock())));
+      store.put(DEVICE, { ...device, failing: undefined });
     });
     return true;
   }

@@ -111,7 +111,7 @@ const BELIEVED = [[0, "1 %"], [1, "2.68 %"], [2, "6.95 %"], [3, "16.9 %"], [6, "
 test("a person reads the same figure of risk as of the Python client", () => {
   for (const [epsilon, percent] of BELIEVED) {
     const line = { values: 1, maxValues: 2, reports: 1, spent: epsilon, committed: epsilon, ever: epsilon };
-    const text = render({ consent: true, budget: 6, waiting: 0, batches: 0, counters: {}, metrics: { theme: line } });
+    const text = render({ consent: true, budget: 6, waiting: 0, batches: 0, counters: {}, metrics: { theme: line }, stopped: {} });
     const said = `${percent} (${epsilon === null ? "no bound" : `epsilon ${epsilon.toFixed(2)}`})`;
     assert.ok(text.includes(`Who thinks it 1 % likely that an answer is yours believes it at most ${said} after what was sent so far, and at most ${said} after all`), text);
     assert.ok(text.endsWith("after what was sent so far (of 6 allowed)."), text);

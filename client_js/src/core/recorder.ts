@@ -8,10 +8,11 @@ import { MetricEncoder, type Randomness } from "./device.js";
 import { StateError } from "./errors.js";
 import { admit, budgetOf, lineOf, promiseOf, weakerThan, type PrivacyLevel } from "./ledger.js";
 import { metricOf, type Metric, type Metrics, type Platform } from "./metrics.js";
+import { isStopped } from "./stops.js";
 import { count, DEVICE, LINE, lineIsWhole, QUEUE, type DeviceState, type LineState, type Transaction } from "./state.js";
 
 /** closed: with the reason after a colon. */
-export type Outcome = "elsewhere" | "queued" | "queued_fallback" | "full" | "expired" | `closed:${string}`;
+export type Outcome = "elsewhere" | "stopped" | "queued" | "queued_fallback" | "full" | "expired" | `closed:${string}`;
 
 /** Records values of one device. It holds no state of its own but derivations. */
 export class Recorder {
@@ -50,6 +51,7 @@ export class Recorder {
     const bits = of.valueBits(value);
     const line = lineOf(store, metric);
     if (!lineIsWhole(line)) return "closed:damaged";
+    if (isStopped(device!, name, metric.paramsId, day)) return "stopped";
     const outcome = this.queue(store, device!, line, of, bits, Math.max(0, day));
     store.put(LINE + metric.line, line);
     store.put(DEVICE, device!);

@@ -30,6 +30,8 @@ export interface DeviceState {
   sendAt: number | null;
   /** Since when (seconds since 1970) nothing could be delivered, and why. */
   failing?: Failing | undefined;
+  /** Metrics that the collector has stopped: reason, params_id and the day of the next report. */
+  stops?: Record<string, string>;
 }
 
 export interface Failing {
@@ -129,6 +131,7 @@ export const deviceIsWhole = (device: DeviceState): boolean =>
   device.version === 1 &&
   every(device.committed, isBound) &&
   every(device.counters, isNumber) &&
+  every(device.stops ?? {}, (stop: unknown) => typeof stop === "string") &&
   every([device.next, device.waiting, device.sendAt ?? 0, device.budget ?? 0], isNumber);
 
 /** Whether a stored line has all that the ledger decides by: what is not a number bounds nothing. */

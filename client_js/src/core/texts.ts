@@ -54,6 +54,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   full: "{0}: has all the reports that its period or its life may have",
   expired: "{0}: has expired",
   elsewhere: "{0}: is not declared for the platform that this is (see `platforms`)",
+  stopped: "{0}: the collector collects it no more, or not today (see `inspect`)",
   late: "{0}: the time of the fix lies in a period that is over",
   ahead: "{0}: the time of the fix lies more than a day ahead of this device's clock",
   nothing_left: "{0}: is closed: what the ledger allows on this device is used up, for good",
