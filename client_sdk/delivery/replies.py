@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -31,8 +30,7 @@ class Ack(NamedTuple):
         return self.status == "accepted"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A collector's answer to a batch: one result for each report, in order.
 
     duplicate: the batch had been counted before; the results are those of the first time.
