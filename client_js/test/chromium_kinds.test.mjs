@@ -225,7 +225,7 @@ test("every kind over tabs, no room, reload and offline: each record counts once
   const counted = collector.counted();
   assert.equal(sumOf(counted, "spot"), 6); // two slots, two days; and one day of the other database
   const rest = Object.fromEntries(Object.entries(counted).filter(([name]) => !name.startsWith("spot")));
-  assert.deepEqual(rest, { crashes: 3, startup: 3, site: 5 + more, theme_slow: 5, theme: 2, slow: 2, theme_and_slow: 2 });
+  assert.deepEqual(rest, { crashes: 3, startup: 3, site: 5 + more, theme_slow: 5, theme: 2, slow: 2 });
   const { counters } = await one.evaluate(() => client.inspect());
   assert.deepEqual(Object.keys(counters).filter((name) => !/^(accepted|full):/.test(name)), []);
 });

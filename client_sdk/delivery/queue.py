@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
@@ -179,7 +179,7 @@ class ReportQueue:
             order = shuffled(group, self._randomness)
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
-    def _compose_one(self, numbers: list[int], make: Callable[..., bytes] | None = None) -> None:
+    def _compose_one(self, numbers: list[int]) -> None:
         """Store one batch in place of its reports, encoded before the lock is taken."""
         among = f"id IN ({','.join('?' * len(numbers))})"
         rows = self._state.rows(f"{MEMBERS} WHERE queue.{among}", tuple(numbers))
@@ -191,7 +191,7 @@ class ReportQueue:
         ]
         batch_id = self._randomness(BATCH_ID_BYTES)
         json, pad_to = self._delivery.json, self._delivery.pad_to
-        body = (make or make_body)(batch_id, reports, pad_to=pad_to, json=json)
+        body = make_body(batch_id, reports, pad_to=pad_to, json=json)
         row = batch_id, len(rows), max(row[3] for row in rows), json, body
         with suppress(_MembersGoneError), self._state.transaction() as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):

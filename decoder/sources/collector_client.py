@@ -6,11 +6,11 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from http.client import HTTPException, HTTPResponse
-from typing import Any, TypeVar
+from typing import Any
 from urllib.error import URLError
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -20,7 +20,6 @@ from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 from rappor_core.text import visible
 
-A = TypeVar("A")
 
 KEY_VARIABLE = "RAPPOR_KEY"
 SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
@@ -138,25 +137,16 @@ def fetch_aggregate(
     key: str | None = None,
 ) -> Aggregate:
     """An aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
-    query = _window(params_id, first, last)
-    answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
-    return _aggregate(collector, Aggregate.from_json, answer)
-
-
-def _aggregate(collector: str, read: Callable[[bytes], A], answer: bytes) -> A:
-    """Read the answer of a collector."""
-    try:
-        return read(answer)
-    except RapporError as error:
-        raise _stranger(collector, f"its answer is no aggregate: {error}") from error
-
-
-def _window(params_id: str | None, first: date | None, last: date | None) -> dict[str, str | None]:
-    return {
+    query = {
         "params_id": params_id,
         "from": None if first is None else first.isoformat(),
         "to": None if last is None else last.isoformat(),
     }
+    answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
+    try:
+        return Aggregate.from_json(answer)
+    except RapporError as error:
+        raise _stranger(collector, f"its answer is no aggregate: {error}") from error
 
 
 def _stranger(collector: str, why: str, problem: dict[str, Any] | None = None) -> RemoteError:

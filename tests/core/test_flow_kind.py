@@ -111,7 +111,7 @@ def test_what_changes_an_answer_changes_the_params_id(changes: dict[str, str]) -
         ({"fallback": '"x"'}, "unknown key fallback = 'x'"),
         ({"max_memoized_values": "3"}, "unknown key max_memoized_values = 3"),
         ({"max_reports_per_period": "2"}, "unknown key max_reports_per_period = 2"),
-        ({"platforms": '["web"]'}, "lives = None"),
+        ({"platforms": '["web"]'}, "add lives: platforms"),
     ],
 )
 def test_a_wrong_table_is_refused_by_value(changes: dict[str, str | None], said: str) -> None:

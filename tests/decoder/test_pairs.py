@@ -117,6 +117,27 @@ def test_repeated_reports_widen_the_intervals() -> None:
     assert (ten > 2 * once).all()
 
 
+def test_the_covariance_holds_for_devices_that_report_again() -> None:
+    """600 draws of 400 devices of six reports: each variance within 6 sd of a chi-squared.
+
+    Of devices that are taken for six each it is a fraction, so this test can fail.
+    """
+    one, rng, estimates, stated = metric(), np.random.default_rng(7), [], {6.0: [], 1.0: []}
+    for _ in range(600):
+        found, _ = draw_aggregate(
+            one.details.texts(), SHARES.ravel(), 400, one.params, rng, reports_each=6
+        )
+        found = replace(found, definition=one.to_dict())
+        for repeats, variances in stated.items():
+            fit = fit_pair(_counts(found, one.details, DecodeOptions(repeats=repeats)))
+            if len(variances) < 30:
+                variances.append(np.diag(fit.covariance()))
+        estimates.append(fit.estimate)
+    observed = np.array(estimates).var(axis=0, ddof=1)
+    assert np.abs(observed / np.mean(stated[6.0], axis=0) - 1).max() < 6 * np.sqrt(2 / 600)
+    assert (observed > 1.5 * np.mean(stated[1.0], axis=0)).all()
+
+
 def test_an_empty_cohort_is_left_out() -> None:
     aggregate = drawn(metric(HASHED), SHARES, 50_000, 5)
     table = decode_pairs(aggregate, DecodeOptions(without_cohorts=(0, 3)))
