@@ -18,7 +18,7 @@ help:
 	@echo "make lint   lint, types and import rules only"
 	@echo "make test-long  the tests marked long, which make test leaves out"
 	@echo "make coverage   the lines that the long tests run, by package"
-	@echo "make bench  speed and memory, as ratios against named alternatives"
+	@echo "make bench  speed and accuracy beside named rivals, on docs/benchmarks.md; BENCH=encode runs one part"
 	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
 	@echo "make client-wheel  the device's part alone, as a wheel in dist/"
@@ -91,10 +91,12 @@ $(VENV)/.bench: $(VENV)/.dev pyproject.toml
 	$(INSTALL) -e '.[all,dev,bench]'
 	@touch $@
 
-# Whole, an afternoon of a machine that does nothing else; BENCH="NAME ..." runs some parts of it.
-BENCH ?=
+# All parts take an afternoon of a machine that does nothing else; BENCH=encode runs one.
+BENCH ?= *
 bench: $(VENV)/.bench
-	$(BIN)/rappor bench $(BENCH) --markdown docs/benchmarks.md
+	@mkdir -p build
+	$(BIN)/pytest benchmarks/bench_$(BENCH).py -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-json=build/benchmarks.json
+	$(BIN)/python -m benchmarks.page build/benchmarks.json
 
 # Every experiment of the register of `rappor simulate`, small, and those of the audit.
 SIMULATE := $(BIN)/rappor simulate

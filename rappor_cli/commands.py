@@ -40,7 +40,6 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "plan": ("rappor_cli.plan", "plan", "Choose parameters: what will be seen, what it costs."),
         "audit": ("rappor_cli.audit", "audit", "Attack a client: does it keep its promises?"),
         "simulate": ("rappor_cli.simulate", "app", "Run a published or calibration experiment."),
-        "bench": ("rappor_cli.bench", "bench", "Measure speed and memory as ratios."),
     },
     "publish": {
         "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),

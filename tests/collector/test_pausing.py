@@ -14,7 +14,6 @@ from collector.settings import load_settings
 from rappor_cli.main import main
 from tests.collector.support import TODAY, Bench, make_metric
 
-
 METRIC = make_metric(min_reports=1)
 
 

@@ -1,4 +1,4 @@
-"""The soak of benchmarks/_soak.py in a short form; RAPPOR_SOAK_MINUTES=30 runs the long one."""
+"""The soak of tests/collector/soak.py in a short form; RAPPOR_SOAK_MINUTES=30 runs the long one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MINUTES = os.environ.get("RAPPOR_SOAK_MINUTES", "2")
 def test_a_soak_with_restarts_and_kills_loses_nothing() -> None:
     """2 minutes here, with two restarts of the database and two kills of the collector."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "_soak.py"), "--minutes", MINUTES],
+        [sys.executable, "-m", "tests.collector.soak", "--minutes", MINUTES],
+        cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,

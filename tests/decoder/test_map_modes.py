@@ -149,7 +149,7 @@ def distance(mode: Mode, where: Places, truth: np.ndarray, devices: int, seed: i
 def test_the_named_mode_is_nearly_best(
     devices: int, periods: int, budget: float, least: int
 ) -> None:
-    """Means of two drawn cities of 100 cells; `benchmarks/location_modes.py` has the table."""
+    """Means of two drawn cities of 100 cells."""
     where = places()
     choices = [
         one.mode for one in predict(modes(budget, periods, devices // 1_250), devices, 100, least)

@@ -294,7 +294,6 @@ def test_tables_are_searched_and_sorted_by_address(pages: Pages) -> None:
 
 
 def test_ten_thousand_rows_come_as_one_page(pages: Pages) -> None:
-    """How fast: benchmarks/pages.py."""
     page = pages.text(f"/results/{pages.large}?all=1&rows=10000&sort=-share")
     assert page.count('<th scope="row" dir="auto">') == 10_000
     assert "page 1 of 2" in page

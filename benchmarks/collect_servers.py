@@ -1,23 +1,23 @@
-"""The servers and databases of benchmarks/collect.py, each in a process or file of its own."""
+"""The servers and databases of bench_collect.py, each in a process or file of its own."""
 
 from __future__ import annotations
 
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
-from _collect_load import METRICS
+
+from benchmarks.collect_load import METRICS
 
 START_SECONDS = 180  # on a machine with much other work
 
@@ -45,10 +45,6 @@ class Running:
         (self._started.kill if kill else self._started.terminate)()
         self._started.wait(30)
 
-    def cpu_seconds(self) -> float:
-        """Of the process and its workers, so far."""
-        return _cpu_of_family(self.process)
-
 
 @contextmanager
 def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator[Running]:
@@ -57,7 +53,7 @@ def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator
     metrics.write_text(METRICS)
     command = [sys.executable, "-m", "rappor_cli", "serve"]
     if kind != "ours":
-        command = [sys.executable, str(Path(__file__).parent / "_collect_rivals.py"), kind]
+        command = [sys.executable, str(Path(__file__).parent / "collect_rivals.py"), kind]
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         environment = os.environ | {
             "RAPPOR_DATABASE": database,
@@ -78,24 +74,6 @@ def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator
             running.stop()
 
 
-def _cpu_of_family(process: psutil.Process) -> float:
-    """Seconds of processor of a process and those that it started, ended ones too."""
-    total = 0.0
-    for one in [process, *process.children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):  # it ended just now, and is in its parent's sum
-            total += sum(one.cpu_times()[:4])  # user and system; the same of what ended
-    return total
-
-
-def database_cpu_seconds(database: str) -> float:
-    """Of PostgreSQL with all its processes, so far; 0 for SQLite, which is in the server."""
-    if database.startswith("sqlite"):
-        return 0.0
-    folder = database.partition("host=")[2]
-    pid = int((Path(folder) / "postmaster.pid").read_text().split()[0])
-    return _cpu_of_family(psutil.Process(pid))
-
-
 def _await(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
@@ -105,30 +83,6 @@ def _await(port: int, process: subprocess.Popen[bytes]) -> None:
         except OSError:
             time.sleep(0.05)
     raise SystemExit("a server did not start")
-
-
-def database_bytes(database: str) -> int:
-    """Bytes of the tables, without the write-ahead log, which is used again and again."""
-    if database.startswith("sqlite"):
-        return Path(database.removeprefix("sqlite:///")).stat().st_size
-    import psycopg
-
-    with psycopg.connect(database.replace("+psycopg", ""), autocommit=True) as connection:
-        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-    return int(row[0]) if row else 0
-
-
-def fsync_ms(folder: Path) -> float:
-    """Median time to write 4 kB and fsync it, in ms: what a durable commit costs here, now."""
-    times = []
-    with (folder / "probe").open("wb") as file:
-        for _ in range(50):
-            started = time.perf_counter()
-            file.write(b"x" * 4096)
-            file.flush()
-            os.fsync(file.fileno())
-            times.append(time.perf_counter() - started)
-    return 1000 * statistics.median(times)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The rivals of benchmarks/collect.py, served by the same uvicorn: `plain` and `bare`."""
+"""The rivals of bench_collect.py, served by the same uvicorn: `plain` and `bare`."""
 
 from __future__ import annotations
 

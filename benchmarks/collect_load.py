@@ -1,4 +1,4 @@
-"""The load of benchmarks/collect.py: requests made beforehand, and connections that send them."""
+"""The load of bench_collect.py: requests made beforehand, and connections that send them."""
 
 from __future__ import annotations
 
@@ -46,19 +46,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured. p50, p99: seconds of a request.  stored: bytes of database a report.
-
-    cpu, database_cpu, load_cpu: seconds of processor a request that the server, PostgreSQL and
-    this process took.
-    """
+    """What was measured. rate: requests a second.  p50, p99: seconds of a request."""
 
     rate: float
     p50: float
     p99: float
-    stored: float = 0.0
-    cpu: float = 0.0
-    database_cpu: float = 0.0
-    load_cpu: float = 0.0
 
 
 def metric() -> Metric:

@@ -6,7 +6,7 @@ collector killed, twice each in turn. At the end every acknowledged report must 
 requests outside those times must have been answered as they should, and the memory of the
 collector must not have grown since it was last started.
 
-Usage: python benchmarks/_soak.py [--minutes 30] [--share 0.8]
+Usage: python -m tests.collector.soak [--minutes 30] [--share 0.8]
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from typing import Any, cast
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).parent))
-from _collect_load import Load, make_frames, whole_answer
-from _collect_servers import Running, server
+from benchmarks.collect_load import Load, make_frames, whole_answer
+from benchmarks.collect_servers import Running, server
 
 REPORTS = 20
 CONNECTIONS = 32

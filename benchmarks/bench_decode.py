@@ -1,0 +1,133 @@
+"""Speed of decoding: the whole job, hashing a list, the LASSO beside scikit-learn's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+from threadpoolctl import threadpool_limits
+
+from benchmarks.conftest import OURS, Beside, child
+from decoder.candidates.bloom_positions import bit_positions
+from decoder.estimation.lasso_path import fit_lasso, noise_penalty
+from decoder.model.counts import Observed, observe
+from decoder.model.design_matrix import design_matrix
+from decoder.model.noise import RandomString
+from rappor_core.aggregate import Aggregate
+from rappor_core.hashing import bloom_positions
+from rappor_core.params import HashFamily, RapporParams
+from simulations.populations.draws import draw_aggregate
+from simulations.populations.populations import exponential_shares
+
+VALUES, REPORTS, SEED, MILLION = 100, 10_000_000, 1, 1_000_000
+SCALAR, SKLEARN = "the scalar hash, value by value", "scikit-learn, sparse matrix, positive=True"
+
+
+def params_of(num_cohorts: int = 16, family: HashFamily = "mmh3") -> RapporParams:
+    return RapporParams.rappor(
+        num_bits=128, num_hashes=2, num_cohorts=num_cohorts, prob_f=0.5, prob_p=0.5, prob_q=0.75,
+        hash=family,
+    )  # fmt: skip
+
+
+PARAMS = params_of()
+
+
+def strings(count: int) -> list[str]:
+    """Candidates: the first `VALUES` are held."""
+    return [f"https://example.org/page/{i}" for i in range(count)]
+
+
+def counts_of(params: RapporParams) -> Aggregate:
+    """Counts of a population of `VALUES` values."""
+    shares, random = exponential_shares(VALUES, 0.05), np.random.default_rng(SEED)
+    return draw_aggregate(strings(VALUES), shares, REPORTS, params, random)[0]
+
+
+@pytest.mark.parametrize(("cohorts", "family"), [(16, "mmh3"), (64, "mmh3"), (16, "md5")])
+def bench_job(beside: Beside, tmp_path: Path, cohorts: int, family: HashFamily) -> None:
+    """`rappor decode` as a user runs it: from a file of a million strings to results.csv."""
+    counts, names = tmp_path / "counts.json", tmp_path / "candidates.txt"
+    counts.write_text(counts_of(params_of(cohorts, family)).to_json())
+    names.write_text("\n".join(strings(MILLION)))
+    words = [sys.executable, "-m", "rappor_cli", "decode", "--aggregate", counts, "--json"]
+    peaks: list[float] = []
+
+    def job(_: int) -> float:
+        used = child([*words, "--candidates", names, "-o", tmp_path / "out"])
+        peaks.append(used.peak)
+        return used.processor
+
+    beside.name(f"rappor decode of {MILLION:,} candidates, k=128 m={cohorts}, {family}", OURS)
+    beside.values(job, 1, "s")
+    beside.name(f"rappor decode of {MILLION:,} candidates, k=128 m={cohorts}, {family}", OURS,
+                note=f"{max(peaks):.2f} GiB at most")  # fmt: skip
+
+
+@pytest.mark.benchmark(timer=process_time)
+@pytest.mark.parametrize("who", [OURS, SCALAR])
+def bench_hashing(beside: Beside, who: str) -> None:
+    """Index tensors, vectorised and one value at a time."""
+    values = [text.encode() for text in strings(5_000)]
+
+    def scalar() -> None:
+        for value in values:
+            for cohort in range(PARAMS.num_cohorts):
+                bloom_positions(value, cohort, PARAMS)
+
+    beside.name("hashing 5,000 candidates into 16 cohorts, mmh3", who)
+    beside.times((lambda: bit_positions(values, PARAMS)) if who == OURS else scalar, rounds=5)
+
+
+class Uncentred(RandomString):
+    """Columns X instead of X - a: the form that other libraries solve on a sparse matrix."""
+
+    @property
+    def mean(self) -> float:
+        return 0.0
+
+
+class Problem(NamedTuple):
+    """The LASSO on columns X: what was seen, the rows' weights (m, k), the penalty."""
+
+    observed: Observed
+    weights: np.ndarray
+    penalty: float
+
+    def ours(self) -> np.ndarray:
+        """Shares of all candidates, (M,), from the index tensor."""
+        seen, random = self.observed, Uncentred(PARAMS.num_bits, PARAMS.num_hashes)
+        found = fit_lasso(seen.bit_shares, seen.positions, self.weights, random, self.penalty)
+        shares = np.zeros(len(seen.positions))
+        shares[found.selected] = found.shares
+        return shares
+
+    def scikit_learn(self) -> np.ndarray:
+        """The same on the explicit matrix, rows scaled by sqrt(w), building included."""
+        X = design_matrix(self.observed.positions, PARAMS.num_bits)
+        root = np.sqrt(self.weights).ravel()
+        X.data *= root[X.indices]
+        model = Lasso(alpha=self.penalty / len(root), positive=True, fit_intercept=False)
+        model.set_params(tol=1e-8, max_iter=10_000)
+        model.fit(X, root * self.observed.bit_shares.ravel())
+        return np.asarray(model.coef_)
+
+
+@pytest.mark.benchmark(timer=process_time)
+@pytest.mark.parametrize("count", [100_000, MILLION])
+@pytest.mark.parametrize("who", [OURS, SKLEARN])
+def bench_lasso(beside: Beside, count: int, who: str) -> None:
+    """Ours and scikit-learn's, at the same penalty; both are the solution."""
+    tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
+    observed = observe(counts_of(PARAMS), tensor, 1.0)
+    weights = 1 / np.einsum("jbb->jb", observed.noise_of(np.zeros(count)))
+    penalty = noise_penalty(weights, observed.noise.random, count, 0.05)
+    problem = Problem(observed, weights, penalty)
+    beside.name(f"LASSO, {count:,} candidates, k=128 m=16 h=2, from the index tensor", who)
+    with threadpool_limits(1):
+        beside.times(problem.ours if who == OURS else problem.scikit_learn, rounds=3)

@@ -1,0 +1,32 @@
+"""How far flows of a made-up city are off, beside other ways to learn them at equal epsilon."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.conftest import OURS, Beside
+from benchmarks.flow_rivals import RIVALS, FlowDraw
+from decoder.flows.decoding import decode_flows
+from simulations.flows.city import city_matrix, city_metric, draw_flows
+from simulations.flows.coverage import off
+
+ROUNDS, EPSILON, SIDE = 2, 2.0, 5
+
+
+@pytest.mark.parametrize("devices", [20_000, 100_000, 1_000_000])
+@pytest.mark.parametrize("who", [OURS, *RIVALS])
+def bench_flows(beside: Beside, devices: int, who: str) -> None:
+    """Total variation to the true matrix: each round is a city and a draw of its own."""
+
+    def distance(number: int) -> float:
+        rng = np.random.default_rng([1, number])
+        metric = city_metric(EPSILON, devices, rows=SIDE, columns=SIDE)
+        draw = FlowDraw(metric, city_matrix(metric.details, rng), devices, rng)
+        if who == OURS:
+            counts = draw_flows(metric, draw.matrix, devices, rng)
+            return off(decode_flows(counts).flow_share, draw.matrix)
+        return off(RIVALS[who](draw), draw.matrix)
+
+    beside.name(f"flows of 100 cells, {EPSILON:g} nats, {devices:,} devices: total variation", who)
+    beside.values(distance, ROUNDS, "TV")

@@ -1,0 +1,71 @@
+"""What the benchmarks share: a figure beside its named rival in one run, and commands measured."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+OURS = "ours"
+
+
+class Used(NamedTuple):
+    """What a process used: seconds of the processors, GiB of its peak memory."""
+
+    processor: float
+    peak: float
+
+
+class Beside:
+    """Record one side of a comparison; the rival is another test of the same group."""
+
+    def __init__(self, benchmark: BenchmarkFixture) -> None:
+        self._benchmark = benchmark
+
+    def name(self, measured: str, who: str, **more: Any) -> None:
+        """Say what is measured, and who does it: `OURS` or the name of a rival.
+
+        more: `target` of the ratio; `note`; `more=True` where more is better; `unit` of `values`.
+        """
+        self._benchmark.group = measured
+        self._benchmark.extra_info.update(who=who, **more)
+
+    def times(self, action: Callable[[], Any], rounds: int, iterations: int = 1) -> None:
+        """Time an action by the clock, after one round that does not count."""
+        self._benchmark.pedantic(
+            action, rounds=rounds, iterations=iterations, warmup_rounds=int(rounds > 1)
+        )
+
+    def values(self, measure: Callable[[int], float], rounds: int, unit: str) -> None:
+        """Record figures that are not times, one a round, which gets its number."""
+        found: list[float] = []
+        numbers = iter(range(rounds))
+        self._benchmark.pedantic(lambda: found.append(measure(next(numbers))), rounds=rounds)
+        self._benchmark.extra_info.update(values=found, unit=unit)
+
+    def cuts(self, places: Mapping[str, float]) -> None:
+        """Record quantiles of the times of all rounds, each a row of its own."""
+        data = self._benchmark.stats.stats.sorted_data
+        found = {name: data[int(len(data) * place)] for name, place in places.items()}
+        self._benchmark.extra_info.update(cuts=found)
+
+
+@pytest.fixture
+def beside(benchmark: BenchmarkFixture) -> Beside:
+    """One side of a comparison."""
+    return Beside(benchmark)
+
+
+def child(command: Sequence[Any], **options: Any) -> Used:
+    """Run a command in a process of its own. Raises CalledProcessError if it fails."""
+    words = [*map(str, command)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, **options)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, words)
+    return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024**2)

@@ -1,0 +1,186 @@
+"""`python -m benchmarks.page RUN.json`: put a run of pytest-benchmark on docs/benchmarks.md.
+
+A part is a file `bench_PART.py`. The parts that ran take the place of their rows; the others keep
+theirs, with the state of the code and the day on which they were taken. docs/benchmarks.json holds
+the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ROWS, PAGE = ROOT / "docs" / "benchmarks.json", ROOT / "docs" / "benchmarks.md"
+MAX_ROWS = 60
+OURS = "ours"
+HEADINGS = ("measured", "ours", "beside it", "times as good", "target", "note")
+ABOUT = """\
+# Benchmarks
+
+`make bench` writes this page; do not edit it. `make bench BENCH=encode` runs one part, and the
+others keep their rows.
+
+Each row is measured beside a named rival in the same run, if it has one. Figures are medians, with
+the least and the most in parentheses. "Times as good" is the ratio of the two medians, above 1
+where ours is faster, smaller or nearer. Times are of the processor, but for records and requests,
+which are by the clock. A target is the ratio that the project holds itself to. Compare ratios, not
+seconds: other work on the machine changes them least.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of ours beside that of a rival.
+
+    ours, theirs: median, least and most, in `unit`; `theirs` is empty without a rival.  more: more
+    is better.  target: of the ratio.  state: of the code, and the day.
+    """
+
+    part: str
+    measured: str
+    unit: str
+    ours: Sequence[float]
+    rival: str = ""
+    theirs: Sequence[float] = ()
+    more: bool = False
+    target: float | None = None
+    note: str = ""
+    state: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better ours is; None without a rival, or where a figure is 0."""
+        if not self.theirs or min(self.ours[0], self.theirs[0]) <= 0:
+            return None
+        ratio = self.theirs[0] / self.ours[0]
+        return 1 / ratio if self.more else ratio
+
+    def cells(self) -> list[str]:
+        """The row as text, by heading."""
+        ratio, target = self.ratio, ""
+        if self.target is not None:
+            missed = ratio is not None and ratio < self.target
+            target = number_text(self.target) + ", missed" * missed
+        beside = f"{self.rival}: {figures_text(self.theirs, self.unit)}" if self.rival else ""
+        own = figures_text(self.ours, self.unit)
+        return [self.measured, own, beside, "" if ratio is None else number_text(ratio),
+                target, self.note]  # fmt: skip
+
+
+def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
+    """The rows of a run of pytest-benchmark: each of ours beside each rival of its group."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for one in run["benchmarks"]:
+        groups.setdefault(one["group"], []).append(one)
+    for measured, members in groups.items():
+        own = next((one for one in members if one["extra_info"]["who"] == OURS), None)
+        if own is None:  # only rivals were chosen
+            continue
+        rivals = [one for one in members if one is not own]
+        match = re.search(r"bench_(\w+)\.py", own["fullname"])
+        part = match[1] if match else ""
+        more = {key: own["extra_info"][key] for key in ("more", "note") if key in own["extra_info"]}
+        for cut, unit, ours in _figures(own):
+            name = f"{measured}, {cut}" if cut else measured
+            for one in rivals:
+                info = one["extra_info"]
+                theirs = next(found for their, _, found in _figures(one, unit) if their == cut)
+                yield Row(part, name, unit, ours, info["who"], theirs, state=state,
+                          target=info.get("target"), **more)  # fmt: skip
+            if not rivals:
+                yield Row(part, name, unit, ours, state=state, **more)
+
+
+def _figures(
+    one: Mapping[str, Any], unit: str | None = None
+) -> Iterator[tuple[str, str, Sequence[float]]]:
+    """Name of a quantile or nothing, unit, and median, least and most of a benchmark."""
+    info, stats = one["extra_info"], one["stats"]
+    if "values" in info:
+        values = info["values"]
+        yield "", info["unit"], (statistics.median(values), min(values), max(values))
+        return
+    times = [("", (stats["median"], stats["min"], stats["max"]))]
+    times = [(name, (time,)) for name, time in info["cuts"].items()] if "cuts" in info else times
+    for name, found in times:
+        scale = unit or next((u for u in ("s", "ms") if found[0] >= _SECONDS[u]), "us")
+        yield name, scale, tuple(time / _SECONDS[scale] for time in found)
+
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+
+def page_of(machine: str, rows: Sequence[Row]) -> str:
+    """The page as Markdown. Raises ValueError for more than 60 rows."""
+    if len(rows) > MAX_ROWS:
+        raise ValueError(f"{len(rows)} rows are more than the {MAX_ROWS} that the page may have")
+    lines = [ABOUT, machine]
+    for part in dict.fromkeys(row.part for row in rows):
+        own = [row for row in rows if row.part == part]
+        states = ", ".join(dict.fromkeys(row.state for row in own))
+        lines += ["", f"## {part}", "", f"`make bench BENCH={part}`, {states}.", ""]
+        lines += [_line(HEADINGS), _line(["---"] * len(HEADINGS))]
+        lines += [_line(row.cells()) for row in own]
+    return "\n".join(lines) + "\n"
+
+
+def figures_text(values: Sequence[float], unit: str) -> str:
+    """The median, and the least and the most where there are several."""
+    middle = f"{number_text(values[0])} {unit}"
+    if len(values) == 1 or values[1] == values[2]:
+        return middle
+    return f"{middle} ({number_text(values[1])} to {number_text(values[2])})"
+
+
+def number_text(value: float) -> str:
+    """Three digits; whole thousands with commas."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def read_rows() -> tuple[str, list[Row]]:
+    """The machine and the rows of docs/benchmarks.json."""
+    held = json.loads(ROWS.read_text(encoding="utf-8"))
+    return held["machine"], [Row(**row) for row in held["rows"]]
+
+
+def write(machine: str, rows: Sequence[Row]) -> None:
+    """Write docs/benchmarks.json and docs/benchmarks.md."""
+    text = page_of(machine, rows)
+    document = {"machine": machine, "rows": list(map(asdict, rows))}
+    ROWS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main(path: Path) -> None:
+    """Put a run on the page."""
+    run = json.loads(path.read_text(encoding="utf-8"))
+    info, cpu = run["machine_info"], run["machine_info"]["cpu"]
+    git = ["git", "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(git, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    new = list(rows_of(run, f"at {commit or 'an unknown commit'}, {run['datetime'][:10]}"))
+    _, old = read_rows()
+    kept = [row for row in old if row.part not in {one.part for one in new}]
+    machine = (
+        f"Machine: {cpu.get('brand_raw', info['machine'])}, {cpu.get('count', '?')} cores, "
+        f"{info['system']} {info['release'].split('-')[0]}, Python {info['python_version']}."
+    )
+    write(machine, sorted([*kept, *new], key=lambda row: row.part))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
