@@ -10,10 +10,10 @@ from typing import Any
 from client_sdk.recording.budget import stored_budget
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.refusals import BLAMED, sentence
-from client_sdk.recording.stops import PAUSED, PREFIX, RETIRED, load_stop
 from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.stops import PAUSED, PREFIX, RETIRED, load_stop
 from rappor_core.calendar import date_of, last_day
 from rappor_core.suspicion import THOUGHT, belief_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
@@ -14,8 +14,8 @@ from client_sdk.delivery.batches import make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.replies import Answer
 from client_sdk.randomisation.randomness import Randomness
-from client_sdk.recording.stops import REASONS, load_stop, put_stop, stop_of
 from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.stops import REASONS, load_stop, put_stop, stop_of
 from rappor_core.calendar import date_of
 from rappor_core.wire.report import Report
 
