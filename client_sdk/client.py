@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any
 
 from client_sdk import fork_hooks as forks
@@ -215,7 +216,7 @@ class Client:
         session = self._life.session or self._life.revive(at_once=True)
         if session is None:
             return self.status.condition == "no_consent"  # nothing waits
-        return session.worker.flush(timeout)
+        return session.worker.flush(min(timeout, TIMEOUT_MAX))
 
     def close(self) -> None:
         """Stop the sending thread and close the state, within a fraction of a second.

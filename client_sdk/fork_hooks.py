@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from typing import Protocol
 from weakref import WeakSet
@@ -98,6 +99,15 @@ def loading() -> threading.RLock:
 def watch(client: WatchedClient) -> None:
     """Call a client at forks and at the end of the program, for as long as it exists."""
     _registry.add(client)
+
+
+def at_end_of_child(client: WatchedClient) -> None:
+    """End a client's threads when a child of `multiprocessing` ends: `os._exit` calls no atexit."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        from multiprocessing.util import Finalize  # loaded already, by the child itself
+
+        Finalize(None, client.at_exit, exitpriority=0)
 
 
 def forget(client: WatchedClient) -> None:

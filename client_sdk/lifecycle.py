@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from client_sdk import fork_hooks as forks
 from client_sdk.errors import StateError
 from client_sdk.recording.account_wipe import reset
 from client_sdk.recording.withdrawal import Withdrawal
@@ -64,6 +65,7 @@ class Lifecycle:
         self.session: Session | None = None
         self.status = Status("closed", SENTENCES["closed"])
         self._lock = threading.RLock()
+        self._file: tuple[int, int] | None = None  # of the state that this client opened
         self._revive_at: float | None = None  # time.monotonic(), where there is hope
         self._counted: dict[str, int] = {}
         self._withdrawal = Withdrawal(setup.directory, self._wiped)
@@ -74,8 +76,16 @@ class Lifecycle:
         self._withdrawal.end()
         with self._lock:
             try:
-                self.session = Session(self.setup, self._lock, self.count, may_create=may_create)
+                self.session = Session(
+                    self.setup,
+                    self._lock,
+                    self.count,
+                    may_create=may_create,
+                    had_secret=self._file is not None and not may_create,
+                )
+                self._file = self.session.file
                 self.status = Status(ACTIVE, SENTENCES[ACTIVE])
+                forks.at_end_of_child(self)
                 self._revive_at = None
             except StateError as error:
                 self._trouble(error)
@@ -96,9 +106,8 @@ class Lifecycle:
         pause = REVIVAL.get(error.condition)
         self._revive_at = None if pause is None else time.monotonic() + pause
 
-    def shut(self, condition: str) -> bool:
-        """Close the session and set `status` to a condition of SENTENCES. Return whether one was
-        open."""
+    def shut(self, condition: str) -> None:
+        """Close the session, if one is open, and set `status` to a condition of SENTENCES."""
         with self._lock:
             session, self.session = self.session, None
             self._revive_at = None
@@ -108,7 +117,6 @@ class Lifecycle:
             session.end_overflow(CLOSE_SECONDS if condition == "closed" else 0)
             self.save_counts(session)
             session.close(CLOSE_SECONDS)
-        return session is not None
 
     def reopen(self) -> None:
         """Read the state again, once, since another process changed the secret."""
@@ -134,11 +142,12 @@ class Lifecycle:
         """Close the session and wipe the state but for the numbers spent.
 
         Trouble is shown, not raised: a thread tries again until it could, and so does the next
-        `open`, with consent or without. Where a session was open and its state is gone from its
-        place, `status` says so: it may still be somewhere else.
+        `open`, with consent or without. Where this client's state is no longer in its place, or
+        another one is, `status` says so: it may still be somewhere else.
         """
-        was_open = self.shut("no_consent")
-        if was_open and not self.setup.directory.has_state():
+        file, self._file = self._file, None
+        self.shut("no_consent")
+        if file is not None and self.setup.directory.file_id() != file:
             self.status = Status("no_consent", f"{LOST}: {self.setup.directory.state_path}")
             return
         trouble = self._withdrawal.begin()
@@ -164,6 +173,7 @@ class Lifecycle:
         self.shut("closed")
         day = int(self.setup.now() // SECONDS_A_DAY)
         reset(self.setup.directory, self._lock, self.setup.randomness, day).close()
+        self._file = None
         self.begin(may_create=False)
 
     def count(self, reason: str) -> None:
@@ -224,7 +234,7 @@ class Lifecycle:
         session = self.session
         if session is not None:
             session.worker.cancel()
-            session.end_overflow(CLOSE_SECONDS)
+            session.end_overflow(EXIT_SECONDS)
             session.worker.stop(EXIT_SECONDS)
 
     def before_fork(self) -> None:

@@ -64,11 +64,13 @@ def add(name: str, amount: float = 1) -> bool:
 def folder_of(app: str) -> str:
     """Where the state of an app is kept: the person's folder for data that stays on this machine.
 
-    Raises ParameterError for a name that is no name of a folder.
+    Raises ParameterError for a name that cannot be a folder's, and without a home directory.
     """
     if not app or app in (".", "..") or set(app) & set('/\\:*?"<>|'):
         raise ParameterError(f"app = {app!r} is no name of a folder")
     home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise ParameterError(f"HOME = {home!r}: there is no folder of the person; name a state_dir")
     if sys.platform == "win32":
         base = _absolute("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     elif sys.platform == "darwin":

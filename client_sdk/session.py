@@ -39,11 +39,18 @@ class Session:
     """
 
     def __init__(
-        self, setup: Setup, lock: threading.RLock, count: Callable[[str], None], *, may_create: bool
+        self,
+        setup: Setup,
+        lock: threading.RLock,
+        count: Callable[[str], None],
+        *,
+        may_create: bool,
+        had_secret: bool = False,
     ) -> None:
         """Open the state, the recorder and the sending thread.
 
         may_create: a secret may be made, because the person has just consented.
+        had_secret: this client had a session before, so a state without a secret is another one.
         Raises StateError, with condition `no_consent` where there is no secret and none may be.
         """
         if problem := hash_problem():
@@ -56,9 +63,14 @@ class Session:
         self._places_lock = threading.Lock()
         if setup.directory.is_withdrawn:
             wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
+        if had_secret and not setup.directory.has_state():
+            raise setup.directory.missing()
         self.state = setup.directory.open(lock, check_ledger)
         try:
+            if had_secret and self.state.identity().generation == 0:
+                raise setup.directory.missing()
             self._prepare(setup, lock, may_create=may_create)
+            self.file = setup.directory.file_id()
         except (sqlite3.Error, OSError) as error:
             self.state.close()
             raise trouble(self.state.path, error) from error
@@ -129,6 +141,8 @@ class Session:
         While another process or thread holds the state the call waits in memory for the sending
         thread ("held"). Raises StateBusyError where it cannot wait.
         """
+        if self._held:
+            self._held.write_some()
         if not self._held:
             try:
                 return act(name, *rest)

@@ -76,11 +76,15 @@ def make_setup(
         check_key_is_hidden(key, collector)
     if not isinstance(delivery, Delivery | None):
         raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
-    if not isinstance(state_dir, str | os.PathLike):
+    if not isinstance(state_dir, str | os.PathLike) or not isinstance(os.fspath(state_dir), str):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
+    try:
+        directory = StateDirectory(state_dir)
+    except OSError as error:  # the working directory was deleted
+        raise ParameterError(f"state_dir = {shown(state_dir)} is relative: {error}") from error
     return Setup(
         metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
-        StateDirectory(state_dir),
+        directory,
         collector,
         key,
         PrivacyLevel.of(privacy_level),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from disclosure_control.disclosure_risk import Method, assess_risk, load_domain, read_columns
+from disclosure.risk import Method, assess_risk, load_domain, read_columns
 from rappor_cli import options as shared
 from rappor_cli.groups import command_group
 from rappor_cli.release_build import audit, build, diff, keygen, verify

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from disclosure_control.k_anonymity import Hierarchy
-from publication.release import (
+from disclosure.anonymize import Hierarchy
+from disclosure.release import (
     CellTable,
     Difference,
     Release,

@@ -12,7 +12,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from disclosure_control.co_clustering import (
+from disclosure.anonymize import (
+    Anonymised,
+    Columns,
+    DiversityRule,
+    anonymise,
+    class_diversity,
+)
+from disclosure.co_clustering import (
     CoClustering,
     GroupGrid,
     LearntHierarchies,
@@ -27,16 +34,9 @@ from disclosure_control.co_clustering import (
     recode,
     synthesise,
 )
-from disclosure_control.co_clustering.files import write_co_clustering, write_table
-from disclosure_control.disclosure_risk import read_columns
-from disclosure_control.errors import ReleaseError, TableError
-from disclosure_control.k_anonymity import (
-    Anonymised,
-    Columns,
-    DiversityRule,
-    anonymise,
-    class_diversity,
-)
+from disclosure.co_clustering.files import write_co_clustering, write_table
+from disclosure.errors import ReleaseError, TableError
+from disclosure.risk import read_columns
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import name_and_value, trees_of

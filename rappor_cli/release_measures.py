@@ -13,17 +13,17 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from disclosure_control.disclosure_risk import read_columns
-from disclosure_control.errors import TableError
-from disclosure_control.k_anonymity import specialise_column
-from disclosure_control.mechanisms import (
+from disclosure.anonymize import specialise_column
+from disclosure.errors import TableError
+from disclosure.risk import read_columns
+from disclosure.series import (
     Charge,
     bound_contributions,
     open_ledger,
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
-from disclosure_control.utility import compare, to_csv
+from disclosure.utility import compare, to_csv
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import trees_of

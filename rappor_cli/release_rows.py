@@ -9,11 +9,26 @@ from typing import Annotated
 
 import typer
 
-from disclosure_control.disclosure_risk import read_columns
-from disclosure_control.errors import TableError
-from disclosure_control.folders import check_new_folder
-from disclosure_control.mechanisms import Charge, make_ledger, open_ledger, read_ledger
-from disclosure_control.synthetic_rows import (
+from disclosure.errors import TableError
+from disclosure.folders import check_new_folder
+from disclosure.release import (
+    key_id,
+    load_policy,
+    load_private_key,
+    sign_manifest,
+)
+from disclosure.risk import read_columns
+from disclosure.rows.publishing import (
+    OF_DECODING,
+    OF_TABLE,
+    ROWS_ARE,
+    admit_estimates,
+    release_of_rows,
+    write_rows,
+)
+from disclosure.rows.sources import read_estimates
+from disclosure.series import Charge, make_ledger, open_ledger, read_ledger
+from disclosure.synthetic_rows import (
     Baseline,
     DPCocGen,
     draw_rows,
@@ -22,22 +37,7 @@ from disclosure_control.synthetic_rows import (
     partitioner_named,
     synthesise_decoded,
 )
-from disclosure_control.synthetic_rows.decoded import check_size
-from publication.release import (
-    key_id,
-    load_policy,
-    load_private_key,
-    sign_manifest,
-)
-from publication.rows.publishing import (
-    OF_DECODING,
-    OF_TABLE,
-    ROWS_ARE,
-    admit_estimates,
-    release_of_rows,
-    write_rows,
-)
-from publication.rows.sources import read_estimates
+from disclosure.synthetic_rows.decoded import check_size
 from rappor_cli import options as shared
 from rappor_cli.days import read_day
 from rappor_cli.groups import command_group

@@ -12,7 +12,10 @@ from __future__ import annotations
 import unicodedata
 from hashlib import md5
 
-import mmh3
+try:
+    import mmh3
+except ImportError:  # `hash_problem` says so
+    mmh3 = None  # type: ignore[assignment]
 
 from rappor_core.errors import ValueRefusedError
 from rappor_core.params import RapporParams

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from collector.domain.relay_keys import RelayKeys, create_relay_key
-from ohttp.binary_http import (
+from rappor_core.ohttp.binary_http import (
     SIZE_STEP,
     BinaryRequest,
     BinaryResponse,
@@ -21,8 +21,14 @@ from ohttp.binary_http import (
     encode_request,
     encode_response,
 )
-from ohttp.encapsulation import REQUEST_TYPE, RESPONSE_TYPE, Exchange, decapsulate, encapsulate
-from ohttp.key_config import KeyConfig
+from rappor_core.ohttp.encapsulation import (
+    REQUEST_TYPE,
+    RESPONSE_TYPE,
+    Exchange,
+    decapsulate,
+    encapsulate,
+)
+from rappor_core.ohttp.key_config import KeyConfig
 
 OUTER = {"content-type": REQUEST_TYPE}
 JSON = {b"content-type": b"application/json"}

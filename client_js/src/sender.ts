@@ -55,6 +55,8 @@ export class Sender {
   private untilHurried = 0;
   private lost = 0;
   private isWarned = false;
+  /** Batches that may have been counted though no answer came: the halves of one would have new ids. */
+  private tried: Set<string> | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private consent = new AbortController();
   private current: Promise<unknown> = Promise.resolve();
@@ -139,6 +141,7 @@ export class Sender {
   private async stored(signal: AbortSignal): Promise<string[]> {
     const { storage, delivery, randomness } = this.parts;
     if (signal.aborted) return [];
+    this.tried ??= await storage.transaction({ keys: [], prefix: BATCH }, (store) => new Set(store.list().map(([key]) => key.slice(BATCH.length))));
     this.lost += await storage.transaction({ keys: [DEVICE], prefix: QUEUE }, (store) => compose(store, delivery, randomness));
     if (signal.aborted) return [];
     const { ids, dropped } = await storage.transaction({ keys: [DEVICE], prefix: BATCH }, (store) => {
@@ -162,12 +165,15 @@ export class Sender {
     try {
       response = await begun.answer;
     } catch (error) {
+      this.tried?.add(id);
       return !signal.aborted && this.failed(batch, `no_connection: ${String(error)}`, 0);
     }
     if (signal.aborted) return false;
     const verdict = readResponse(response, id, batch.metrics.length, clock(), bodyOf(batch));
+    const isNew = !this.tried?.has(id);
+    this.tried?.add(id);
     if (verdict.kind === "large") {
-      const isSplit = await storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => split(store, id, delivery, randomness));
+      const isSplit = isNew && await storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => split(store, id, delivery, randomness));
       return isSplit || this.failed(batch, "too_large", 0);
     }
     if (verdict.kind === "again") return this.failed(batch, verdict.reason, verdict.wait);

@@ -42,7 +42,7 @@ class Cancellation:
         """Surround an exchange with the collector; if it was cancelled, its connection is closed
         on leaving."""
         with self._gate:
-            self._check()
+            self.check()
             self._over.clear()
         try:
             yield
@@ -52,7 +52,7 @@ class Cancellation:
     def sending(self, action: Callable[..., _Result], *arguments: object) -> _Result:
         """Do what puts bytes on the way and does not block. Raises CancelledError."""
         with self._gate:
-            self._check()
+            self.check()
             return action(*arguments)
 
     def pause(self, deadline: float, wait: Callable[[float], bool]) -> None:
@@ -61,13 +61,14 @@ class Cancellation:
         deadline: of the monotonic clock. Raises CancelledError, and TimeoutError past it.
         """
         while True:
-            self._check()
+            self.check()
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
             if wait(min(left, STEP)):
                 return
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise CancelledError once the sending was ended."""
         if self.cancelled:
             raise CancelledError

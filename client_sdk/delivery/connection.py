@@ -25,7 +25,7 @@ from client_sdk.delivery.cancellation import Cancellation
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-MAX_ANSWER_BYTES = 8 << 20
+MAX_ANSWER_BYTES = 2 << 20  # the longest answer, of 10,000 refusals, has 1 MB
 SWITCHING_PROTOCOLS = 101
 PIECE = 65_536  # bytes read at once
 RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)  # a linger of no time
@@ -144,6 +144,7 @@ class Connection:
 
     def _in_time(self) -> None:
         """Also where there is always something to read: a server may never stop sending."""
+        self._cancellation.check()
         if time.monotonic() > self.deadline:
             raise TimeoutError
 

@@ -83,6 +83,10 @@ class ReportQueue:
         """Whether any report or batch may be sent now."""
         return self._state.has_waiting()
 
+    def batch_ids(self) -> list[str]:
+        """Ids of the stored batches."""
+        return [batch_id.hex() for (batch_id,) in self._state.rows("SELECT batch_id FROM batches")]
+
     def batches(self) -> Iterator[StoredBatch]:
         """Yield the stored batches in random order; each is read when its turn comes."""
         numbers = [number for (number,) in self._state.rows("SELECT id FROM batches ORDER BY id")]

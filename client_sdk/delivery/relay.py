@@ -17,10 +17,15 @@ from client_sdk.url import address_of, split_url
 from rappor_core.errors import ParameterError, shown
 
 try:
-    from ohttp.binary_http import SIZE_STEP, BinaryRequest, decode_response, encode_request
-    from ohttp.encapsulation import REQUEST_TYPE, RESPONSE_TYPE, encapsulate
-    from ohttp.errors import EncapsulationError
-    from ohttp.key_config import decode_keys
+    from rappor_core.ohttp.binary_http import (
+        SIZE_STEP,
+        BinaryRequest,
+        decode_response,
+        encode_request,
+    )
+    from rappor_core.ohttp.encapsulation import REQUEST_TYPE, RESPONSE_TYPE, encapsulate
+    from rappor_core.ohttp.errors import EncapsulationError
+    from rappor_core.ohttp.key_config import decode_keys
 except ModuleNotFoundError as error:
     raise ImportError(
         "a relay needs the library cryptography: pip install 'rappor-telemetry[relay]'"

@@ -91,8 +91,9 @@ def failure(
     reason, is_final = f"http_{status}", False
     if problem is not None:
         said, who = ascii(problem.get("detail"))[:200], "the collector"
-        is_final = status in FINAL and problem.get("body_sha256") == sha256(body).hexdigest()
-        reason = TOO_LARGE if status == 413 else reason
+        digest = problem.get("body_sha256")
+        is_final = status in FINAL and digest == sha256(body).hexdigest()
+        reason = TOO_LARGE if status == 413 and (digest is None or is_final) else reason
     wait = _seconds(retry_after) if status in TRANSIENT or status >= 500 else None
     return TransportError(
         f"{who} answered {status}: {said}", reason=reason, retry=not is_final, retry_after=wait

@@ -184,6 +184,8 @@ class Sender:
         isolate: bool,
     ) -> None:
         """Nothing is connected yet."""
+        # Batches that may have been counted though no answer came: the halves of one have new ids.
+        self._tried = set(outbox.batch_ids())
         self._outbox = outbox
         self._transport = transport
         self._lock = lock
@@ -223,8 +225,10 @@ class Sender:
                 encoding="gzip",
             )
         except TransportError as error:
-            if error.reason == TOO_LARGE and self._split(batch):
+            is_new = batch.batch_id not in self._tried
+            if error.reason == TOO_LARGE and is_new and self._split(batch):
                 return
+            self._tried.add(batch.batch_id)
             if error.retry:
                 raise
             self._outbox.discard(batch, error.reason)

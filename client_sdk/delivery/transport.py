@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
 DEFAULT_TIMEOUT = 10.0
-MAX_INFLATED = 8 << 20  # bytes of an answer
+MAX_INFLATED = 2 << 20  # bytes of an answer
 
 
 class Transport:
@@ -163,7 +163,7 @@ class Transport:
             connection.send(_head(self._target(), self._host, headers, len(body)) + body)
             response = connection.answer("POST")
             answer = response.read()
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, OverflowError, MemoryError) as error:
             self.close()
             raise self._trouble(error) from error
         except BaseException:  # cancelled

@@ -18,6 +18,9 @@ from client_sdk.randomisation.metric_encoder import MAX_VALUE_CHARS
 MAX_HELD = 1_000
 MAX_WAIT = 1.0  # seconds, for another thread that is at it
 MAX_WAIT_FOR_ROOM = 0.25  # seconds for which a call waits where as many as may be wait already
+TURN = 0.005  # seconds between two looks for room
+SOME = 50  # calls that a thread of the app writes at once
+BUSY_REST = 0.1  # seconds after the state was found held, in which the app's threads do not try
 REST = 10.0  # seconds after such a wait in vain, in which no call waits
 PLAIN = (str, bool, int, float)  # nothing that the app may still change
 MAX_INT_BITS = 64
@@ -39,7 +42,7 @@ class Overflow:
         self._waiting: deque[tuple[Write, tuple[object, ...]]] = deque()
         self._lock = threading.Lock()  # of `write_out`: one thread at a time
         self._room = threading.Condition()
-        self._rest_until = 0.0  # time.monotonic()
+        self._rest_until = self._busy_until = 0.0  # time.monotonic()
         self._ended = False
 
     def __len__(self) -> int:
@@ -51,13 +54,15 @@ class Overflow:
 
     def _wait_for_room(self) -> bool:
         """Slow down a burst that is faster than the disk; no app is held up again and again."""
-        if time.monotonic() < self._rest_until:
-            return False
-        with self._room:
-            room = self._room.wait_for(lambda: not self._is_full(), MAX_WAIT_FOR_ROOM)
-        if not room:
-            self._rest_until = time.monotonic() + REST
-        return room
+        deadline = time.monotonic() + MAX_WAIT_FOR_ROOM
+        while self._is_full():
+            if not self._rest_until < time.monotonic() < deadline:
+                self._rest_until = max(self._rest_until, deadline + REST)
+                return False
+            self.write_some()
+            with self._room:
+                self._room.wait_for(lambda: not self._is_full(), TURN)
+        return True
 
     def hold(self, write: Write, *arguments: object) -> bool:
         """Keep a call for later, in a burst once there is room. Return False if it cannot be kept:
@@ -71,6 +76,23 @@ class Overflow:
             return False
         self._waiting.append((write, arguments))
         return True
+
+    def write_some(self) -> None:
+        """Write some of what waits, if no other thread is at it and the state was not found held a
+        moment ago: an app that goes on recording does not wait for the sending thread."""
+        if not self._waiting or time.monotonic() < self._busy_until:
+            return
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            for _ in range(SOME):
+                if not self._waiting:
+                    return
+                self._write_first()
+        except StateBusyError:
+            self._busy_until = time.monotonic() + BUSY_REST
+        finally:
+            self._lock.release()
 
     def write_out(self, seconds: float = math.inf) -> None:
         """Write what waits, the oldest first; begin no more once `seconds` are over.

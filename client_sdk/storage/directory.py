@@ -46,7 +46,7 @@ class StateDirectory:
         self.prepare()
         was_used = self._was_used()  # before the state is read: the marker is made after it
         if was_used and not self.has_state():
-            raise _missing(self.state_path)
+            raise self.missing()
         state = self.connect(lock)
         try:
             with reading(self.state_path), state.snapshot():  # another process may write
@@ -88,6 +88,22 @@ class StateDirectory:
     def has_state(self) -> bool:
         """Whether the state file is in its place."""
         return os.path.exists(self.state_path)
+
+    def file_id(self) -> tuple[int, int] | None:
+        """Identify the state file in its place, over renames; None where there is none."""
+        try:
+            found = os.stat(self.state_path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def missing(self) -> StateError:
+        """The error for a state that was there before."""
+        return StateError(
+            f"{self.state_path} is missing, though it was there before; restore it, or call "
+            "reset(), which draws a new secret and spends the privacy budget again",
+            "state_missing",
+        )
 
     def exists(self) -> bool:
         """Whether the directory has files of an earlier run."""
@@ -144,7 +160,7 @@ class StateDirectory:
         if (secret_check(secret) if secret else b"") != (state.get("secret_check") or b""):
             raise damaged(self.state_path, "the secret does not fit its check")
         if generation == 0 and was_used:
-            raise _missing(self.state_path)
+            raise self.missing()
 
 
 def _overwrite(path: str) -> None:
@@ -157,11 +173,3 @@ def _overwrite(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _missing(path: str) -> StateError:
-    return StateError(
-        f"{path} is missing, though it was there before; restore it, or call reset(), which draws "
-        "a new secret and spends the privacy budget again",
-        "state_missing",
-    )

@@ -23,14 +23,14 @@ from collector.errors import (
 from collector.problems import Refuser
 from collector.routes.dependencies import AppComponents
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
-from ohttp.binary_http import (
+from rappor_core.ohttp.binary_http import (
     SIZE_STEP,
     BinaryRequest,
     BinaryResponse,
     decode_request,
     encode_response,
 )
-from ohttp.encapsulation import (
+from rappor_core.ohttp.encapsulation import (
     OVERHEAD,
     REQUEST_TYPE,
     RESPONSE_TYPE,
@@ -38,7 +38,7 @@ from ohttp.encapsulation import (
     decapsulate,
     key_id_of,
 )
-from ohttp.errors import EncapsulationError, UnknownKeyError
+from rappor_core.ohttp.errors import EncapsulationError, UnknownKeyError
 from rappor_server.http_protocol import BODY_RECEIVED
 from rappor_server.limits import RateLimit
 from rappor_server.request_body import BodyBounds, receive_body

@@ -20,7 +20,7 @@ from decoder_service.results.rules import media_type
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.requests import service_of
-from publication.release.files import SIGNATURE
+from disclosure.release.files import SIGNATURE
 
 router = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 Text = Annotated[str, StringConstraints(max_length=1000)]

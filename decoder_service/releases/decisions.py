@@ -13,7 +13,7 @@ from decoder_service.releases.publishing import Files, ReleasePublisher
 from decoder_service.releases.rows import ReleaseRow, ReleaseState, load_release_files
 from decoder_service.releases.sources import files_of
 from decoder_service.shell.errors import ConflictError, RequestError, RoleError
-from publication.release.files import MANIFEST
+from disclosure.release.files import MANIFEST
 
 ACTS = {
     ReleaseState.APPROVED: "approve",

@@ -27,7 +27,7 @@ from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Form, PageNumber, Posted, Reader, parsed, redirect, render
 from decoder_service.shell.web import router as new_router
-from publication.release.files import SIGNATURE
+from disclosure.release.files import SIGNATURE
 
 PAGE = 50
 router = new_router()

@@ -1,4 +1,4 @@
-"""Releases made of stored results: built, compared and signed by `publication.release`."""
+"""Releases made of stored results: built, compared and signed by `disclosure.release`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from decoder_service.shell.errors import RequestError, SettingsError
-from disclosure_control.errors import PublicationError
-from publication.release import (
+from disclosure.errors import PublicationError
+from disclosure.release import (
     Release,
     ReleasedTable,
     build_release,
@@ -30,7 +30,7 @@ from publication.release import (
     sign_manifest,
     write_release,
 )
-from publication.release.files import MANIFEST, SIGNATURE
+from disclosure.release.files import MANIFEST, SIGNATURE
 
 Files = Mapping[str, bytes]  # by name
 

@@ -14,17 +14,15 @@ from rappor_core.own_packages import OWN_PACKAGES
 from tests.architecture.test_imports import DEVICE, PACKAGES, ROOT, named_by
 
 EXTRAS = {  # of each part; "" is what is always installed
-    "rappor_core": ("", "h3"),
+    "rappor_core": ("", "h3", "relay"),
     "rappor_server": ("collector",),
-    "ohttp": ("relay",),
     "client_sdk": ("", "testing", "otel"),
     "collector": ("collector", "kafka", "relay", "archive"),
     "decoder": ("", "decoder", "notebook"),
     "decoder_service": ("service", "oidc"),
     "decoder_client": ("",),
     "metric_design": ("", "decoder"),
-    "disclosure_control": ("publication", "signing", "archive"),
-    "publication": ("publication", "signing", "archive"),  # pyarrow where it is installed
+    "disclosure": ("publication", "signing", "archive"),
     "simulations": ("simulations",),
     "privacy_audit": ("decoder", "relay"),  # the latter for a client behind a relay
     "rappor_cli": ("cli", "decoder"),

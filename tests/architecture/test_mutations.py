@@ -26,7 +26,7 @@ def test_every_package_has_its_own_mutations() -> None:
         "collector",
         "decoder",
         "decoder_service",
-        "disclosure_control",
+        "disclosure",
         "metric_design",
         "simulations",
         "privacy_audit",

@@ -15,7 +15,7 @@ from importlib import import_module
 
 OURS = (
     "rappor_", "client_sdk", "collector", "decoder", "metric_design",
-    "disclosure_control", "publication", "privacy_audit",
+    "disclosure", "privacy_audit",
 )  # fmt: skip
 real = builtins.__import__
 

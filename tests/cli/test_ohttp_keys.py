@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ohttp.key_config import decode_keys
 from rappor_cli.main import main
+from rappor_core.ohttp.key_config import decode_keys
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

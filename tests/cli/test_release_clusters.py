@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rappor_cli.main import main
-from tests.publication.iris import NUMBERS, iris
+from tests.disclosure.iris import NUMBERS, iris
 
 NAMES = ",".join([*NUMBERS, "Class"])
 CUT = ["--columns", NAMES, "--numbers", ",".join(NUMBERS), "--intervals", "3"]

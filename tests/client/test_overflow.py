@@ -16,7 +16,7 @@ from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.overflow import MAX_HELD, MAX_WAIT_FOR_ROOM
 from client_sdk.storage.state_file import PATIENCE
 from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
-from tests.waiting import waited
+from tests.waiting import until, waited
 
 
 @pytest.fixture
@@ -147,3 +147,27 @@ def test_bounds_are_checked_without_the_apps_lock(used: Client) -> None:
     finally:
         ended.set()
         thread.join()
+
+
+def test_the_app_writes_what_waits_while_the_sending_thread_hangs(
+    used: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collector that never answers keeps it for ten seconds; the state was held for a moment."""
+    session = used._life.session
+    assert session is not None
+    monkeypatch.setattr(session.worker, "keep_house", lambda: None)
+    with held(tmp_path / "state"):
+        for _ in range(60):
+            assert used.record("homepage", "b")
+        assert session.num_held == 60
+    until(lambda: used.record("homepage", "b") and session.num_held == 0)
+
+
+def test_flush_takes_any_number_of_seconds(used: Client) -> None:
+    for timeout in (float("inf"), 1e10):
+        thread = threading.Thread(target=used.flush, args=(timeout,))
+        thread.start()
+        used._life.session.worker._done = 1 << 40  # type: ignore[union-attr]
+        used.flush(0)
+        thread.join(20)
+        assert not thread.is_alive()

@@ -24,7 +24,8 @@ def problem(status: int, /, body: bytes = b"", **changes: object) -> tuple[dict[
     """The collector's word about a body that it has read."""
     document = {"type": f"{PROBLEM_URN}x", "title": "no", "status": status, "detail": "no"}
     document["body_sha256"] = sha256(body).hexdigest()
-    return {"Content-Type": PROBLEM_TYPE}, json.dumps({**document, **changes}).encode()
+    said = {name: word for name, word in {**document, **changes}.items() if word is not None}
+    return {"Content-Type": PROBLEM_TYPE}, json.dumps(said).encode()
 
 
 def test_both_sides_mean_the_same_problem_documents() -> None:
@@ -82,7 +83,7 @@ def test_a_batch_too_large_goes_on_in_parts(open_client: Any, collector: MemoryC
     """413 of the collector: halves, until they fit; nothing is lost, nothing counted twice."""
 
     def small_alone(batch: Batch) -> Any:
-        return (413, *problem(413)) if len(batch.reports) > 9 else None
+        return (413, *problem(413, body_sha256=None)) if len(batch.reports) > 9 else None
 
     collector.answer = small_alone
     client = open_client(delivery=WHEN_FLUSHED)
@@ -101,7 +102,7 @@ def test_a_batch_too_large_goes_on_in_parts(open_client: Any, collector: MemoryC
 
 def test_a_report_too_large_waits(open_client: Any, collector: MemoryCollector) -> None:
     """413 comes before the body is read: it is no word about these bytes."""
-    collector.answer = lambda _: (413, *problem(413))
+    collector.answer = lambda _: (413, *problem(413, body_sha256=None))
     client = open_client(delivery=WHEN_FLUSHED)
     for _ in range(3):
         assert client.record("homepage", "a")
@@ -123,3 +124,22 @@ def test_a_body_lost_on_its_way_keeps_the_batch(
     collector.answer = None
     assert client.flush(20)
     assert collector.counted() == {"homepage": 1}
+
+
+@pytest.mark.parametrize("body", [None, b"other bytes"])
+def test_a_batch_that_may_be_counted_is_not_split(
+    open_client: Any, collector: MemoryCollector, body: bytes | None
+) -> None:
+    """Its answer was lost; a 413 for another body, or before it was read, is no word about it."""
+    collector.lose_answers = 1
+    client = open_client(delivery=WHEN_FLUSHED)
+    for _ in range(10):
+        assert client.record("homepage", "a")
+    flush_in_vain(client, lambda: client.last_error != "")
+    more = {"body_sha256": None} if body is None else {}
+    collector.answer = lambda _: (413, *problem(413, body or b"", **more))
+    flush_in_vain(client, lambda: "413" in client.last_error)
+    collector.answer = None
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 10}
+    assert collector.duplicates == 1

@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from client_sdk import Client, Delivery, Relay
 from client_sdk.delivery.batches import read_body
 from collector.domain.relay_keys import read_relay_keys, retire_relay_keys
-from ohttp.binary_http import SIZE_STEP, decode_request
-from ohttp.encapsulation import OVERHEAD, decapsulate
-from ohttp.key_config import KeyConfig, encode_keys
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import MetricsFile
+from rappor_core.ohttp.binary_http import SIZE_STEP, decode_request
+from rappor_core.ohttp.encapsulation import OVERHEAD, decapsulate
+from rappor_core.ohttp.key_config import KeyConfig, encode_keys
 from tests.client.conftest import AT_ONCE
 from tests.client.conftest import Clock as DeviceClock
 from tests.collector.support import Clock, Server, running_server
@@ -242,7 +242,7 @@ def test_without_a_relay_nothing_of_it_is_loaded() -> None:
 import sys
 from client_sdk import Client, Delivery, Transport
 import client_sdk.delivery.thread, client_sdk.session, client_sdk.delivery.schedule
-print(sorted({"ohttp", "cryptography", "client_sdk.delivery.relay"} & set(sys.modules)))
+print(sorted({"rappor_core.ohttp", "cryptography", "client_sdk.delivery.relay"} & set(sys.modules)))
 sys.modules["cryptography"] = None
 try:
     from client_sdk import Relay

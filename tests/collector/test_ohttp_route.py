@@ -23,9 +23,9 @@ from collector.domain.relay_keys import (
 from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.routes.ohttp import SHOWING, UNKNOWN_KEY
 from collector.store.database import back_up
-from ohttp.binary_http import SIZE_STEP
-from ohttp.encapsulation import OVERHEAD
 from rappor_cli.store import opened as opened_store
+from rappor_core.ohttp.binary_http import SIZE_STEP
+from rappor_core.ohttp.encapsulation import OVERHEAD
 from tests.collector.support import Clock, Seconds, Server, ServerMaker, make_metric
 from tests.relay_support import JSON, Behind, new_keys, opened
 from tests.waiting import until

@@ -13,7 +13,7 @@ from decoder_service.lists.names import as_ids, as_names
 from decoder_service.releases.policy_form import fields_of_toml, policy_of_form, toml_of_fields
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted
-from publication.release.policy import policy_of_text
+from disclosure.release.policy import policy_of_text
 from tests.decoder_service.live_collector import MONDAY
 from tests.decoder_service.support import WORDS, Running
 from tests.decoder_service.test_pages import signed_in

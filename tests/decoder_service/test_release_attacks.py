@@ -17,7 +17,7 @@ from decoder_service.people.permissions import Role
 from decoder_service.releases import rows
 from decoder_service.releases.models import release_files, releases
 from decoder_service.shell.models import results
-from publication.release import make_keys
+from disclosure.release import make_keys
 from rappor_cli.main import main
 from tests.decoder_service.release_support import (
     decoded,

@@ -12,7 +12,7 @@ from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.shell.errors import SettingsError
 from decoder_service.shell.models import results
 from decoder_service.shell.service import make_service
-from publication.release import key_id, load_public_key, make_keys
+from disclosure.release import key_id, load_public_key, make_keys
 from rappor_cli.main import main
 from tests.decoder_service.release_support import (
     decoded,

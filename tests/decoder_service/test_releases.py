@@ -18,7 +18,7 @@ from decoder_service.releases import sources as release_sources
 from decoder_service.releases.models import releases as table
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import ConflictError
-from publication.release import read_release
+from disclosure.release import read_release
 from tests.decoder_service.release_support import (
     POLICY,
     WORDS,

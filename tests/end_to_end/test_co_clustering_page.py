@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from disclosure_control.co_clustering import co_cluster, learn_hierarchies, recode
-from disclosure_control.co_clustering.page import render_page
+from disclosure.co_clustering import co_cluster, learn_hierarchies, recode
+from disclosure.co_clustering.page import render_page
+from tests.disclosure.iris import NUMBERS, iris
 from tests.end_to_end.browser import THEMES, open_browser, sideways, violations
-from tests.publication.iris import NUMBERS, iris
 
 
 def test_it_fits_every_window_and_is_accessible(tmp_path: Path) -> None:

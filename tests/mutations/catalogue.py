@@ -801,7 +801,7 @@ NUMBERS = (
 )  # fmt: skip
 
 _PARTITIONS = "collector/store/batch_partitions.py"
-_BUILD = "publication/release/build.py"
+_BUILD = "disclosure/release/build.py"
 
 FILES_AND_SERVERS = (
     Mutation(
@@ -865,12 +865,12 @@ RELEASES = (
     ),
     Mutation(
         "small-share-released", "no share is released whose interval begins below min_low",
-        "publication/release/policy.py",
+        "disclosure/release/policy.py",
         "detected & (round_down(low, self.rounding) >= self.min_low)",
         "detected",
         (
-            "tests/publication/release/test_build.py",
-            "tests/publication/test_decoded_rows.py",
+            "tests/disclosure/release/test_build.py",
+            "tests/disclosure/test_decoded_rows.py",
         ),
     ),
     Mutation(
@@ -878,21 +878,21 @@ RELEASES = (
         _BUILD,
         "if not policy.has_enough(table.num_reports) and table.key not in known.tables",
         "if False",
-        ("tests/publication/release/test_build.py",),
+        ("tests/disclosure/release/test_build.py",),
     ),
     Mutation(
         "known-too-well", "more is suppressed until no reader knows a hidden share too well",
-        "publication/release/inference/targets.py",
+        "disclosure/release/inference/targets.py",
         "        return high - low >= self.width - EXACT",
         "        return high >= low",
-        ("tests/publication/release/test_build.py", "tests/publication/release/test_inference.py"),
+        ("tests/disclosure/release/test_build.py", "tests/disclosure/release/test_inference.py"),
     ),
     Mutation(
         "chain-with-a-gap", "an earlier release is given with all that it was built on",
-        "publication/release/earlier.py",
+        "disclosure/release/earlier.py",
         "            if digest not in known:\n",
         "            if not known:\n",
-        ("tests/publication/release/test_files.py",),
+        ("tests/disclosure/release/test_files.py",),
     ),
 )  # fmt: skip
 
@@ -927,10 +927,10 @@ SECRETS_AND_LEVELS = (
     ),
     Mutation(
         "class-below-k", "anonymise makes no class of fewer than k rows",
-        "disclosure_control/k_anonymity/anonymise.py",
+        "disclosure/anonymize/anonymise.py",
         "if self.counts[place] < self.k:",
         "if self.counts[place] < self.k - 1:",
-        ("tests/publication/test_k_anonymity.py",),
+        ("tests/disclosure/test_k_anonymity.py",),
     ),
     Mutation(
         "plan-against-the-review", "a plan is none that the review of its file warns of",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.file import MetricsFile
 
@@ -64,3 +66,45 @@ def test_no_program_hangs_at_its_end(
         url = running.url if collector_is == "up" else "http://127.0.0.1:9"
         codes = run_apps(tmp_path, metrics_text, url, times)
     assert sorted(set(codes)) == [0, 1, 3]
+
+
+CHILD = """
+import multiprocessing, sqlite3, sys, time
+from client_sdk import Client, Delivery
+
+def work(metrics, state):
+    with_open = Client.open(metrics, state_dir=state, collector="http://127.0.0.1:9", consent=True,
+                            delivery=Delivery(mean_delay=86_400.0))
+    assert with_open.record("theme", "dark")
+    other = sqlite3.connect(state + "/state.sqlite", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    import threading
+    threading.Timer(0.4, other.close).start()
+    assert all(with_open.record("theme", "dark") for _ in range(20))
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context(sys.argv[3]).Process(target=work, args=sys.argv[1:3])
+    child.start(); child.join(); sys.exit(child.exitcode)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_of_multiprocessing_writes_what_waits(
+    tmp_path: Path, metrics_text: str, method: str
+) -> None:
+    """Its end calls no atexit: what record said True for was lost."""
+    text = metrics_text.replace(
+        "max_memoized_values = 3\nprob_f = 0.5\nprob_p = 0.5\nprob_q = 0.75\nnum_cohorts = 4",
+        "max_memoized_values = 3\nprob_f = 0.5\nprob_p = 0.5\nprob_q = 0.75\nnum_cohorts = 4\n"
+        "max_reports_per_period = 100",
+    )
+    (tmp_path / "metrics.toml").write_text(text)
+    (tmp_path / "app.py").write_text(CHILD)
+    words = [str(tmp_path / "metrics.toml"), str(tmp_path / "state"), method]
+    command = [sys.executable, str(tmp_path / "app.py"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    directory = StateDirectory(tmp_path / "state")
+    state = directory.open(threading.RLock())
+    assert state.rows("SELECT count(*) FROM queue") == [(21,)]
+    state.close()

@@ -14,6 +14,7 @@ from client_sdk import Delivery
 from client_sdk.one_line import folder_of
 from client_sdk.setup import make_setup
 from client_sdk.testing import MemoryCollector
+from rappor_core.errors import ParameterError
 from tests.waiting import until
 
 UNSENT = Delivery(mean_delay=86_400.0)
@@ -106,3 +107,44 @@ def test_certificates_of_the_environment_are_those_of_the_start(
         development=False, randomness=os.urandom, clock=lambda: 0.0, relay=None,
     )  # fmt: skip
     assert setup.certificates == (str(tmp_path / "own.pem"), None)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("records", [True, False])
+def test_a_moved_state_is_not_replaced_in_silence(
+    open_client: Any, tmp_path: Path, records: bool
+) -> None:
+    """A forked child, or a client that looks again, finds no state and must not draw a secret."""
+    client = open_client(delivery=UNSENT, development=False)
+    assert client.record("homepage", "a")
+    (tmp_path / "state").rename(tmp_path / "elsewhere")
+    child = os.fork()
+    if child == 0:
+        if records:
+            client.record("homepage", "a")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not (tmp_path / "state" / "state.sqlite").exists()
+    assert not client.set_consent(False)
+    assert "no longer in its place" in client.status.sentence
+
+
+def test_another_state_in_the_place_is_not_taken_for_this_one(
+    open_client: Any, tmp_path: Path
+) -> None:
+    client = open_client(delivery=UNSENT)
+    assert client.record("homepage", "a")
+    (tmp_path / "state").rename(tmp_path / "elsewhere")
+    assert open_client(delivery=UNSENT).record("homepage", "a")
+    assert not client.set_consent(False)
+    assert "no longer in its place" in client.status.sentence
+
+
+def test_a_deleted_working_directory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_client: Any
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ParameterError, match="state_dir = 'state' is relative"):
+        open_client(state_dir="state")

@@ -53,7 +53,7 @@ export const readResponse = (response: Response, id: string, reports: number, no
     typeof type === "string" &&
     type.startsWith(URN) &&
     fields["status"] === status;
-  if (isOurs && status === 413) return { kind: "large" };
+  if (isOurs && status === 413 && (digest === undefined || digest === toHex(sha256(body)))) return { kind: "large" };
   if (isOurs && FINAL.includes(status) && digest === toHex(sha256(body))) return { kind: "never", reason };
   const slow = TRANSIENT.includes(status) || status >= 500;
   return { kind: "again", reason, wait: slow ? secondsOf(retryAfter, now) : 0 };

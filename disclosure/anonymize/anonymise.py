@@ -1,0 +1,243 @@
+"""The greedy algorithm: fuse the first class below k with the one that costs least, and go on.
+
+Where it differs from the program of the text: rows that become equal by fusion are one
+class again (there they may be generalised further for nothing); a last class below k is fused with
+another (there it is fused with itself and lost).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from disclosure.anonymize.columns import Columns, Rows
+from disclosure.anonymize.costs import FusionCosts
+from disclosure.anonymize.diversity import DiversityRule, value_counts
+from disclosure.errors import TableError
+from disclosure.typing import Booleans, Floats, Integers
+
+_TIE = 1e-9
+SUPPRESSED = -1
+NO_RULE = DiversityRule()
+
+
+@dataclass(frozen=True)
+class Anonymised:
+    """A table in which every published row stands k times or more.
+
+    of_row: (N,) the class of each row; SUPPRESSED where it is not published.
+    classes: the published classes. counts: (classes,) rows of each.
+    merge_costs: the cost of each fusion, in order.
+    """
+
+    of_row: Integers
+    classes: Rows
+    counts: Integers
+    merge_costs: Floats
+
+    @property
+    def published(self) -> Booleans:
+        """Which rows are published, (N,)."""
+        found: Booleans = self.of_row != SUPPRESSED
+        return found
+
+    @property
+    def completeness(self) -> float:
+        """The share of rows that is suppressed (the name is the literature's)."""
+        return float((~self.published).mean())
+
+    @property
+    def height_loss(self) -> float:
+        """Mean over rows and columns of height over tree height; a suppressed row loses 1."""
+        return self._mean(self.classes.height_loss())
+
+    @property
+    def leaf_loss(self) -> float:
+        """Mean over rows and columns of (leaves below - 1) / (leaves - 1); suppressed rows: 1."""
+        return self._mean(self.classes.leaf_loss())
+
+    def _mean(self, losses: Floats) -> float:
+        suppressed = len(self.of_row) - int(self.counts.sum())
+        return float((self.counts @ losses + suppressed) / len(self.of_row))
+
+    def to_table(self, suppressed: str = "*") -> dict[str, list[str]]:
+        """The published rows in the order of the original ones; suppressed rows as `suppressed`."""
+        return {
+            name: [suppressed if c == SUPPRESSED else labels[c] for c in self.of_row.tolist()]
+            for name, labels in self.classes.labels().items()
+        }
+
+
+def anonymise(
+    table: Mapping[str, Sequence[str]],
+    columns: Columns,
+    k: int,
+    *,
+    suppression_budget: float = 0.0,
+    sensitive: Sequence[str] | None = None,
+    rule: DiversityRule = NO_RULE,
+) -> Anonymised:
+    """Make every combination of the identifying columns stand k times or more.
+
+    Args:
+        table: columns by name; those that `columns` does not name are ignored.
+        columns: the tree or range of each identifying column, and weights.
+        k: rows that a class needs at least. 2 leaves one chance in two to tell them apart.
+        suppression_budget: share of rows, in [0, 1), that may be left out. A class is left
+            out where fusing it costs more than all its rows are worth.
+        sensitive: (N,) a column that the rows of a class must not have in common.
+        rule: what every class must say of it, beside having k rows.
+
+    Raises:
+        TableError: fewer than k rows, k below 1, a budget outside [0, 1), values without a place,
+            a rule that cannot be met, or not after rows were left out.
+    """
+    rows = Rows.encode(table, columns)
+    if not 1 <= k <= len(rows) or not 0 <= suppression_budget < 1:
+        raise TableError(
+            f"k must be in 1 to {len(rows)} (the rows), and the suppression budget in [0, 1), not "
+            f"{k} and {suppression_budget}"
+        )
+    first, of_row = rows.distinct()
+    counts = np.bincount(of_row).astype(np.int64)
+    suppressible = int(suppression_budget * len(rows) + 1e-9)
+    said = np.array(counts)[:, None]  # one value: of it no rule asks anything
+    if sensitive is not None:
+        if len(sensitive) != len(rows):
+            raise TableError(f"{len(rows)} rows, and {len(sensitive)} sensitive values")
+        rule.check(sensitive)
+        said = value_counts(of_row, sensitive)
+    return _Greedy(rows.take(first), counts, k, suppressible, said, rule).run(of_row)
+
+
+class _Greedy:
+    """The greedy algorithm that fuses classes until each has k rows. Time O(classes^2), memory
+    O(classes)."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        counts: Integers,
+        k: int,
+        suppressible: int,
+        said: Integers,
+        rule: DiversityRule,
+    ) -> None:
+        """rows: distinct, in order; counts: (m,); suppressible: rows that may be left out.
+
+        said: (m, values) of a sensitive column; rule: of it.
+        """
+        self.said = said
+        self.law = self.said.sum(axis=0) / self.said.sum()
+        self.rule = rule
+        self.k = k
+        self.suppressible = suppressible
+        self.costs = FusionCosts(rows.columns)
+        self.rows = rows.take(np.arange(len(rows)))
+        self.counts = counts.copy()
+        self.ids = np.arange(len(rows))  # the class of origin that stands at each place
+        self.parent = np.arange(len(rows))  # of each class of origin; itself if it stands
+        self.places = {rows.key(place): place for place in range(len(rows))}
+        self.merge_costs: list[float] = []
+        self.dead = 0
+
+    def run(self, of_row: Integers) -> Anonymised:
+        """Fuse until every class has k rows. `of_row`: the class of origin of each row."""
+        place = 0
+        while place < len(self.counts):
+            if self.counts[place] and not self._is_enough(place):
+                self._settle(place)
+                place = self._compact(place)
+            else:
+                place += 1
+        return self._result(of_row)
+
+    def _is_enough(self, place: int) -> bool:
+        if self.counts[place] < self.k:
+            return False
+        return self.rule.is_met(self.said[place], self.law)
+
+    def _settle(self, place: int) -> None:
+        other, cost = self._cheapest(place)
+        worth = self.counts[place] * self.rows.columns.total_weight
+        left = int(self.counts.sum() - self.counts[place])
+        if self.counts[place] <= self.suppressible and cost > worth and left >= self.k:
+            self.suppressible -= int(self.counts[place])
+            del self.places[self.rows.key(place)]
+            self._remove(place, SUPPRESSED)
+        else:
+            self.merge_costs.append(cost)
+            self._merge(place, other)
+
+    def _cheapest(self, place: int) -> tuple[int, float]:
+        """The class to fuse with: least cost, then below k, then first."""
+        costs = self.costs.of(self.rows, self.counts, place)
+        costs[self.counts == 0] = np.inf
+        costs[place] = np.inf
+        if np.isinf(costs).all():
+            raise TableError(
+                "the rows that are left do not meet the rule in one class either; leave out fewer"
+            )
+        ties = np.flatnonzero(costs <= costs.min() + _TIE)
+        below = ties[self.counts[ties] < self.k]
+        other = int(below[0] if len(below) else ties[0])
+        return other, float(costs[other])
+
+    def _merge(self, place: int, other: int) -> None:
+        """Fuse two classes at `place`; a class equal to the result joins it."""
+        fused = self.rows.take(np.array([place, other])).fuse_all()
+        for taken in (place, other):
+            del self.places[self.rows.key(taken)]
+        self.counts[place] += self.counts[other]
+        self.said[place] += self.said[other]
+        self._remove(other, int(self.ids[place]))
+        for target, source in (
+            (self.rows.nodes, fused.nodes),
+            (self.rows.low, fused.low),
+            (self.rows.high, fused.high),
+        ):
+            for name, values in source.items():
+                target[name][place] = values[0]
+        equal = self.places.get(self.rows.key(place))
+        if equal is not None:
+            self.counts[place] += self.counts[equal]
+            self.said[place] += self.said[equal]
+            self._remove(equal, int(self.ids[place]))
+        self.places[self.rows.key(place)] = place
+
+    def _remove(self, place: int, into: int) -> None:
+        self.parent[self.ids[place]] = into
+        self.counts[place] = 0
+        self.dead += 1
+
+    def _compact(self, place: int) -> int:
+        """Drop empty places, once they are a quarter. Returns where `place` went."""
+        if self.dead * 4 < len(self.counts):
+            return place
+        kept = np.flatnonzero(self.counts)
+        self.rows, self.counts, self.ids = self.rows.take(kept), self.counts[kept], self.ids[kept]
+        self.said = self.said[kept]
+        self.places = {self.rows.key(new): new for new in range(len(kept))}
+        self.dead = 0
+        return int(np.searchsorted(kept, place))
+
+    def _result(self, of_row: Integers) -> Anonymised:
+        kept = np.flatnonzero(self.counts)
+        number = np.full(len(self.parent), SUPPRESSED)
+        number[self.ids[kept]] = np.arange(len(kept))
+        final = np.array([number[root] if root >= 0 else SUPPRESSED for root in self._roots()])
+        return Anonymised(
+            final[of_row], self.rows.take(kept), self.counts[kept], np.array(self.merge_costs)
+        )
+
+    def _roots(self) -> list[int]:
+        """Where each class of origin ended; SUPPRESSED where it was left out."""
+        roots = []
+        for start in range(len(self.parent)):
+            node = start
+            while node >= 0 and self.parent[node] != node:
+                node = int(self.parent[node])
+            roots.append(node)
+        return roots

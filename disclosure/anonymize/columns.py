@@ -1,0 +1,294 @@
+"""Columns that can be generalised (trees of values, intervals of numbers), and the cost of
+fusing their rows.
+
+The distance of a value to a fused one is 0 where they are equal, else the height of the fused node
+over the height of its tree; for numbers, the width of the fused interval over the range of the
+column. Rows add up their columns, each with its weight.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from disclosure.errors import TableError
+from disclosure.typing import Booleans, Floats, Integers
+from rappor_core.errors import shown
+from rappor_core.failures import failure_reason
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A tree of values, all leaves at one depth.
+
+    paths: for each leaf, the labels from it (first) to the root (last), all of one length of 2 or
+        more. A leaf that has no parent of its own at some level repeats its label there.
+
+    Raises TableError for paths of several lengths, several roots, or a label at two places.
+    """
+
+    paths: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Check."""
+        lengths = {len(path) for path in self.paths}
+        if len(lengths) != 1 or lengths <= {0, 1}:
+            raise TableError(f"paths of a hierarchy need one length of 2 or more: {lengths}")
+        if len({path[-1] for path in self.paths}) != 1:
+            raise TableError(f"a hierarchy has one root, not {shown({p[-1] for p in self.paths})}")
+        above: dict[str, tuple[str, ...]] = {}
+        for path in self.paths:
+            for level, label in enumerate(path):
+                top = tuple(upper for upper in path[level:] if upper != label)
+                if above.setdefault(label, top) != top:
+                    raise TableError(f"the label {shown(label)} stands at two places of a tree")
+
+    @classmethod
+    def flat(cls, leaves: Sequence[str], root: str) -> Hierarchy:
+        """A tree of one level: a value is kept, or published as `root`."""
+        return cls(tuple((leaf, root) for leaf in dict.fromkeys(leaves)))
+
+    @classmethod
+    def load(cls, file: Path) -> Hierarchy:
+        """Read a CSV file without header, a row a leaf: the leaf, its ancestors, the root.
+
+        Raises TableError that names the file where it cannot be read, or is no such tree.
+        """
+        try:
+            with file.open(newline="", encoding="utf-8-sig") as lines:
+                return cls(tuple(tuple(row) for row in csv.reader(lines) if row))
+        except (csv.Error, UnicodeDecodeError, OSError) as error:
+            raise TableError(f"{file}: not CSV in UTF-8: {failure_reason(error)}") from error
+
+    @property
+    def height(self) -> int:
+        """Number of levels above the leaves."""
+        return len(self.paths[0]) - 1
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Labels of all nodes, leaves first, the root last."""
+        by_level = [path[level] for level in range(self.height + 1) for path in self.paths]
+        return list(dict.fromkeys(by_level))
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        return {label: code for code, label in enumerate(self.labels)}
+
+    @cached_property
+    def leaves(self) -> Booleans:
+        """Which leaves lie under which node: (nodes, leaves), True also for the leaf itself."""
+        under = np.zeros((len(self.labels), len(self.paths)), dtype=bool)
+        for leaf, path in enumerate(self.paths):
+            under[[self._codes[label] for label in path], leaf] = True
+        return under
+
+    @cached_property
+    def heights(self) -> Integers:
+        """Height of each node, (nodes,); 0 for a leaf."""
+        found = np.zeros(len(self.labels), dtype=np.int64)
+        for level in range(self.height, -1, -1):
+            found[[self._codes[path[level]] for path in self.paths]] = level
+        return found
+
+    @cached_property
+    def fusions(self) -> Integers:
+        """The lowest common ancestor of every two nodes, (nodes, nodes)."""
+        inside = self.leaves.astype(np.int64)
+        sizes = inside.sum(axis=1)
+        within = (inside @ inside.T) == sizes  # [a, b]: every leaf of b lies under a
+        order = np.argsort(sizes, kind="stable")
+        found = np.empty((len(sizes), len(sizes)), dtype=np.int64)
+        for node in range(len(sizes)):
+            above = within[order, node]
+            common = above[:, None] & within[order]
+            found[node] = order[np.argmax(common, axis=0)]
+        return found
+
+    def encode(self, values: Sequence[str]) -> Integers:
+        """The node of each value. Raises TableError for a value that is no node."""
+        try:
+            return np.array([self._codes[value] for value in values], dtype=np.int64)
+        except KeyError as error:
+            raise TableError(f"a hierarchy has no node {shown(error.args[0])}") from None
+
+    def fuse(self, first: str, second: str) -> str:
+        """The label of the lowest common ancestor of two nodes."""
+        a, b = self.encode([first, second])
+        return self.labels[int(self.fusions[a, b])]
+
+    def distance(self, first: str, second: str) -> float:
+        """Height of the lowest common ancestor over the height of the tree; 0 for equals."""
+        if first == second:
+            return 0.0
+        (ancestor,) = self.encode([self.fuse(first, second)])
+        return float(self.heights[ancestor]) / self.height
+
+
+@dataclass(frozen=True)
+class IntervalColumn:
+    """A column of numbers, generalised to intervals: two numbers are published as the interval
+    that holds both.
+
+    low, high: its declared range. A range read off the data would tell of the extreme persons.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not self.low < self.high:
+            raise TableError(f"an interval needs low < high, not {self.low} and {self.high}")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The identifying columns of a table: a tree or a range for each, and a weight (1 if none)."""
+
+    kinds: Mapping[str, Hierarchy | IntervalColumn]
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not self.kinds or set(self.weights) - set(self.kinds):
+            raise TableError(f"weights of columns that are not there: {shown(self.weights)}")
+        if any(not 0 <= weight < np.inf for weight in self.weights.values()):
+            raise TableError(f"weights must be 0 or more: {shown(dict(self.weights))}")
+
+    @property
+    def total_weight(self) -> float:
+        """The cost of publishing a row as the roots of all trees: the sum of the weights."""
+        return sum(self.weights.get(name, 1.0) for name in self.kinds)
+
+
+@dataclass
+class Rows:
+    """Generalised rows, each with the number of original rows that it stands for.
+
+    nodes: by column of trees, (m,) codes. low, high: by column of numbers, (m,).
+    """
+
+    columns: Columns
+    nodes: dict[str, Integers]
+    low: dict[str, Floats]
+    high: dict[str, Floats]
+
+    @classmethod
+    def encode(cls, table: Mapping[str, Sequence[str]], columns: Columns) -> Rows:
+        """Raises TableError for a missing column, several lengths, an unknown or outer value."""
+        missing = [name for name in columns.kinds if name not in table]
+        lengths = {len(table[name]) for name in columns.kinds if name in table}
+        if missing or len(lengths) != 1 or lengths == {0}:
+            raise TableError(f"columns missing: {missing}; rows: {sorted(lengths)}")
+        rows = cls(columns, {}, {}, {})
+        for name, kind in columns.kinds.items():
+            if isinstance(kind, Hierarchy):
+                rows.nodes[name] = kind.encode(table[name])
+            else:
+                rows.low[name] = rows.high[name] = _numbers(name, table[name], kind)
+        return rows
+
+    def __len__(self) -> int:
+        return len(next(iter((self.nodes or self.low).values())))
+
+    def take(self, index: Integers) -> Rows:
+        """Select some of the rows, in this order."""
+        return Rows(
+            self.columns,
+            {name: codes[index] for name, codes in self.nodes.items()},
+            {name: values[index] for name, values in self.low.items()},
+            {name: values[index] for name, values in self.high.items()},
+        )
+
+    def key(self, index: int) -> tuple[float, ...]:
+        """The codes of a row, equal for equal rows."""
+        parts = (*self.nodes.values(), *self.low.values(), *self.high.values())
+        return tuple(part[index].item() for part in parts)
+
+    def distinct(self) -> tuple[Integers, Integers]:
+        """The first row of each class of equal rows, in order, and the class of each row."""
+        numbers: dict[tuple[float, ...], int] = {}
+        parts = (*self.nodes.values(), *self.low.values(), *self.high.values())
+        keys = zip(*(part.tolist() for part in parts), strict=True)
+        of_row = np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+        return np.unique(of_row, return_index=True)[1], of_row
+
+    def fuse_all(self) -> Rows:
+        """The one row that covers all."""
+        fused = Rows(self.columns, {}, {}, {})
+        for name, codes in self.nodes.items():
+            tree, node = self.tree(name), codes[0]
+            for other in np.unique(codes):
+                node = tree.fusions[node, other]
+            fused.nodes[name] = np.array([node])
+        fused.low = {name: values.min(keepdims=True) for name, values in self.low.items()}
+        fused.high = {name: values.max(keepdims=True) for name, values in self.high.items()}
+        return fused
+
+    def tree(self, name: str) -> Hierarchy:
+        """The tree of a column of nodes."""
+        kind = self.columns.kinds[name]
+        assert isinstance(kind, Hierarchy)  # noqa: S101  encode() put trees alone into nodes
+        return kind
+
+    def labels(self) -> dict[str, list[str]]:
+        """The published text of every row, by column."""
+        published = {}
+        for name in self.columns.kinds:
+            if name in self.nodes:
+                names = self.tree(name).labels
+                published[name] = [names[code] for code in self.nodes[name]]
+            else:
+                pairs = zip(self.low[name].tolist(), self.high[name].tolist(), strict=True)
+                published[name] = [_interval_text(low, high) for low, high in pairs]
+        return published
+
+    def height_loss(self) -> Floats:
+        """Information loss of each row, (m,): mean over columns of height over tree height, or
+        width over range."""
+        losses = [self.tree(n).heights[c] / self.tree(n).height for n, c in self.nodes.items()]
+        mean: Floats = np.mean(losses + self._widths(), axis=0)
+        return mean
+
+    def leaf_loss(self) -> Floats:
+        """Information loss of each row, (m,): mean over columns of Iyengar's (leaves below - 1)
+        / (leaves - 1)."""
+        losses = []
+        for name, codes in self.nodes.items():
+            below = self.tree(name).leaves.sum(axis=1)
+            losses.append((below[codes] - 1) / max(len(self.tree(name).paths) - 1, 1))
+        mean: Floats = np.mean(losses + self._widths(), axis=0)
+        return mean
+
+    def _widths(self) -> list[Floats]:
+        widths = []
+        for name in self.low:
+            kind = self.columns.kinds[name]
+            assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
+            widths.append((self.high[name] - self.low[name]) / (kind.high - kind.low))
+        return widths
+
+
+def _numbers(name: str, values: Sequence[str], kind: IntervalColumn) -> Floats:
+    try:
+        numbers = np.array([float(value) for value in values])
+    except ValueError as error:
+        raise TableError(f"column {shown(name)}: {error}") from None
+    outside = ~((numbers >= kind.low) & (numbers <= kind.high))
+    if outside.any():
+        raise TableError(
+            f"column {shown(name)}: {numbers[outside][0]} is outside [{kind.low}, {kind.high}]"
+        )
+    return numbers
+
+
+def _interval_text(low: float, high: float) -> str:
+    """The ends as they are: the fewest digits that give the same numbers, without an exponent."""
+    first, last = (np.format_float_positional(end, trim="-") for end in (low, high))
+    return first if low == high else f"[{first},{last}]"

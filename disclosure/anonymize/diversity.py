@@ -1,0 +1,91 @@
+"""How much the rows of a class agree in a sensitive column: l-diversity and t-closeness."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from disclosure.errors import TableError
+from disclosure.typing import Floats, Integers
+
+
+@dataclass(frozen=True)
+class ClassDiversity:
+    """Measures of diversity for each class, arrays of shape (classes,) in the order of
+    `np.unique(classes)`.
+
+    sizes: rows. distinct: values of the sensitive column. entropy: nats; its exp is the entropy l.
+    closeness: total variation distance to the law of the whole table.
+    counts: (classes, values).
+    """
+
+    sizes: Integers
+    distinct: Integers
+    entropy: Floats
+    closeness: Floats
+    counts: Integers
+
+
+@dataclass(frozen=True)
+class DiversityRule:
+    """A requirement on the values of a sensitive column within every class.
+
+    distinct: least number of its values (l-diversity). closeness: most total variation distance,
+    in [0, 1], of its law within a class to that of the whole table (t-closeness); 1 asks nothing.
+    """
+
+    distinct: int = 1
+    closeness: float = 1.0
+
+    def check(self, sensitive: Sequence[str]) -> None:
+        """Raises TableError for a rule that no table meets, or not this column."""
+        found = len(set(sensitive))
+        if not 1 <= self.distinct <= found or not 0 <= self.closeness <= 1:
+            raise TableError(
+                f"a class needs 1 to {found} values (those of the column) and a closeness in "
+                f"[0, 1], not {self.distinct} and {self.closeness:g}"
+            )
+
+    def is_met(self, counts: Integers, law: Floats) -> bool:
+        """Whether a class meets the rule. counts: (values,) of the class. law: (values,) shares
+        of the whole table."""
+        if np.count_nonzero(counts) < self.distinct:
+            return False
+        apart = np.abs(counts / counts.sum() - law).sum() / 2
+        return bool(apart <= self.closeness + 1e-12)
+
+
+def value_counts(of_class: Integers, sensitive: Sequence[str]) -> Integers:
+    """How often each class has each sensitive value, (classes, values). of_class: (N,) from 0,
+    each class there."""
+    of_value = np.unique(np.array(sensitive), return_inverse=True)[1].ravel()
+    counts = np.zeros((of_class.max() + 1, of_value.max() + 1), dtype=np.int64)
+    np.add.at(counts, (of_class, of_value), 1)
+    return counts
+
+
+def class_diversity(
+    classes: Sequence[Hashable] | Integers, sensitive: Sequence[str]
+) -> ClassDiversity:
+    """Measure how a sensitive column is spread within each class of published rows.
+
+    classes: (N,) what tells the class of a row, e.g. `Anonymised.of_row` of the published rows.
+    sensitive: (N,). Raises TableError for other lengths, or no rows.
+    """
+    if len(classes) != len(sensitive) or not len(sensitive):
+        raise TableError(f"{len(classes)} classes, {len(sensitive)} sensitive values")
+    of_class = np.unique(np.array(classes), return_inverse=True)[1].ravel()
+    counts = value_counts(of_class, sensitive)
+    sizes = counts.sum(axis=1)
+    shares = counts / sizes[:, None]
+    apart = shares - counts.sum(axis=0) / len(sensitive)
+    logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+    return ClassDiversity(
+        sizes=sizes,
+        distinct=(counts > 0).sum(axis=1),
+        entropy=-(shares * logs).sum(axis=1),
+        closeness=np.abs(apart).sum(axis=1) / 2,
+        counts=counts,
+    )

@@ -1,0 +1,45 @@
+"""Co-clustering of the rows and values of a table, and what may be published of it: trees,
+classes, synthetic rows.
+
+None of it carries an epsilon. `docs/publication.md` says what each protects against.
+"""
+
+from disclosure.co_clustering.classes import (
+    ClusterClasses,
+    generalise_clusters,
+    micro_aggregate,
+)
+from disclosure.co_clustering.engine import (
+    co_cluster,
+    from_partition,
+    merge_small_clusters,
+    merge_until_diverse,
+)
+from disclosure.co_clustering.grid import CoClustering, GroupGrid
+from disclosure.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
+from disclosure.co_clustering.merges import Merge, Partition
+from disclosure.co_clustering.recoding import Intervals, Recoded, Values, recode
+from disclosure.co_clustering.synthesis import draw_numbers, synthesise, value_shares
+
+__all__ = [
+    "ClusterClasses",
+    "CoClustering",
+    "GroupGrid",
+    "Intervals",
+    "LearntHierarchies",
+    "Merge",
+    "Partition",
+    "Recoded",
+    "Values",
+    "co_cluster",
+    "draw_numbers",
+    "from_partition",
+    "generalise_clusters",
+    "learn_hierarchies",
+    "merge_small_clusters",
+    "merge_until_diverse",
+    "micro_aggregate",
+    "recode",
+    "synthesise",
+    "value_shares",
+]

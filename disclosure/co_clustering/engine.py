@@ -1,0 +1,252 @@
+"""Co-clustering by the MODL cost: start, greedy merges, post-optimisation, and the dendrogram.
+
+Of a small table every distinct row is a group of its own at the start, and every part. Of a larger
+one, distinct rows are first gathered into a few hundred groups of rows with like parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from disclosure.anonymize.diversity import DiversityRule, value_counts
+from disclosure.co_clustering.cost import GridCost
+from disclosure.co_clustering.grid import (
+    CoClustering,
+    GroupGrid,
+    check_cluster_size,
+    count_cells,
+)
+from disclosure.co_clustering.merges import (
+    Agglomeration,
+    Merge,
+    Partition,
+    best_cut,
+    merged,
+)
+from disclosure.co_clustering.moves import AxisMoves
+from disclosure.co_clustering.recoding import Recoded
+from disclosure.co_clustering.start import gather
+from disclosure.errors import TableError
+from disclosure.typing import Integers
+from rappor_core.errors import shown
+
+MOST_GROUPS = 400  # of rows, at the start
+MOST_PARTS = 1_500  # the changes of cost of all pairs of parts are kept in memory
+_PASSES = 20  # of moves, at most
+_FIRST_MOVES = 150  # groups of rows at which moves between merges begin
+_FEWER = 0.8  # groups of rows from one round of moves to the next
+_PATIENCE = 4  # rounds without a lower cost
+_LEAST_GAIN = 1e-6  # nats
+
+
+def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoClustering:
+    """Group rows and parts so that the MODL cost is least, as far as greedy merges find it.
+
+    Args:
+        recoded: the pairs. seed: of the first groups of a large table; the same gives the same.
+        starts: tries from other first groups, of which the cheapest is taken. A table of
+            MOST_GROUPS distinct rows or fewer has one start only.
+
+    Raises:
+        TableError: no starts, or more than MOST_PARTS parts.
+    """
+    if starts < 1:
+        raise TableError(f"a co-clustering needs a start, not {starts}")
+    if recoded.num_parts > MOST_PARTS:
+        lengths = {name: len(kind.labels) for name, kind in recoded.parts.items()}
+        most = max(lengths, key=lengths.__getitem__)
+        raise TableError(
+            f"{recoded.num_parts} values and intervals, at most {MOST_PARTS}: leave column "
+            f"{shown(most)} out, which has {lengths[most]}, or cut it into intervals"
+        )
+    rng = np.random.default_rng(seed)
+    search = Search(recoded)
+    tries = starts if len(search.weights) > MOST_GROUPS else 1
+    found = [search.improve(search.first(rng)) for _ in range(tries)]
+    best, _ = min(found, key=_second)
+    return search.with_dendrogram(Partition(best.rows[search.of_row], best.parts))
+
+
+def from_partition(recoded: Recoded, partition: Partition) -> CoClustering:
+    """The dendrogram over groups that are given: of another engine, or by hand.
+
+    Raises TableError for groups of other lengths than the rows and the parts.
+    """
+    lengths = tuple(map(len, partition.axes))
+    if lengths != (recoded.num_rows, recoded.num_parts):
+        raise TableError(f"groups of {lengths} rows and parts")
+    rows, parts = (np.unique(axis, return_inverse=True)[1].ravel() for axis in partition.axes)
+    most = int(rows.max()) + 1
+    return Search(recoded, most).with_dendrogram(Partition(rows, parts))
+
+
+def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
+    """Merge clusters of fewer than k rows, each with the one that costs least; then move rows.
+
+    Groups of parts stay as they are, and no move leaves a cluster with fewer than k rows. The
+    thesis cuts the dendrogram instead, which merges groups of parts and large clusters as well.
+
+    Raises TableError for fewer than k rows, or k below 1.
+    """
+    check_cluster_size(model.recoded, k)
+    search = Search(model.recoded, int(model.partition.rows.max()) + 1)
+    counts = model.finest.counts
+    sizes = np.bincount(model.partition.rows), np.bincount(model.partition.parts)
+    merges = Agglomeration(search.cost, counts, sizes).merge_small_rows(k)
+    rows = merged(model.partition, merges).rows
+    if merges and search.is_by_class(rows):
+        rows = search.move_rows(rows, model.partition.parts, k)
+    grid = GroupGrid(model.recoded, Partition(rows, model.partition.parts))
+    cost = search.cost.total(grid.counts, (grid.cluster_sizes, sizes[1]))
+    return replace(grid, information=model.information(cost))
+
+
+def merge_until_diverse(model: CoClustering, k: int, column: str, rule: DiversityRule) -> GroupGrid:
+    """Merge clusters, as `merge_small_clusters` does, until each also meets a diversity rule in
+    one column.
+
+    Raises TableError for a column that is not there, and a rule that one cluster does not meet.
+    """
+    names = list(model.recoded.parts)
+    if column not in names:
+        raise TableError(f"no column {shown(column)}: {shown(names)}")
+    said = model.recoded.codes[:, names.index(column)].astype(str).tolist()
+    rule.check(said)
+    while True:
+        grid = merge_small_clusters(model, k)
+        counts = value_counts(grid.partition.rows, said)
+        law = counts.sum(axis=0) / counts.sum()
+        failing = [size for size, one in zip(grid.cluster_sizes, counts, strict=True)
+                   if not rule.is_met(one, law)]  # fmt: skip
+        if not failing:
+            return grid
+        k = int(min(failing)) + 1
+
+
+@dataclass
+class Search:
+    """What all candidate grids of a table have in common, for the search of the cheapest one."""
+
+    recoded: Recoded
+    most_groups: int = MOST_GROUPS
+
+    def __post_init__(self) -> None:
+        """Gather equal rows."""
+        self.distinct, self.of_row, self.weights = self.recoded.classes
+        classes, columns = self.distinct.shape
+        self.first_of_class = np.zeros(classes, dtype=np.int64)
+        self.first_of_class[self.of_row] = np.arange(len(self.of_row))
+        ones = np.repeat(self.weights, columns)
+        starts = np.arange(0, classes * columns + 1, columns)
+        self.pairs = csr_matrix(
+            (ones, self.distinct.ravel(), starts), shape=(classes, self.recoded.num_parts)
+        )
+        row_totals = np.full(self.recoded.num_rows, columns)
+        most = min(max(self.most_groups, 1), self.recoded.num_rows)
+        self.cost = GridCost((row_totals, self.recoded.part_counts), (most, self.recoded.num_parts))
+
+    def first(self, rng: np.random.Generator) -> Partition:
+        """The groups of distinct rows, and of parts, to begin with."""
+        classes = len(self.weights)
+        few = classes <= self.most_groups
+        rows = np.arange(classes) if few else gather(self.pairs, self.most_groups, rng)
+        return Partition(rows, np.arange(self.recoded.num_parts))
+
+    def improve(self, start: Partition) -> tuple[Partition, float]:
+        """Merge and move in turn until the cost falls no more.
+
+        Merges cannot be undone: so the first groups of one axis are merged again, too, under the
+        groups that were found for the other.
+        """
+        best, cost = min(self._merge(start), self._descend(start), key=_second)
+        few = len(self.weights) <= self.most_groups
+        while True:
+            moved = self._move(best, _PASSES)
+            tries = [moved, Partition(moved.rows, start.parts)]
+            tries += [Partition(start.rows, moved.parts)] if few else []
+            found, after = min(map(self._merge, tries), key=_second)
+            if after > cost - _LEAST_GAIN:
+                return best, cost
+            best, cost = found, after
+
+    def _descend(self, start: Partition) -> tuple[Partition, float]:
+        """Merge step by step to ever fewer groups of rows, with some moves after each step."""
+        partition, num_groups = start, _FIRST_MOVES
+        best, rounds = (start, np.inf), 0
+        while num_groups > 1 and rounds < _PATIENCE:
+            agglomeration = Agglomeration(self.cost, *self._grid(partition))
+            merges = agglomeration.run(num_groups)
+            partition = self._move(merged(partition, merges), 3)
+            cost = self.cost.total(*self._grid(partition))
+            rounds = 0 if cost < best[1] else rounds + 1
+            best = min(best, (partition, cost), key=_second)
+            num_groups = int(num_groups * _FEWER)
+        return best
+
+    def with_dendrogram(self, partition: Partition) -> CoClustering:
+        """The merges from groups of all rows, and of parts, to one cell."""
+        counts = count_cells(self.recoded, partition)
+        sizes = (np.bincount(partition.rows), np.bincount(partition.parts))
+        start = self.cost.total(counts, sizes)
+        merges = tuple(Agglomeration(self.cost, counts, sizes).run())
+        return CoClustering(self.recoded, partition, start, merges)
+
+    def is_by_class(self, rows: Integers) -> bool:
+        """Whether every two equal rows are in the same group."""
+        return bool((rows == rows[self.first_of_class][self.of_row]).all())
+
+    def move_rows(self, rows: Integers, parts: Integers, least: int) -> Integers:
+        """Move rows between groups while that lowers the cost, leaving `least` rows in each;
+        return the groups of all rows, (n,)."""
+        groups = rows[self.first_of_class].copy()
+        profiles = self._by_parts(parts)
+        for _ in range(_PASSES):
+            moves = AxisMoves(self.cost, profiles, self.weights, groups, least)
+            if moves.pass_over() > -_LEAST_GAIN:
+                break
+        found: Integers = groups[self.of_row]
+        return found
+
+    def _merge(self, partition: Partition) -> tuple[Partition, float]:
+        counts, sizes = self._grid(partition)
+        start = self.cost.total(counts, sizes)
+        merges: list[Merge] = Agglomeration(self.cost, counts, sizes).run()
+        cut = best_cut(start, merges)
+        return merged(partition, merges[:cut]), ([start] + [m.cost for m in merges])[cut]
+
+    def _move(self, partition: Partition, passes: int) -> Partition:
+        rows, parts = partition.rows.copy(), partition.parts.copy()
+        ones = np.ones(len(parts), dtype=np.int64)
+        for _ in range(passes):
+            by_rows = AxisMoves(self.cost, self._by_parts(parts), self.weights, rows).pass_over()
+            by_parts = AxisMoves(self.cost, self._by_rows(rows), ones, parts).pass_over()
+            if by_rows + by_parts > -_LEAST_GAIN:
+                break
+        return Partition(rows, parts)
+
+    def _by_parts(self, parts: Integers) -> csr_matrix:
+        """(classes, J) pairs of each class of rows in each group of parts."""
+        return csr_matrix(self.pairs @ _indicator(parts))
+
+    def _by_rows(self, rows: Integers) -> csr_matrix:
+        """(parts, I) pairs of each part in each group of rows."""
+        return csr_matrix(self.pairs.T @ _indicator(rows))
+
+    def _grid(self, partition: Partition) -> tuple[Integers, tuple[Integers, Integers]]:
+        counts = _indicator(partition.rows).T @ self._by_parts(partition.parts)
+        sizes = np.bincount(partition.rows, weights=self.weights).astype(np.int64)
+        return counts.toarray(), (sizes, np.bincount(partition.parts))
+
+
+def _second(found: tuple[Partition, float]) -> float:
+    return found[1]
+
+
+def _indicator(groups: Integers) -> csr_matrix:
+    """(values, groups) one where a value is in a group."""
+    length = len(groups)
+    ones = np.ones(length, dtype=np.int64)
+    return csr_matrix((ones, groups, np.arange(length + 1)), shape=(length, int(groups.max()) + 1))

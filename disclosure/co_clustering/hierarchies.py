@@ -1,0 +1,197 @@
+"""Learn trees of values from a co-clustering: values that behave alike meet low in the tree.
+
+The leaves of a column's tree are its parts. The merges of groups of parts are walked from the
+finest grid to one cell; whenever parts of the column come together, their union is a level of the
+tree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from disclosure.anonymize import Columns, Hierarchy
+from disclosure.co_clustering.grid import CoClustering
+from disclosure.co_clustering.recoding import (
+    OTHER,
+    Intervals,
+    Parts,
+    Recoded,
+    Values,
+    free_label,
+)
+from disclosure.errors import TableError
+from disclosure.typing import Integers
+from rappor_core.failures import failure_reason
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class LearntHierarchies:
+    """For each column, its cut into parts, and a tree of these parts that was learnt from the
+    rows.
+
+    Cuts and trees are read off the rows: they tell of them, and carry no guarantee.
+    """
+
+    parts: Mapping[str, Parts]
+    trees: Mapping[str, Hierarchy]
+
+    def recode(self, table: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """The columns of a table as labels of parts: what the trees have for leaves.
+
+        Raises TableError for a missing column, and a value without a part.
+        """
+        return Recoded.encode(table, self.parts).to_table()
+
+    def columns(self, weights: Mapping[str, float] | None = None) -> Columns:
+        """The columns as `k_anonymity.anonymise` takes them, together with the recoded table."""
+        return Columns(dict(self.trees), dict(weights or {}))
+
+    def with_floor(self, table: Mapping[str, Sequence[str]], k: int) -> LearntHierarchies:
+        """Copy the trees with labels that name no value which fewer than k rows of a table have.
+
+        Of values the rare ones are named `other values` together; of intervals those that have no
+        neighbour in the union with which they hold k rows. A leaf keeps its label: the k-anonymiser
+        publishes it for k rows that have it, or not at all.
+
+        Raises TableError as `recode`.
+        """
+        recoded = Recoded.encode(table, self.parts)
+        trees = {}
+        for column, (name, kind) in enumerate(self.parts.items()):
+            counts = recoded.part_counts[list(recoded.parts_of(column))]
+            trees[name] = _renamed(self.trees[name], kind, counts, k)
+        return LearntHierarchies(self.parts, trees)
+
+    def save(self, file: Path) -> None:
+        """Write JSON that `load` reads."""
+        found = {name: _to_dict(self.parts[name], tree) for name, tree in self.trees.items()}
+        text = json.dumps({"version": VERSION, "columns": found}, indent=1, ensure_ascii=False)
+        file.write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, file: Path) -> LearntHierarchies:
+        """Read what `save` wrote. Raises TableError that names the file where it cannot be used."""
+        try:
+            told = json.loads(file.read_text(encoding="utf-8"))
+            if told["version"] != VERSION:
+                raise TableError(f"version {told['version']!r} of hierarchies, not {VERSION}")
+            pairs = {name: _from_dict(column) for name, column in told["columns"].items()}
+        except TableError as error:
+            raise TableError(f"{file}: {error}") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise TableError(f"{file}: not hierarchies: {failure_reason(error)}") from error
+        except (KeyError, TypeError, AttributeError) as error:
+            raise TableError(f"{file}: not as rappor release co-cluster writes it") from error
+        return cls(
+            {name: parts for name, (parts, _) in pairs.items()},
+            {name: tree for name, (_, tree) in pairs.items()},
+        )
+
+
+def learn_hierarchies(model: CoClustering) -> LearntHierarchies:
+    """The tree of each column of a co-clustering."""
+    groups = list(_groups_of_parts(model))
+    trees = {}
+    for column, (name, kind) in enumerate(model.recoded.parts.items()):
+        own = list(model.recoded.parts_of(column))
+        trees[name] = _tree(name, kind, [one[own] for one in groups])
+    return LearntHierarchies(model.recoded.parts, trees)
+
+
+def _groups_of_parts(model: CoClustering) -> Iterator[Integers]:
+    """(parts,) the group of each part: before any merge, and after each one of parts."""
+    groups = model.partition.parts.copy()
+    yield groups.copy()
+    for merge in model.merges:
+        if merge.axis == 1:
+            groups[groups == merge.taken] = merge.kept
+            yield groups.copy()
+
+
+def _tree(name: str, kind: Parts, groups: list[Integers]) -> Hierarchy:
+    leaves = list(kind.labels)
+    root = free_label(f"any {name}", leaves)
+    unions: dict[tuple[int, ...], str] = {}
+    taken = {*leaves, root}
+    levels = [leaves]
+    number = len(leaves)
+    for of_part in groups:
+        nodes = len(np.unique(of_part))
+        if 1 < nodes < number:
+            levels.append(_level(kind, of_part, unions, taken))
+        number = min(number, nodes)
+    return Hierarchy(tuple((*path, root) for path in zip(*levels, strict=True)))
+
+
+def _level(
+    kind: Parts, of_part: Integers, unions: dict[tuple[int, ...], str], taken: set[str]
+) -> list[str]:
+    """The label of each part's group. unions: labels of earlier levels; new ones are added."""
+    labels = list(kind.labels)
+    for group in np.unique(of_part):
+        members = tuple(np.flatnonzero(of_part == group).tolist())
+        if len(members) > 1 and members not in unions:
+            unions[members] = free_label(kind.group_label(members), taken)
+            taken.add(unions[members])
+        for part in members:
+            labels[part] = unions.get(members, labels[part])
+    return labels
+
+
+def _renamed(tree: Hierarchy, kind: Parts, counts: Integers, k: int) -> Hierarchy:
+    """The tree with unions that name no part of fewer than k rows. counts: (parts,)."""
+    if counts.min() >= k:
+        return tree
+    leaves, root = set(kind.labels), tree.labels[-1]
+    names = {label: label for label in (*kind.labels, root)}
+    taken = set(names)
+    for label, under in zip(tree.labels, tree.leaves, strict=True):
+        if label in leaves or label == root:
+            continue
+        named, rest = _nameable(kind, np.flatnonzero(under).tolist(), counts, k)
+        texts = [kind.group_label(named)] if named else []
+        names[label] = free_label(" | ".join([*texts, *[OTHER] * rest]), taken)
+        taken.add(names[label])
+    return Hierarchy(tuple(tuple(names[label] for label in path) for path in tree.paths))
+
+
+def _nameable(kind: Parts, members: list[int], counts: Integers, k: int) -> tuple[list[int], bool]:
+    """Which parts of a union may be named, and whether others are left."""
+    runs = [[part] for part in members]
+    if isinstance(kind, Intervals):
+        breaks = np.flatnonzero(np.diff(members) > 1) + 1
+        runs = [run.tolist() for run in np.split(np.array(members), breaks)]
+    named = [part for run in runs if counts[run].sum() >= k for part in run]
+    return named, len(named) < len(members)
+
+
+def _to_dict(parts: Parts, tree: Hierarchy) -> dict[str, Any]:
+    if isinstance(parts, Intervals):
+        return {"cuts": parts.cuts, "paths": tree.paths}
+    return ({"other": parts.other} if parts.other else {}) | {"paths": tree.paths}
+
+
+def _from_dict(column: dict[str, Any]) -> tuple[Parts, Hierarchy]:
+    tree = Hierarchy(tuple(tuple(map(_text, path)) for path in column["paths"]))
+    leaves = tuple(path[0] for path in tree.paths)
+    other = _text(column.get("other", ""))
+    parts: Parts = Intervals(tuple(column["cuts"])) if "cuts" in column else Values(leaves)
+    if other and "cuts" not in column:
+        parts = Values(leaves[:-1], other)
+    if parts.labels != leaves:
+        raise TableError(f"a tree whose leaves are not the parts: {leaves}")
+    return parts, tree
+
+
+def _text(label: object) -> str:
+    if not isinstance(label, str):
+        raise TypeError(f"a label is text, not {label!r}")
+    return label

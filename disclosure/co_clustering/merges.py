@@ -1,0 +1,164 @@
+"""Greedy merges: of all pairs of groups of both axes, merge the one that costs least, and go on.
+
+The change of cost of every pair is kept in one matrix for each axis and brought up to date after a
+merge: O(I^2 + J^2) a merge. What depends on I and J alone is the same for all pairs of an axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from disclosure.co_clustering.cost import GridCost
+from disclosure.typing import Booleans, Floats, Integers
+
+# the change of the total cost, the axis, and the places of two groups, the first below the second
+Option: TypeAlias = tuple[float, int, int, int]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The group of each value of both axes, numbered from 0 without gaps."""
+
+    rows: Integers
+    parts: Integers
+
+    @property
+    def axes(self) -> tuple[Integers, Integers]:
+        """The groups of the rows and the groups of the parts."""
+        return self.rows, self.parts
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Groups `kept` and `taken` of an axis (0: rows, 1: parts) become `kept`; the cost thereafter.
+
+    Groups keep the number that they had before the first merge.
+    """
+
+    axis: int
+    kept: int
+    taken: int
+    cost: float
+
+
+class Agglomeration:
+    """A grid that is merged step by step, from its groups down to one cell."""
+
+    def __init__(self, cost: GridCost, counts: Integers, sizes: tuple[Integers, Integers]) -> None:
+        """counts: (I, J) pairs of each cell. sizes: (I,) and (J,) values of each group."""
+        self.cost = cost
+        self.counts = counts.copy()
+        self.sizes = tuple(size.copy() for size in sizes)
+        self.totals = tuple(counts.sum(axis=1 - axis) for axis in (0, 1))
+        self.names = [np.arange(length) for length in counts.shape]
+        self.changes = [self._all_changes(axis) for axis in (0, 1)]
+        self.total = cost.total(counts, sizes)
+
+    def run(self, most_rows: int = 1) -> list[Merge]:
+        """Merge until one cell is left, or no more than `most_rows` groups of rows."""
+        merges = []
+        while self.counts.size > 1 and (most_rows == 1 or len(self.counts) > most_rows):
+            merges.append(self._step())
+        return merges
+
+    def merge_small_rows(self, k: int) -> list[Merge]:
+        """Merge groups of fewer than k rows, the cheapest such merge first; parts stay as they are.
+
+        k: at most the number of rows.
+        """
+        merges = []
+        while (small := self.sizes[0] < k).any():
+            merges.append(self._step([self._cheapest(0, small)]))
+        return merges
+
+    def _step(self, options: list[Option] | None = None) -> Merge:
+        axes = [axis for axis in (0, 1) if self.counts.shape[axis] > 1]
+        change, axis, first, second = min(options or map(self._cheapest, axes))
+        kept, taken = (int(self.names[axis][place]) for place in (first, second))
+        self.total += change
+        self._merge(axis, first, second)
+        return Merge(axis, kept, taken, self.total)
+
+    def _cheapest(self, axis: int, among: Booleans | None = None) -> Option:
+        """The cheapest merge of an axis; of `among` (groups,) one group must be."""
+        length = self.counts.shape[axis]
+        chosen = np.arange(length) if among is None else np.flatnonzero(among)
+        line, other = divmod(int(self.changes[axis][chosen].argmin()), length)
+        ends = int(chosen[line]), other
+        shape = [length - (axis == one) for one, length in enumerate(self.counts.shape)]
+        change = float(self.changes[axis][ends])
+        change += self.cost.prior(*shape) - self.cost.prior(*self.counts.shape)
+        return change, axis, min(ends), max(ends)
+
+    def _all_changes(self, axis: int) -> Floats:
+        """[a, b]: the change of cost if a and b are merged, less the prior; infinite for a = b."""
+        length = self.counts.shape[axis]
+        found = np.full((length, length), np.inf)
+        for place in range(length):
+            found[place] = self._changes_of(axis, place)
+        return found
+
+    def _changes_of(self, axis: int, place: int) -> Floats:
+        lines = self._lines(axis)
+        sizes, totals = self.sizes[axis], self.totals[axis]
+        alone = self.cost.groups(sizes, totals)
+        both = self.cost.groups(sizes + sizes[place], totals + totals[place])
+        found: Floats = both - alone - alone[place]
+        found -= self.cost.joint(lines, lines[place]).sum(axis=1)
+        found[place] = np.inf
+        return found
+
+    def _lines(self, axis: int) -> Integers:
+        return self.counts if axis == 0 else self.counts.T
+
+    def _merge(self, axis: int, first: int, second: int) -> None:
+        lines = self._lines(axis)
+        old = self._pair_gain(lines[first]) + self._pair_gain(lines[second])
+        lines[first] += lines[second]
+        other = self.changes[1 - axis]
+        other += old - self._pair_gain(lines[first])
+        self.sizes[axis][first] += self.sizes[axis][second]
+        self.totals[axis][first] += self.totals[axis][second]
+        self._drop(axis, second)
+        if self.counts.shape[axis] > 1:
+            fresh = self._changes_of(axis, first)
+            self.changes[axis][first] = fresh
+            self.changes[axis][:, first] = fresh
+
+    def _pair_gain(self, line: Integers) -> Floats:
+        """[p, q]: what one line of cells gains if its cells p and q are made one."""
+        found = self.cost.joint(line[:, None], line[None, :])
+        np.fill_diagonal(found, 0.0)
+        return found
+
+    def _drop(self, axis: int, place: int) -> None:
+        self.counts = np.delete(self.counts, place, axis=axis)
+        changes = np.delete(self.changes[axis], place, axis=0)
+        self.changes[axis] = np.delete(changes, place, axis=1)
+        self.names[axis] = np.delete(self.names[axis], place)
+        sizes, totals = list(self.sizes), list(self.totals)
+        sizes[axis] = np.delete(sizes[axis], place)
+        totals[axis] = np.delete(totals[axis], place)
+        self.sizes, self.totals = tuple(sizes), tuple(totals)
+
+
+def best_cut(start: float, merges: Sequence[Merge]) -> int:
+    """The number of merges after which the cost is least; the fewest where several are equal."""
+    costs = np.array([start, *(merge.cost for merge in merges)])
+    return int(costs.argmin())
+
+
+def merged(partition: Partition, merges: Sequence[Merge]) -> Partition:
+    """The partition after some merges, groups numbered again in their order."""
+    groups = []
+    for axis, values in enumerate(partition.axes):
+        into = np.arange(values.max() + 1)
+        for merge in merges:
+            if merge.axis == axis:
+                into[into == merge.taken] = merge.kept
+        groups.append(np.unique(into[values], return_inverse=True)[1].ravel())
+    return Partition(*groups)

@@ -1,0 +1,274 @@
+"""The two-column recoding: a table becomes pairs (row, part), a part being a column with a value.
+
+Columns of numbers are first cut into intervals of about equal frequency. n rows of d columns make
+`n d` pairs of n rows and as many parts as the columns have values and intervals together. The
+thesis says that the column of rows has n d values; it has n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from disclosure.co_clustering.cuts import joined_cuts, quantile_cuts
+from disclosure.errors import TableError
+from disclosure.typing import Floats, Integers
+from rappor_core.errors import shown
+from rappor_core.failures import failure_reason
+
+OTHER = "other values"
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """The parts of a column of numbers: interval i is ]cuts[i-1], cuts[i]].
+
+    The first and the last interval are open: the thesis prints the smallest and the greatest number
+    of the data there, which tell of two persons.
+
+    Raises TableError for cuts that do not rise, or are not finite.
+    """
+
+    cuts: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check."""
+        rising = all(low < high for low, high in zip(self.cuts, self.cuts[1:], strict=False))
+        if not rising or not all(map(math.isfinite, self.cuts)):
+            raise TableError(f"cuts must be finite and rise: {shown(self.cuts)}")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The text of each interval."""
+        return tuple(self.group_label([part]) for part in range(len(self.cuts) + 1))
+
+    def encode(self, name: str, values: Sequence[str]) -> Integers:
+        """The interval of each number. Raises TableError for what is not a finite number."""
+        found: Integers = np.searchsorted(self.cuts, read_numbers(name, values), side="left")
+        return found
+
+    def group_label(self, parts: Collection[int]) -> str:
+        """The text of several intervals, neighbours as one."""
+        chosen = sorted(parts)
+        starts = [part for part in chosen if part - 1 not in parts]
+        ends = [part for part in chosen if part + 1 not in parts]
+        return " or ".join(map(self._run_label, starts, ends))
+
+    def _run_label(self, first: int, last: int) -> str:
+        low = _number_text(self.cuts[first - 1]) if first else ""
+        high = _number_text(self.cuts[last]) if last < len(self.cuts) else ""
+        if low and high:
+            return f"]{low},{high}]"
+        return f">{low}" if low else f"<={high}" if high else "any number"
+
+
+@dataclass(frozen=True)
+class Values:
+    """The parts of a column of categories: one for each named value, and one for all the others.
+
+    other: the label of the last part, of every value that is not named; "": there is no such part.
+    Raises TableError for no parts, or a double.
+    """
+
+    values: tuple[str, ...]
+    other: str = ""
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not self.labels or len(set(self.labels)) != len(self.labels):
+            raise TableError(f"a column needs distinct values: {shown(self.labels)}")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the parts: the named values, then the label of all others."""
+        return (*self.values, self.other) if self.other else self.values
+
+    def encode(self, name: str, values: Sequence[str]) -> Integers:
+        """The part of each value. Raises TableError for a value that the column has not."""
+        codes = {value: code for code, value in enumerate(self.values)}
+        if self.other:
+            rest = len(self.values)
+            return np.array([codes.get(value, rest) for value in values], dtype=np.int64)
+        try:
+            return np.array([codes[value] for value in values], dtype=np.int64)
+        except KeyError as error:
+            raise TableError(
+                f"column {shown(name)} has no part for {shown(error.args[0])}"
+            ) from None
+
+    def group_label(self, parts: Collection[int]) -> str:
+        """The label of a group of parts: its values, joined."""
+        return " | ".join(self.labels[part] for part in sorted(parts))
+
+
+Parts = Intervals | Values
+
+
+@dataclass(frozen=True)
+class Recoded:
+    """A table as pairs (row, part).
+
+    parts: the parts of each column. codes: (n, d) the part of each row in each column, numbered
+    over all columns: those of the first column first.
+    """
+
+    parts: Mapping[str, Parts]
+    codes: Integers
+
+    @classmethod
+    def encode(cls, table: Mapping[str, Sequence[str]], parts: Mapping[str, Parts]) -> Recoded:
+        """Recode a table by given parts.
+
+        Raises TableError for a missing column, several lengths, no rows, a value without a part.
+        """
+        missing = [name for name in parts if name not in table]
+        lengths = {len(table[name]) for name in parts if name in table}
+        if missing or len(lengths) != 1 or lengths == {0}:
+            raise TableError(f"columns missing: {missing}; rows: {sorted(lengths)}")
+        starts = _starts(parts)
+        columns = [
+            kind.encode(name, table[name]) + start
+            for (name, kind), start in zip(parts.items(), starts, strict=False)
+        ]
+        return cls(parts, np.column_stack(columns))
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of the table, n."""
+        return len(self.codes)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The first part of each column, and the number of parts of all."""
+        return _starts(self.parts)
+
+    @property
+    def num_parts(self) -> int:
+        """Number of parts of all columns together."""
+        return self.starts[-1]
+
+    @cached_property
+    def part_counts(self) -> Integers:
+        """Number of rows of each part, (parts,)."""
+        return np.bincount(self.codes.ravel(), minlength=self.num_parts)
+
+    @cached_property
+    def part_names(self) -> tuple[tuple[str, str], ...]:
+        """The column and the label of each part."""
+        return tuple((name, label) for name, kind in self.parts.items() for label in kind.labels)
+
+    def parts_of(self, column: int) -> range:
+        """The parts of the column of this position."""
+        return range(self.starts[column], self.starts[column + 1])
+
+    @cached_property
+    def classes(self) -> tuple[Integers, Integers, Integers]:
+        """The distinct rows (classes, d), the class of each row (n,), and the rows of each class
+        (classes,)."""
+        distinct, of_row, counts = np.unique(
+            self.codes, axis=0, return_inverse=True, return_counts=True
+        )
+        return distinct, of_row.ravel(), counts
+
+    def to_table(self) -> dict[str, list[str]]:
+        """The label of each row's part, by column."""
+        return self.labels_of(self.codes)
+
+    def labels_of(self, codes: Integers) -> dict[str, list[str]]:
+        """The labels of rows of parts (rows, d), by column."""
+        table = {}
+        for column, (name, kind) in enumerate(self.parts.items()):
+            labels = np.array(kind.labels, dtype=object)
+            table[name] = labels[codes[:, column] - self.starts[column]].tolist()
+        return table
+
+
+def recode(
+    table: Mapping[str, Sequence[str]],
+    columns: Sequence[str],
+    *,
+    numbers: Collection[str] = (),
+    intervals: int = 10,
+    floor: int = 1,
+) -> Recoded:
+    """Choose the parts of each column, and recode a table by them.
+
+    Args:
+        table: columns by name. columns: those to take; 2 or more.
+        numbers: which of them are cut into intervals; the others keep their values.
+        intervals: of each column of numbers, at most; fewer where numbers are tied.
+        floor: rows that every part has at least. Values of fewer rows become one part,
+            `other values`, with the next rarest ones where it would be too small itself;
+            intervals of fewer rows are joined with their neighbour. What is published names parts:
+            give it the k of the publication.
+
+    Raises:
+        TableError: no such column, one column only, no rows, a number that is none, no intervals,
+            a floor below 1.
+    """
+    strange = [name for name in (*columns, *numbers) if name not in table]
+    if strange or not set(numbers) <= set(columns) or len(set(columns)) != len(columns):
+        raise TableError(
+            f"columns {shown(list(columns))}, of numbers {shown(list(numbers))}: each once, those "
+            "of numbers among them, all in the table"
+        )
+    if len(columns) < 2 or intervals < 1:
+        raise TableError(f"{len(columns)} columns in {intervals} intervals: 2 and 1 are the least")
+    if floor < 1:
+        raise TableError(f"a floor of {floor} rows: 1 is the least")
+    parts: dict[str, Parts] = {}
+    for name in columns:
+        if not len(table[name]):
+            raise TableError(f"column {shown(name)} has no rows")
+        if name in numbers:
+            values = read_numbers(name, table[name])
+            parts[name] = Intervals(joined_cuts(quantile_cuts(values, intervals), values, floor))
+        else:
+            parts[name] = _values(table[name], floor)
+    return Recoded.encode(table, parts)
+
+
+def read_numbers(name: str, values: Sequence[str]) -> Floats:
+    """Parse the finite numbers of a column, (n,). Raises TableError for what is none."""
+    try:
+        numbers = np.array([float(value) for value in values])
+    except ValueError as error:
+        raise TableError(f"column {shown(name)}: {failure_reason(error)}") from None
+    if not np.isfinite(numbers).all():
+        raise TableError(f"column {shown(name)}: {numbers[~np.isfinite(numbers)][0]} is not finite")
+    return numbers
+
+
+def _number_text(number: float) -> str:
+    return repr(float(number)).removesuffix(".0")
+
+
+def _values(column: Sequence[str], floor: int) -> Values:
+    """The values of as many rows as the floor, and a part for the others."""
+    counts = Counter(column)
+    rarest = sorted(counts, key=lambda value: (counts[value], value))
+    pooled, held = set[str](), 0
+    for value in rarest:
+        if counts[value] >= floor and (not pooled or held >= floor):
+            break
+        pooled.add(value)
+        held += counts[value]
+    named = tuple(sorted(set(counts) - pooled))
+    return Values(named, free_label(OTHER, named)) if pooled else Values(named)
+
+
+def free_label(label: str, taken: Collection[str]) -> str:
+    """A label, changed if a value or a union of values already reads like it."""
+    while label in taken:
+        label += " (group)"
+    return label
+
+
+def _starts(parts: Mapping[str, Parts]) -> tuple[int, ...]:
+    lengths = [len(kind.labels) for kind in parts.values()]
+    return tuple(int(total) for total in np.cumsum([0, *lengths]))

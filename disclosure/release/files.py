@@ -1,0 +1,218 @@
+"""Files of a release: CSV, JSON, Parquet, GeoJSON, data dictionary, page, manifest, signature.
+
+The same release gives the same bytes. A folder is written whole, under its name at the end, and
+never written again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from disclosure.folders import new_folder
+from disclosure.release.build import Release
+from disclosure.release.columns import columns_of, rows_of
+from disclosure.release.page import render_page
+from disclosure.release.plain import release_to_plain
+from rappor_core.text import safe_cell
+
+FORMAT = "rappor-release"
+VERSION = 1
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
+Sign = Callable[[bytes], bytes]
+
+
+def write_release(
+    release: Release,
+    folder: Path,
+    sign: Sign | None = None,
+    key_id: str = "",
+    *,
+    rows: Callable[[Path], None] | None = None,
+) -> list[str]:
+    """Write a release into a folder that does not exist yet.
+
+    Args:
+        release: from `build_release`.
+        folder: made; its parent exists.
+        sign: gives the signature of the manifest's bytes, None to leave it unsigned.
+        key_id: of the public key, for the manifest.
+        rows: writes the files of synthetic rows into the folder, of a release that has no tables:
+            they stand in the manifest with release.json, which says what they are of.
+
+    Returns:
+        The names of the files.
+
+    Raises:
+        ReleaseError: the folder exists, or cannot be written.
+    """
+    with new_folder(folder, "a release is" if rows is None else "rows are") as part:
+        _write_text(part / "release.json", _json(release_to_plain(release), indent=None))
+        if rows is None:
+            _write_tables(release, part)
+        else:
+            rows(part)
+        text = _json(manifest(release, part, key_id)).encode()
+        (part / MANIFEST).write_bytes(text)
+        if sign is not None:
+            (part / SIGNATURE).write_bytes(sign(text) + b"\n")
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _write_tables(release: Release, folder: Path) -> None:
+    with (folder / "release.csv").open("w", newline="", encoding="utf-8") as file:
+        write_csv(release, file)
+    _write_text(folder / "datapackage.json", _json(datapackage(release)))
+    _write_text(folder / "index.html", render_page(release))
+    if find_spec("pyarrow") is not None:
+        _write_parquet(release, folder / "release.parquet")
+    if any(table.shapes for table in release.tables):
+        with (folder / "release.geojson").open("w", encoding="utf-8") as file:
+            file.writelines(geojson(release))
+
+
+def write_csv(release: Release, file: io.TextIOBase | Any) -> None:
+    """The rows; texts are made safe for spreadsheets."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(column.name for column in columns_of(release))
+    for row in rows_of(release):
+        writer.writerow([safe_cell(cell) if isinstance(cell, str) else cell for cell in row])
+
+
+def datapackage(release: Release) -> dict[str, Any]:
+    """The Frictionless Tabular Data Package (specs.frictionlessdata.io) that describes
+    release.csv."""
+    policy = release.policy
+    return {
+        "profile": "tabular-data-package",
+        "name": "rappor-release",
+        "title": f"Release of {release.issued}",
+        "created": f"{release.issued}T00:00:00Z",
+        "contributors": [{"title": policy.owner, "role": "publisher"}],
+        "description": " ".join(release.notes),
+        "audience": policy.audience,
+        "symbols": policy.legend(),
+        "policy": policy.to_dict(),
+        "resources": [
+            {
+                "name": "release",
+                "path": "release.csv",
+                "profile": "tabular-data-resource",
+                "format": "csv",
+                "mediatype": "text/csv",
+                "encoding": "utf-8",
+                "dialect": {"lineTerminator": "\n", "doubleQuote": True},
+                "schema": {
+                    "fields": [
+                        {"name": one.name, "type": one.kind, "description": one.meaning}
+                        for one in columns_of(release)
+                    ],
+                    "missingValues": [""],
+                },
+            }
+        ],
+    }
+
+
+def geojson(release: Release) -> Iterator[str]:
+    """Write the cells of a release as a GeoJSON FeatureCollection, in pieces of text.
+
+    A merged cell is one feature with the outline of its cells together.
+    """
+    columns = [column.name for column in columns_of(release)]
+    rows = rows_of(release)
+    comma = ""
+    yield '{"type":"FeatureCollection","features":['
+    for table in release.tables:
+        for _ in range(1 if table.reports is None else len(table.cells)):
+            row = dict(zip(columns, next(rows), strict=True))
+            shape = table.shapes.get(row["value"] or "")
+            if shape is None:
+                continue
+            properties = {name: _plain(value) for name, value in row.items()}
+            if row["value"] in table.members:
+                properties["members"] = list(table.members[row["value"]])
+            feature = {"type": "Feature", "geometry": shape, "properties": properties}
+            yield f"{comma}\n{json.dumps(feature, allow_nan=False, separators=(',', ':'))}"
+            comma = ","
+    yield "\n]}\n"
+
+
+def manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
+    """The manifest of a release: digests of the files of a folder, and what the release is."""
+    files = {
+        path.name: {"bytes": path.stat().st_size, "sha256": digest_file(path)}
+        for path in sorted(folder.iterdir())
+    }
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "owner": release.policy.owner,
+        "audience": release.policy.audience,
+        "issued": release.issued.isoformat(),
+        "earlier": list(release.earlier),
+        "key": key_id,
+        "made_by": f"rappor-telemetry {_version()}",
+        "files": files,
+    }
+
+
+def digest_file(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    found = sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _write_parquet(release: Release, path: Path) -> None:
+    """The rows with their types; the data dictionary stands in the metadata of the fields."""
+    import pyarrow as pa  # an optional library
+    from pyarrow import parquet
+
+    kinds = {
+        "string": pa.string(),
+        "date": pa.date32(),
+        "integer": pa.int64(),
+        "number": pa.float64(),
+    }
+    columns = columns_of(release)
+    fields = [
+        pa.field(one.name, kinds[one.kind], metadata={"description": one.meaning})
+        for one in columns
+    ]
+    values = list(zip(*rows_of(release), strict=True)) or [()] * len(columns)
+    arrays = [
+        pa.array(list(column), field.type) for column, field in zip(values, fields, strict=True)
+    ]
+    parquet.write_table(pa.table(arrays, schema=pa.schema(fields)), path)
+
+
+def _json(content: Any, indent: int | None = 2) -> str:
+    """ASCII: what would not be seen, or turn the writing, is escaped."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(content, indent=indent, separators=separators, allow_nan=False) + "\n"
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _version() -> str:
+    try:
+        return version("rappor-telemetry")
+    except PackageNotFoundError:
+        return "from a source tree"

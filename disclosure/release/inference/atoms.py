@@ -1,0 +1,200 @@
+"""Atoms: the smallest groups of persons and days that the published tables tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import NamedTuple, TypeAlias
+
+from disclosure.errors import ReleaseError
+from rappor_core.errors import shown
+
+MOST_ATOMS = 20_000
+Stratum: TypeAlias = tuple[str, str]  # name and value
+
+
+@dataclass(frozen=True)
+class TableScope:
+    """Whom and when a table covers: its strata, the strata that contain these, and its first and
+    last day.
+
+    outer: for a stratum and its value, those that it lies in.
+    """
+
+    strata: Mapping[str, str]
+    first: date
+    last: date
+    outer: Mapping[Stratum, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """The atoms of a set of tables. tables: for each atom a bit mask of the tables that contain
+    it.
+
+    residual: for each atom, whether everybody in it has a value that no table names, of a stratum
+    of which tables name two values or more, and each table that it is part of has other atoms.
+    """
+
+    tables: tuple[int, ...]
+    residual: tuple[bool, ...]
+
+    def components(self) -> Iterator[list[int]]:
+        """Groups of atoms that tables link, as indices."""
+        groups: list[tuple[int, list[int]]] = []
+        for index, mask in enumerate(self.tables):
+            meeting = [group for group in groups if group[0] & mask]
+            groups = [group for group in groups if not group[0] & mask]
+            joined = mask
+            members = [index]
+            for bits, held in meeting:
+                joined |= bits
+                members = held + members
+            groups.append((joined, members))
+        yield from (members for _, members in groups)
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The positions of the ones in a number's binary form."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
+    """Divide persons and days into the atoms that the tables of one metric tell apart.
+
+    Days are cut where a window begins or ends, and the population by all strata at once; parts in
+    the same tables are one. Of each stratum there may be values that no table names. A value of a
+    stratum lies in those of other strata that `TableScope.outer` says, and in no others.
+
+    Raises ReleaseError where so many strata cross that there are more than MOST_ATOMS.
+    """
+    splits = _splits(scopes)
+    residual: dict[int, bool] = {}
+    for block in _blocks(scopes):
+        parts = {_Part(block, frozenset()): False}
+        for split in splits:
+            parts = split.of(parts)
+            _check_number(len(parts), splits, scopes)
+        for part, is_left in parts.items():
+            if part.tables:
+                residual[part.tables] = residual.get(part.tables, True) and is_left
+        _check_number(len(residual), splits, scopes)
+    held = _union(tables for tables, is_left in residual.items() if not is_left)
+    return Atoms(
+        tuple(residual),
+        tuple(is_left and not tables & ~held for tables, is_left in residual.items()),
+    )
+
+
+def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableScope]) -> None:
+    """Raise ReleaseError that names what cuts the population most."""
+    if count > MOST_ATOMS:
+        names = [f"{len(one.values):,} of {shown(one.name)}" for one in splits]
+        windows = len({(scope.first, scope.last) for scope in scopes})
+        raise ReleaseError(
+            f"strata and windows cut the population into more than {MOST_ATOMS:,} parts, by values "
+            f"of strata that cross ({', '.join(names)}) and {windows:,} windows: leave out the "
+            "tables by one of them, or say with [within] which stratum lies in which"
+        )
+
+
+class _Part(NamedTuple):
+    """tables: that may hold it, as bits.  lies_in: of strata that are still to be split."""
+
+    tables: int
+    lies_in: frozenset[Stratum]
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A stratum: for each value the tables that may hold it, and the strata that it lies in.
+
+    others: tables that may hold a value that none names.
+    """
+
+    name: str
+    values: Mapping[str, tuple[int, frozenset[Stratum]]]
+    others: int
+
+    def of(self, parts: Mapping[_Part, bool]) -> dict[_Part, bool]:
+        """Parts split by the values of this stratum; whether all in each have unnamed values."""
+        found: dict[_Part, bool] = {}
+        for part, is_left in parts.items():
+            own = next((one for one in part.lies_in if one[0] == self.name), None)
+            values = self.values if own is None else {own[1]: self.values[own[1]]}
+            rest = part.lies_in - {own}
+            for tables, outer in values.values():
+                if (made := _joined(part.tables & tables, rest, outer)) is not None:
+                    found[made] = found.get(made, True) and is_left
+            if own is None:
+                made = _Part(part.tables & self.others, rest)
+                found[made] = found.get(made, True) and (is_left or len(self.values) > 1)
+        return found
+
+
+def _joined(tables: int, one: frozenset[Stratum], other: frozenset[Stratum]) -> _Part | None:
+    """A part that lies in all of these strata; None where two values of one contradict."""
+    both = one | other
+    return _Part(tables, both) if len(dict(both)) == len(both) else None
+
+
+def _splits(scopes: Sequence[TableScope]) -> list[_Split]:
+    """One for each stratum, those that lie in others first."""
+    every = (1 << len(scopes)) - 1
+    naming: dict[str, dict[str, int]] = {}
+    outer = _outer(scopes)
+    for index, scope in enumerate(scopes):
+        for name, value in scope.strata.items():
+            known = naming.setdefault(name, {})
+            known[value] = known.get(value, 0) | 1 << index
+    made = []
+    for name, known in naming.items():
+        others = every & ~_union(known.values())
+        values = {
+            value: (others | tables, frozenset(outer.get((name, value), {}).items()))
+            for value, tables in known.items()
+        }
+        made.append(_Split(name, values, others))
+    return sorted(made, key=lambda one: -max(len(outer) for _, outer in one.values.values()))
+
+
+def _outer(scopes: Sequence[TableScope]) -> dict[Stratum, dict[str, str]]:
+    """The strata that each one lies in, where no table says otherwise."""
+    found: dict[Stratum, dict[str, set[str]]] = {}
+    for scope in scopes:
+        for inner, places in scope.outer.items():
+            for name, value in places.items():
+                found.setdefault(inner, {}).setdefault(name, set()).add(value)
+    for scope in scopes:
+        for inner in scope.strata.items():
+            for name, values in found.get(inner, {}).items():
+                values |= {scope.strata[name]} if name in scope.strata else set()
+    return {
+        inner: {name: next(iter(values)) for name, values in several.items() if len(values) == 1}
+        for inner, several in found.items()
+    }
+
+
+def _blocks(scopes: Sequence[TableScope]) -> Iterator[int]:
+    """For each stretch of days between two boundaries, the tables whose window holds it."""
+    ends = {scope.last + timedelta(days=1) for scope in scopes}
+    for day in sorted({scope.first for scope in scopes} | ends)[:-1]:
+        yield _mask(i for i, one in enumerate(scopes) if one.first <= day <= one.last)
+
+
+def _mask(indices: Iterable[int]) -> int:
+    found = 0
+    for index in indices:
+        found |= 1 << index
+    return found
+
+
+def _union(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found

@@ -1,0 +1,213 @@
+"""The tables that share atoms, as one set of linear constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from disclosure.release.inference.cone import Cone, SparseRows
+from disclosure.release.inference.facts import PublicTable
+
+REPORTS = -1  # in place of a row: the reports of the table
+EVERYBODY = -2  # that the cells of the table hold everybody
+NOBODY = -3  # what is no number of a table: that a value has no more persons than reports
+
+
+@dataclass
+class Component:
+    """Tables of one metric that are linked by common atoms, directly or through others.
+
+    atoms: for each atom, the tables that it is part of, as bits.  rows: for each table and row, the
+    values that it is the sum of.  empty: atoms that are taken to hold nobody.  alike: for a value,
+    those that no number tells apart from it and that it stands for (`one_of_alike`).
+    """
+
+    tables: list[PublicTable]
+    atoms: list[int]
+    rows: list[list[frozenset[str]]]
+    empty: list[bool] = field(default_factory=list)
+    alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def atoms_of(self, table: int) -> list[int]:
+        """Indices of the atoms of a table."""
+        return [i for i, mask in enumerate(self.atoms) if mask >> table & 1]
+
+    def leaf_groups(self) -> list[list[str]]:
+        """Groups of values that are linked by a row of several values, or by a table that holds
+        everybody."""
+        parent: dict[str, str] = {}
+
+        def find(leaf: str) -> str:
+            while parent.setdefault(leaf, leaf) != leaf:
+                parent[leaf] = parent[parent[leaf]]
+                leaf = parent[leaf]
+            return leaf
+
+        for table, rows in zip(self.tables, self.rows, strict=True):
+            every: frozenset[str] = frozenset().union(*rows)
+            linked = [*rows, every] if table.complete else rows
+            for row in linked:
+                first, *others = sorted(row) or [""]
+                for leaf in others:
+                    parent[find(leaf)] = find(first)
+                if row:
+                    find(first)
+        groups: dict[str, list[str]] = {}
+        for leaf in parent:
+            groups.setdefault(find(leaf), []).append(leaf)
+        return list(groups.values())
+
+
+def one_of_alike(
+    tables: Sequence[PublicTable], rows: Sequence[Sequence[frozenset[str]]]
+) -> tuple[list[list[frozenset[str]]], dict[str, tuple[str, ...]]]:
+    """Leave two of the values that no public number tells apart: one, and one for all others.
+
+    Values are alike that are in the same rows of several values, and that the same tables suppress.
+    What a reader knows of one is known of each; that the others are one unknown changes nothing, as
+    only their sum with it stands anywhere.
+
+    Args:
+        tables: of a component.
+        rows: the values that each row of each table is the sum of.
+
+    Returns:
+        The rows without the values that are left out, and by each value that stands for others all
+        that it stands for, itself included.
+    """
+    seen: dict[str, list[tuple[int, int]]] = {}
+    for index, (table, several) in enumerate(zip(tables, rows, strict=True)):
+        hidden = table.hidden.tolist()
+        for number, row in enumerate(several):
+            place = (index, -1 if len(row) == 1 and hidden[number] else number)
+            for leaf in row:
+                seen.setdefault(leaf, []).append(place)
+    classes: dict[tuple[tuple[int, int], ...], list[str]] = {}
+    for leaf, places in seen.items():
+        classes.setdefault(tuple(places), []).append(leaf)
+    alike = {min(one): tuple(sorted(one)) for one in classes.values() if len(one) > 2}
+    gone = {leaf for several in alike.values() for leaf in several[2:]}
+    return [[row - gone if row & gone else row for row in several] for several in rows], alike
+
+
+@dataclass
+class ConeModel:
+    """The linear constraints of a component (a cone in its unknowns), and where the numbers of
+    each table stand in them.
+
+    owner: for each row of G the table and its row, or REPORTS, or EVERYBODY, or NOBODY.
+    """
+
+    component: Component
+    leaf_place: Mapping[str, int]
+    unit: float
+    owner: list[tuple[int, int]] = field(default_factory=list)
+    slack: list[float] = field(default_factory=list)
+    below: SparseRows = field(default_factory=SparseRows)
+    equal: SparseRows = field(default_factory=SparseRows)
+    cone: Cone = field(init=False)
+
+    @property
+    def scale(self) -> int:
+        """Column of the unknown that stands for the number 1."""
+        return len(self.component.atoms) + len(self.component.tables)
+
+    @property
+    def width(self) -> int:
+        """Number of unknowns of the linear program."""
+        return self.scale + 1 + len(self.component.atoms) * len(self.leaf_place)
+
+    def reports_of(self, table: int) -> int:
+        """Column of the reports of a table."""
+        return len(self.component.atoms) + table
+
+    def persons(self, atoms: Iterable[int], leaves: Iterable[str]) -> list[int]:
+        """Columns of the unknowns for persons who hold these values in these atoms."""
+        width, start = len(self.leaf_place), self.scale + 1
+        places = [self.leaf_place[leaf] for leaf in leaves]
+        return [start + atom * width + place for atom in atoms for place in places]
+
+    def bound(
+        self,
+        owner: tuple[int, int],
+        columns: Sequence[int],
+        base: int,
+        ends: tuple[float, float],
+        slack: float,
+    ) -> None:
+        """Add the constraint low * base <= the sum of the columns <= high * base. slack: of
+        each, in reports."""
+        ones = [1.0] * len(columns)
+        self.below.add([*columns, base], [*ones, -ends[1]])
+        self.below.add([*columns, base], [*(-one for one in ones), ends[0]])
+        self.slack += [slack, slack]
+        self.owner += [owner, owner]
+
+    def suppress(self, table: int, row: int) -> list[int]:
+        """Drop the constraints that a published number gives, since it is now suppressed; return
+        their rows of G."""
+        rows = [index for index, owner in enumerate(self.owner) if owner == (table, row)]
+        self.cone.hold(rows, held=False)
+        return rows
+
+    def withhold(self, table: int) -> None:
+        """Drop all constraints that a table gives, since it is now withheld."""
+        rows = [i for i, (one, row) in enumerate(self.owner) if one == table and row != NOBODY]
+        self.cone.hold(rows, held=False)
+
+
+def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
+    """Build the linear constraints on a component's numbers of reports and on the persons who
+    hold some values.
+
+    `leaves`: whole groups of `leaf_groups`, or none.
+    """
+    place = {leaf: index for index, leaf in enumerate(leaves)}
+    known = [one.reports[1] for one in component.tables if one.reports is not None]
+    model = ConeModel(component, place, max(known, default=1.0) or 1.0)
+    for table in range(len(component.tables)):
+        _add_table(model, table)
+    for atom in range(len(component.atoms)):
+        for leaf in leaves:  # a value has as many persons as there are reports at most
+            model.below.add([*model.persons([atom], [leaf]), atom], [1.0, -1.0])
+            model.slack.append(0.0)
+            model.owner.append((0, NOBODY))
+    zero = np.zeros(model.width, dtype=bool)
+    zero[: len(component.empty)] = component.empty
+    model.cone = Cone(
+        model.below.matrix(model.width),
+        model.equal.matrix(model.width),
+        zero,
+        model.scale,
+        model.unit,
+        np.array(model.slack),
+    )
+    return model
+
+
+def _add_table(model: ConeModel, index: int) -> None:
+    """What a table says: its atoms, its reports, its shares, and that its cells hold everybody.
+
+    A published share s, rounded, bounds the persons x of its table by s_low n <= x <= s_high n,
+    which is linear in x and in the reports n.
+    """
+    table, rows = model.component.tables[index], model.component.rows[index]
+    atoms, own = model.component.atoms_of(index), model.reports_of(index)
+    model.equal.add([*atoms, own], [*[1.0] * len(atoms), -1.0])
+    if table.reports is None:
+        return
+    low, high = table.reports
+    ends = low / model.unit, high / model.unit
+    model.bound((index, REPORTS), [own], model.scale, ends, max(high - low, 1.0))
+    slack = max(table.step * low, 1.0)
+    for row in np.flatnonzero(~table.hidden).tolist():
+        if rows[row] and model.leaf_place.keys() >= rows[row]:
+            ends = float(table.low[row]), float(table.high[row])
+            model.bound((index, row), model.persons(atoms, rows[row]), own, ends, slack)
+    every: frozenset[str] = frozenset().union(*rows)
+    if table.complete and every and model.leaf_place.keys() >= every:
+        for atom in atoms:
+            columns = model.persons([atom], sorted(every))
+            model.bound((index, EVERYBODY), columns, atom, (1.0, 1.0), slack)

@@ -1,0 +1,242 @@
+"""What is public about a table: bounds on its reports and shares, over all releases that show
+it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from disclosure.release.inference.atoms import TableScope
+from disclosure.release.policy import ReleasePolicy, Tree
+from disclosure.release.tables import PARTITION, ReleasedTable, TableKey, table_name
+from disclosure.typing import Booleans, Floats, Integers
+
+ROOT = "*"  # the root of every tree of `disclosure.aggregation`
+
+
+class TableVersion(NamedTuple):
+    """A table as one release shows it. is_draft: that release is not published yet."""
+
+    table: ReleasedTable
+    policy: ReleasePolicy
+    is_draft: bool
+
+
+@dataclass(frozen=True)
+class PublicTable:
+    """What readers know of a table: bounds on its reports, and on the share in each row.
+
+    reports: least and most that it may have; None: nothing is said of them.
+    low, high: of the share before it was rounded.  loose: rows that can still be suppressed, and
+    is_loose: whether the whole table can.  persons: shown share times reports.
+    width: the narrowest interval that a reader may have of a hidden row; floor: of reports.
+    min_low: the smallest lower end that the policy shows.  step: of rounding.
+    tree: along which rows without named members were pooled.
+    """
+
+    key: TableKey
+    scope: TableScope
+    reports: tuple[float, float] | None
+    cells: tuple[str, ...]
+    kinds: tuple[str, ...]
+    low: Floats
+    high: Floats
+    loose: Booleans
+    persons: Floats
+    is_loose: bool
+    complete: bool
+    floor: float
+    min_low: float
+    step: float
+    members: Mapping[str, tuple[str, ...]]
+    tree: Tree | str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the table in messages."""
+        return table_name(self.key)
+
+    @property
+    def hidden(self) -> Booleans:
+        """Which rows show no number, (rows,)."""
+        found: Booleans = np.isnan(self.low)
+        return found
+
+    @property
+    def width(self) -> float:
+        """The narrowest interval of a share that is not shown."""
+        return max(self.min_low, 2 * self.step)
+
+    def suppressed(self, rows: Sequence[int] | Integers) -> PublicTable:
+        """A copy of the table in which these rows are suppressed."""
+        low, high, loose = self.low.copy(), self.high.copy(), self.loose.copy()
+        low[rows], high[rows], loose[rows] = np.nan, np.nan, False
+        return replace(self, low=low, high=high, loose=loose)
+
+    def withheld(self) -> PublicTable:
+        """A copy of the table that shows no number."""
+        none = np.zeros(0)
+        return replace(
+            self, reports=None, cells=(), kinds=(), low=none, high=none, persons=none,
+            loose=none.astype(bool), is_loose=False, complete=False,
+        )  # fmt: skip
+
+
+def public_tables(versions: Iterable[TableVersion]) -> list[PublicTable]:
+    """Join all versions of each table into what is public about it. versions: oldest first."""
+    by_key: dict[TableKey, list[TableVersion]] = defaultdict(list)
+    for version in versions:
+        by_key[version.table.key].append(version)
+    return [_combined(several) for several in by_key.values()]
+
+
+def _combined(versions: Sequence[TableVersion]) -> PublicTable:
+    """The latest table that is not withheld; of what it hides, the latest number of any other.
+
+    A number that two releases round in two ways lies in both intervals, where they meet.
+    """
+    open_ = [one for one in versions if one.table.reports is not None]
+    base = _public(open_[-1] if open_ else versions[-1])
+    for version in reversed(open_[:-1]):
+        base = _with_earlier(base, _public(version))
+    return base
+
+
+def _public(version: TableVersion) -> PublicTable:
+    table, policy, is_draft = version
+    low, high = _share_bounds(table, float(policy.rounding))
+    reports = table.reports
+    sizes = np.nan_to_num(table.estimate) * (reports or 0)
+    return PublicTable(
+        key=table.key,
+        scope=TableScope(
+            policy.with_outer(tuple(one for one in table.strata if one[0] != PARTITION)),
+            table.first_day,
+            table.last_day,
+            {one: _outer(policy, one) for one in table.strata},
+        ),
+        reports=None if reports is None else (reports, reports + policy.reports_rounding - 1.0),
+        cells=table.cells,
+        kinds=table.kinds,
+        low=low,
+        high=high,
+        loose=np.full(len(low), is_draft) & ~np.isnan(low),
+        persons=np.maximum(sizes, 0.0),
+        is_loose=is_draft and reports is not None,
+        complete=table.complete,
+        floor=float(policy.min_reports),
+        min_low=policy.min_low,
+        step=float(policy.rounding),
+        members=table.members,
+        tree=policy.roll_up[table.metric].tree if table.metric in policy.roll_up else "",
+    )
+
+
+def _outer(policy: ReleasePolicy, one: tuple[str, str]) -> dict[str, str]:
+    """The strata that a value of a stratum lies in."""
+    return {name: value for name, value in policy.with_outer((one,)).items() if name != one[0]}
+
+
+def _share_bounds(table: ReleasedTable, step: float) -> tuple[Floats, Floats]:
+    """Where each share was before it was rounded.
+
+    Its interval was rounded outwards at both ends, so that the middle of what is shown is as near
+    to the middle before. Where that may be the estimate itself, both bound it.
+    """
+    shown = table.is_shown
+    middle = (table.low + table.high) / 2
+    with np.errstate(invalid="ignore"):
+        is_middle = np.abs(middle - table.estimate) < step / 2 * (1 + 1e-9)
+    half = step / 2
+    low = table.estimate - half + np.where(is_middle, np.maximum(middle - table.estimate, 0), 0)
+    high = table.estimate + half + np.where(is_middle, np.minimum(middle - table.estimate, 0), 0)
+    if table.complete:
+        total = np.array([kind == "total" for kind in table.kinds], dtype=bool) & shown
+        low, high = np.where(total, 1.0, low), np.where(total, 1.0, high)
+    return np.where(shown, np.maximum(low, 0.0), np.nan), np.where(shown, high, np.nan)
+
+
+def _with_earlier(base: PublicTable, before: PublicTable) -> PublicTable:
+    """The table, with what an earlier release of it shows: it cannot be suppressed any more."""
+    place = {cell: row for row, cell in enumerate(base.cells)}
+    low, high, loose = base.low.copy(), base.high.copy(), base.loose.copy()
+    added = []
+    for row in np.flatnonzero(~before.hidden).tolist():
+        at = place.get(before.cells[row])
+        if at is None:
+            added.append(row)
+        elif np.isnan(low[at]):
+            low[at], high[at], loose[at] = before.low[row], before.high[row], False
+        else:
+            both = max(low[at], before.low[row]), min(high[at], before.high[row])
+            if both[0] <= both[1]:
+                low[at], high[at] = both
+            loose[at] = False
+    return replace(
+        base,
+        is_loose=False,
+        cells=(*base.cells, *(before.cells[row] for row in added)),
+        kinds=(*base.kinds, *(before.kinds[row] for row in added)),
+        low=np.append(low, before.low[added]),
+        high=np.append(high, before.high[added]),
+        loose=np.append(loose, np.zeros(len(added), dtype=bool)),
+        persons=np.append(base.persons, before.persons[added]),
+        complete=base.complete or before.complete,
+        members={**before.members, **base.members},
+    )
+
+
+def leaves_of_rows(tables: Sequence[PublicTable]) -> list[list[frozenset[str]]]:
+    """For each row of each table, the values whose sum it is.
+
+    A pool whose members are not named holds, of what lies under its node, all that is not shown by
+    itself: the values that other tables name, and the rest, which bears the name of the node.
+    """
+    universe: dict[str, None] = {}
+    for table in tables:
+        for cell, kind in zip(table.cells, table.kinds, strict=True):
+            if kind != "total":
+                universe |= dict.fromkeys(table.members.get(cell, (cell,)))
+    return [list(_rows_of(table, universe)) for table in tables]
+
+
+def _rows_of(table: PublicTable, universe: Mapping[str, None]) -> Iterator[frozenset[str]]:
+    pools = [
+        cell
+        for cell, kind in zip(table.cells, table.kinds, strict=True)
+        if kind == "merged" and cell not in table.members
+    ]
+    held: dict[str, set[str]] = {cell: {cell} for cell in pools}
+    if pools:
+        own = set(table.cells).union(*table.members.values())
+        for leaf in universe.keys() - own:
+            above = [pool for pool in pools if is_under(leaf, pool, table.tree)]
+            if above:
+                held[max(above, key=len)].add(leaf)
+    every = frozenset(
+        leaf
+        for cell, kind in zip(table.cells, table.kinds, strict=True)
+        if kind != "total"
+        for leaf in held.get(cell) or table.members.get(cell, (cell,))
+    )
+    for cell, kind in zip(table.cells, table.kinds, strict=True):
+        if kind == "total":
+            yield every
+        else:
+            yield frozenset(held.get(cell) or table.members.get(cell, (cell,)))
+
+
+def is_under(value: str, node: str, tree: Tree | str) -> bool:
+    """Whether a value or node lies under a node, in a tree of `disclosure.aggregation`."""
+    if value == node or not tree:
+        return False
+    if node == ROOT:
+        return True
+    if tree == "domain":
+        end = node.removeprefix(ROOT)
+        return value.endswith(end) or value == end[1:]
+    return value.startswith(node.removesuffix(ROOT) if tree == "prefix" else node)

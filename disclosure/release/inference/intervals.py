@@ -1,0 +1,199 @@
+"""Find the unpublished numbers that readers can infer too closely: one program certifies many as
+safe, the others are solved one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array, vstack
+
+from disclosure.release.inference.component import ConeModel
+from disclosure.release.inference.cone import Optimum
+from disclosure.release.inference.targets import EXACT, Target, ValueRange
+from disclosure.typing import Booleans, Floats, Integers
+
+_MOST_ROUNDS = 40
+_MARGIN = 1.01  # of what a certificate aims at, for the tolerance of the solver
+_MANY = 30  # targets for which one program for all is cheaper than two for each
+_FEW = 3  # targets that a round must certify to be worth it
+_SURE = 1e-3  # of the number 1, and in reports: a point with less says nothing, being inexact
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """An unpublished number that a reader can infer more closely than promised. tight: rows of G
+    that reveal it."""
+
+    target: Target
+    interval: ValueRange
+    tight: Integers
+
+    @property
+    def width(self) -> float:
+        """Width of the interval that a reader can infer, in units of the promised width."""
+        return (self.interval.high - self.interval.low) / self.target.width
+
+
+class DisclosureJudge:
+    """Judges whether unpublished numbers are safe, by one model; a safe number stays safe while
+    more is suppressed.
+
+    Each solution of a program is a point that agrees with all that is public: the least and the
+    largest value of every target in all of them is an interval within the true one.
+    """
+
+    def __init__(self, model: ConeModel, targets: Iterable[Target]) -> None:
+        self.model = model
+        self.targets: list[Target] = []
+        size = model.cone.size
+        self._place: dict[Target, int] = {}
+        self._tops, self._bases = csr_array((0, size)), csr_array((0, size))
+        self._low, self._high = np.zeros(0), np.zeros(0)
+        self._settled = np.zeros(0, dtype=bool)
+        self.add(targets)
+
+    def add(self, targets: Iterable[Target]) -> None:
+        """Add unpublished numbers to those that are judged."""
+        new = [target for target in dict.fromkeys(targets) if target not in self._place]
+        for target in new:
+            self._place[target] = len(self.targets)
+            self.targets.append(target)
+        tops = self._matrix([self._top(target) for target in new])
+        bases = self._matrix([self._base(target) for target in new])
+        self._tops = csr_array(vstack([self._tops, tops]))
+        self._bases = csr_array(vstack([self._bases, bases]))
+        self._low = np.append(self._low, np.full(len(new), np.inf))
+        self._high = np.append(self._high, np.full(len(new), -np.inf))
+        self._settled = np.append(self._settled, np.zeros(len(new), dtype=bool))
+        self._width = np.array([target.width for target in self.targets])
+        self._is_share = np.array([target.kind == "share" for target in self.targets], dtype=bool)
+        self._has_table = np.array([one.table is not None for one in self.targets], dtype=bool)
+
+    def certify(self) -> None:
+        """Find points that prove as many numbers as possible to be safe, without solving for
+        each."""
+        cone = self.model.cone
+        if len(self.targets) < _MANY:
+            return
+        made = cone.minimise(np.asarray(self._tops.sum(axis=0)), (cone.scale,))
+        if made is None:
+            return
+        point = made.point
+        self._note(point)
+        left = np.flatnonzero(~self._settled)
+        for _ in range(_MOST_ROUNDS):
+            if len(left) < _MANY:
+                break
+            share = self._is_share[left]
+            low = np.where(np.isfinite(self._low[left]), np.maximum(self._low[left], 0.0), 0.0)
+            bases = self._bases[left]
+            sums = csr_array(self._tops[left] - _scaled(bases, np.where(share, low, 0.0)))
+            sizes = np.where(share, np.maximum(np.asarray(bases @ point), 1.0), 1.0)
+            found = cone.reach(sums, self._width[left] * _MARGIN * sizes)
+            if found is None:
+                break
+            point = found
+            self._note(point)
+            before, left = left, np.flatnonzero(~self._settled)
+            if len(left) > len(before) - _FEW:
+                break
+
+    def exposures(self) -> list[Exposure]:
+        """The numbers that are not safe, with the exact intervals that a reader can infer."""
+        found = (self.exposure(target) for target in list(self.targets))
+        return [one for one in found if one is not None]
+
+    def exposure(self, target: Target) -> Exposure | None:
+        """The exact interval that a reader can infer for a number, or None if the number is
+        safe.
+
+        One that is safe for its lower end may be so no more when a number is suppressed; one whose
+        interval is wide enough is not solved again.
+        """
+        at = self._place[target]
+        ends, tight = [0.0, np.inf], []
+        for side, sign in enumerate((1.0, -1.0)):
+            if self._settled[at]:
+                return None
+            made = self._extreme(target, sign)
+            if made is None:  # nobody can be there
+                break
+            self._note(made[1].point)
+            ends[side] = made[0]
+            tight.append(made[1].tight)
+            if side == 0 and target.is_high(made[0]):
+                return None
+        interval = ValueRange(*ends)
+        if target.is_safe(interval):
+            self._settled[at] = True
+            return None
+        return Exposure(target, interval, np.unique(np.concatenate(tight)))
+
+    def interval(self, target: Target) -> ValueRange:
+        """The least and the largest value that a number can have; from 0 without end where
+        nobody can be there."""
+        low, high = (self._extreme(target, sign) for sign in (1.0, -1.0))
+        return ValueRange(low[0] if low else 0.0, high[0] if high else np.inf)
+
+    def can_be_none(self, target: Target) -> bool:
+        """Whether a number can be 0, given all that is public."""
+        if self._low[self._place[target]] <= EXACT:
+            return True
+        made = self._extreme(target, 1.0)
+        return made is None or made[0] <= EXACT
+
+    def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
+        """The least value (sign 1) or the largest (-1)."""
+        cone = self.model.cone
+        base = tuple(self._base(target))
+        made = cone.minimise(sign * cone.row_of(self._top(target)), base)
+        if made is None:
+            return None
+        value = sign * made.value
+        return value / cone.unit if target.kind == "share" else value, made
+
+    def _top(self, target: Target) -> list[int]:
+        if target.kind == "reports":
+            return list(target.atoms)
+        return self.model.persons(target.atoms, target.leaves)
+
+    def _base(self, target: Target) -> list[int]:
+        """Unknowns that are held at the unit: the number 1, or those who a share is of."""
+        if target.kind == "reports":
+            return [self.model.scale]
+        return list(target.atoms) if target.table is None else [self.model.reports_of(target.table)]
+
+    def _note(self, point: Floats) -> None:
+        """Remember what the targets are at a point that agrees with all, and settle the safe."""
+        cone = self.model.cone
+        value, sizes = np.asarray(self._tops @ point), np.asarray(self._bases @ point)
+        enough = sizes >= np.where(self._is_share, 1.0, _SURE * cone.unit)
+        if not enough.any():
+            return
+        value = np.divide(value, sizes, out=np.zeros_like(value), where=enough)
+        value = np.where(self._is_share, value, value * cone.unit)
+        self._low = np.where(enough, np.minimum(self._low, value), self._low)
+        self._high = np.where(enough, np.maximum(self._high, value), self._high)
+        self._settled |= self._is_certified()
+
+    def _is_certified(self) -> Booleans:
+        """(targets,) whether an interval within the true one shows that it is wide enough."""
+        none, enough = self._low <= EXACT, self._high >= self._width
+        reports = np.where(self._has_table, none & enough, none | enough)
+        found: Booleans = np.where(self._is_share, self._high - self._low >= self._width, reports)
+        return found
+
+    def _matrix(self, columns: Sequence[Sequence[int]]) -> csr_array:
+        rows = [k for k, several in enumerate(columns) for _ in several]
+        flat = [column for several in columns for column in several]
+        shape = (len(columns), self.model.cone.size)
+        return csr_array(coo_array((np.ones(len(flat)), (rows, flat)), shape=shape))
+
+
+def _scaled(matrix: csr_array, by: Floats) -> csr_array:
+    """Each row times a number."""
+    found = matrix.copy()
+    found.data = found.data * np.repeat(by, np.diff(found.indptr))
+    return csr_array(found)

@@ -1,0 +1,324 @@
+"""Suppress rows and tables until no reader can infer an unpublished number more closely than the
+policy allows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from disclosure.release.inference.atoms import Atoms, bits, find_atoms
+from disclosure.release.inference.component import (
+    REPORTS,
+    Component,
+    ConeModel,
+    model_of,
+    one_of_alike,
+)
+from disclosure.release.inference.facts import (
+    PublicTable,
+    TableVersion,
+    leaves_of_rows,
+    public_tables,
+)
+from disclosure.release.inference.intervals import DisclosureJudge, Exposure
+from disclosure.release.inference.single import exposed_rows, protect_single
+from disclosure.release.inference.targets import (
+    EXACT,
+    Target,
+    ValueRange,
+    hidden_row,
+    hidden_shares,
+    naming_tables,
+    untabled_reports,
+    untabled_shares,
+    withheld_reports,
+)
+from disclosure.release.tables import TableKey
+
+_TRIED = 4  # rows that may be suppressed for a target
+
+
+@dataclass(frozen=True)
+class InferredNumber:
+    """A number that a reader knows better than its policy promises.
+
+    table: its name, or that of the smallest table less parts of which it is.  cell: "" for numbers
+    of reports.  low, high: what the reader knows.  promised: the width that the policy asks for.
+    published: whether the table withholds it, or it is a difference that no table is of.
+    """
+
+    table: str
+    cell: str
+    low: float
+    high: float
+    promised: float
+    published: bool
+
+
+@dataclass
+class Protected:
+    """The result of protecting a draft. tables: by key, as they may be published. findings: what
+    nothing in the draft can hide.
+
+    widened: numbers that contradicted others, and were taken less exactly.
+    """
+
+    tables: dict[TableKey, PublicTable] = field(default_factory=dict)
+    findings: list[InferredNumber] = field(default_factory=list)
+    widened: int = 0
+
+
+def protect(versions: Iterable[TableVersion]) -> Protected:
+    """Suppress rows, and withhold tables, of the draft until every target is safe.
+
+    Args:
+        versions: every table that is public or is to be, oldest release first.
+
+    Returns:
+        What may be shown, and what earlier releases give away whatever the draft hides.
+    """
+    made = Protected()
+    for component in components_of(public_tables(versions)):
+        if len(component.tables) > 1:
+            _Search(component, made).run()
+        elif component.tables[0].reports is not None:
+            component.tables[0] = protect_single(component.tables[0])
+            made.findings += _findings_of(component.tables[0])
+        made.tables |= {table.key: table for table in component.tables}
+    return made
+
+
+def _findings_of(table: PublicTable) -> Iterator[InferredNumber]:
+    rows, low, high = exposed_rows(table)
+    for row in rows.tolist():
+        ends = float(low[row]), float(high[row])
+        yield InferredNumber(table.name, table.cells[row], *ends, table.width, published=True)
+
+
+def components_of(tables: Iterable[PublicTable]) -> Iterator[Component]:
+    """Group the tables of one metric into components: tables that share persons and days,
+    directly or through others."""
+    by_metric: dict[str, list[PublicTable]] = defaultdict(list)
+    for table in tables:
+        by_metric[table.key[0]].append(table)
+    for several in by_metric.values():
+        atoms = find_atoms([table.scope for table in several])
+        for members in atoms.components():
+            yield _component(several, atoms, members)
+
+
+def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[int]) -> Component:
+    joined = 0
+    for atom in members:
+        joined |= atoms.tables[atom]
+    own = {index: place for place, index in enumerate(bits(joined))}
+    masks = [sum(1 << own[index] for index in bits(atoms.tables[atom])) for atom in members]
+    several = [tables[index] for index in own]
+    rows = leaves_of_rows(several) if len(several) > 1 else []
+    residual = [atoms.residual[atom] for atom in members]
+    rows, alike = one_of_alike(several, rows) if rows else (rows, {})
+    return Component(several, masks, rows, residual, alike)
+
+
+def assume_nobody_left(component: Component) -> None:
+    """Assume that nobody is in a whole beside its published parts, wherever the numbers of
+    reports allow it.
+
+    A reader knows whether regions are all regions; the tables do not say. The stronger reader is
+    the one who does. `component.empty` says which atoms may be taken so, and is set to which are.
+    """
+    residual = component.empty
+    component.empty = [False] * len(residual)
+    model = model_of(component, [])
+    model.cone.widen()
+    if any(residual):
+        cost = np.zeros(model.cone.size)
+        cost[: len(residual)] = residual
+        found = model.cone.minimise(cost, (model.cone.scale,))
+        if found is not None:
+            most = found.point[: len(residual)]
+            pairs = zip(residual, most.tolist(), strict=True)
+            component.empty = [flag and one <= EXACT for flag, one in pairs]
+
+
+@dataclass
+class _Search:
+    """The search for complementary suppressions in one component.
+
+    hopeless: targets that nothing in the draft can hide, with what a reader knows of them.
+    """
+
+    component: Component
+    made: Protected
+    hopeless: dict[Target, ValueRange] = field(default_factory=dict)
+    widened: int = 0
+
+    def run(self) -> None:
+        """Judge reports, then values group by group, then all together, until all is safe."""
+        residual = list(self.component.empty)
+        while True:
+            self.component.empty = list(residual)
+            assume_nobody_left(self.component)
+            if not self._withholds_a_table():
+                break
+        self.made.widened += self.widened
+        self.made.findings += [
+            one for found in self.hopeless.items() for one in self._findings(*found)
+        ]
+
+    def _withholds_a_table(self) -> bool:
+        """Suppress rows as needed; True where a table went, so that all is to be judged anew."""
+        component = self.component
+        untabled = list(untabled_reports(component))
+        reports = [*withheld_reports(component), *untabled]
+        judge = self._judge([], reports)
+        if self._settle(judge):
+            return True
+        naming = naming_tables(component)
+        targets = [
+            target
+            for table in range(len(component.tables))
+            for target in hidden_shares(component, table, naming)
+        ]
+        surely = [one for one in reports if not judge.can_be_none(one)]
+        targets += untabled_shares(component, surely, naming)
+        groups = component.leaf_groups()
+        safe: set[Target] = set()
+        if len(groups) > 1:
+            place = {leaf: number for number, group in enumerate(groups) for leaf in group}
+            by_group: dict[int, list[Target]] = defaultdict(list)
+            for target in targets:
+                by_group[place[min(target.leaves)]].append(target)
+            for number, own in by_group.items():
+                judge = self._judge(groups[number], own)
+                if self._settle(judge):
+                    return True
+                own[:] = judge.targets
+                safe |= {one for one in own if one.table is None}
+            targets = [one for own in by_group.values() for one in own if one not in safe]
+        every = [leaf for group in groups for leaf in group]
+        judge = self._judge(every, [*reports, *targets])
+        return self._settle(judge)
+
+    def _judge(self, leaves: Sequence[str], targets: Sequence[Target]) -> DisclosureJudge:
+        model = model_of(self.component, leaves)
+        self.widened = model.cone.widen()
+        return DisclosureJudge(model, targets)
+
+    def _settle(self, judge: DisclosureJudge) -> bool:
+        """Suppress rows until the targets are safe; what is suppressed becomes one of them.
+
+        The narrowest interval comes first. What was found of a target bounds its interval from
+        below when more has been suppressed, so that only the first in the queue is solved again.
+
+        Returns whether a table was withheld: it is then a target, and all is to be judged anew.
+        """
+        judge.certify()
+        while queue := self._queue(judge):
+            if self._empty(queue, judge):
+                return (
+                    True  # numbers of its reports, and what no table is of, are other targets now
+                )
+        return False
+
+    def _queue(self, judge: DisclosureJudge) -> list[tuple[float, int]]:
+        place = {target: number for number, target in enumerate(judge.targets)}
+        found = [one for one in judge.exposures() if one.target not in self.hopeless]
+        queue = [(one.width, place[one.target]) for one in found]
+        heapify(queue)
+        return queue
+
+    def _empty(self, queue: list[tuple[float, int]], judge: DisclosureJudge) -> bool:
+        """Act on what is in the queue. True where a table was withheld."""
+        withheld = False
+        while queue:
+            number = heappop(queue)[1]
+            target = judge.targets[number]
+            if target.kind == "share" and self._is_withheld(target.table):
+                continue
+            found = judge.exposure(target)
+            if found is None:
+                continue
+            if not queue or found.width <= queue[0][0]:
+                before = len(judge.targets)
+                withheld |= not self._act(judge, found)
+                for added in range(before, len(judge.targets)):
+                    heappush(queue, (0.0, added))
+            if found.target not in self.hopeless:
+                heappush(queue, (found.width, number))
+        return withheld
+
+    def _is_withheld(self, table: int | None) -> bool:
+        return table is not None and self.component.tables[table].reports is None
+
+    def _act(self, judge: DisclosureJudge, exposure: Exposure) -> bool:
+        """Suppress what tells most, at the least cost. False where a table was withheld."""
+        tables = self.component.tables
+        row = self._cheapest_row(judge, exposure)
+        if row is not None:
+            index, cell = row
+            tables[index] = tables[index].suppressed([cell])
+            judge.model.suppress(index, cell)
+            judge.add([hidden_row(self.component, index, cell)])
+            return True
+        table = self._smallest_table(judge.model, exposure)
+        if table is None:
+            self.hopeless[exposure.target] = exposure.interval
+            return True
+        tables[table] = tables[table].withheld()
+        self.component.rows[table] = []
+        judge.model.withhold(table)
+        return False
+
+    def _cheapest_row(self, judge: DisclosureJudge, exposure: Exposure) -> tuple[int, int] | None:
+        """A loose row that holds the interval where it is, to be suppressed.
+
+        Of the few rows of fewest persons, totals last, the first without which the target is safe;
+        if there is none, the one without which its interval is widest.
+        """
+        model, tables = judge.model, self.component.tables
+        owners = {model.owner[row] for row in exposure.tight.tolist()}
+        if exposure.target.kind == "reports" and any(row == REPORTS for _, row in owners):
+            return None
+
+        def cost(owner: tuple[int, int]) -> tuple[bool, float, tuple[int, int]]:
+            table, row = tables[owner[0]], owner[1]
+            return table.kinds[row] == "total", float(table.persons[row]), owner
+
+        loose = [(i, row) for i, row in owners if row >= 0 and tables[i].loose[row]]
+        tried = sorted(loose, key=cost)[:_TRIED]
+        best, widest = None, -1.0
+        for owner in tried if len(tried) > 1 else []:
+            rows = model.suppress(*owner)
+            interval = judge.interval(exposure.target)
+            model.cone.hold(rows, held=True)
+            if exposure.target.is_safe(interval):
+                return owner
+            if interval.high - interval.low > widest:
+                best, widest = owner, interval.high - interval.low
+        return best or (tried[0] if tried else None)
+
+    def _smallest_table(self, model: ConeModel, exposure: Exposure) -> int | None:
+        """The loose table of fewest reports that holds the interval where it is."""
+        tables = self.component.tables
+        owners = {model.owner[row][0] for row in exposure.tight.tolist()}
+        if exposure.target.table is not None:
+            owners.add(exposure.target.table)
+        loose = [index for index in owners if tables[index].is_loose]
+        return min(loose, key=lambda index: (tables[index].reports or (0.0,), index), default=None)
+
+    def _findings(self, target: Target, interval: ValueRange) -> Iterator[InferredNumber]:
+        """What is known of a number, and as much of each that no number tells apart from it."""
+        tables, table = self.component.tables, target.table
+        if table is None:
+            first = self.component.atoms[target.atoms[0]]
+            around = [index for index in bits(first) if tables[index].reports is not None]
+            table = min(around, key=lambda index: len(self.component.atoms_of(index)))
+        for cell in self.component.alike.get(target.cell, (target.cell,)):
+            yield InferredNumber(
+                tables[table].name, cell, *interval, target.width, target.table is not None
+            )

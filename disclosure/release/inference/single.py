@@ -1,0 +1,75 @@
+"""Inference from tables that share no persons with another table: one sum and its parts, in
+closed form."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+
+from disclosure.release.inference.facts import PublicTable
+from disclosure.release.inference.sums import sum_intervals
+from disclosure.release.inference.targets import EXACT
+from disclosure.typing import Booleans, Floats, Integers
+
+
+def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
+    """The least and the largest share of each row that a table by itself implies, (rows,) each."""
+    total = np.array([kind == "total" for kind in table.kinds], dtype=bool)
+    hidden = table.hidden
+    low = np.where(hidden, 0.0, table.low)
+    high = np.where(hidden, 1.0, table.high)
+    low_sum, high_sum = (1.0, 1.0) if table.complete else (0.0, np.inf)
+    told = total & ~hidden
+    if told.any() and not table.complete:
+        low_sum, high_sum = float(table.low[told][0]), float(table.high[told][0])
+    parts = ~total
+    low_sum, high_sum = _widened(low[parts], high[parts], low_sum, high_sum, table.step)
+    least, most = low.copy(), high.copy()
+    least[parts], most[parts] = sum_intervals(low[parts], high[parts], low_sum, high_sum)
+    if total.any() and not told.any():
+        least[total] = low_sum if table.complete else low[parts].sum()
+        most[total] = high_sum if table.complete else high[parts].sum()
+    return least, most
+
+
+def exposed_rows(table: PublicTable) -> tuple[Integers, Floats, Floats]:
+    """The hidden rows that a reader can infer too closely, and the intervals of all rows.
+
+    The sum of all rows is no secret where they hold everybody.
+    """
+    least, most = single_intervals(table)
+    secret = table.hidden & ~(_is_total(table) & table.complete)
+    narrow = most - least < table.width - EXACT
+    return np.flatnonzero(secret & narrow), least, most
+
+
+def protect_single(table: PublicTable) -> PublicTable:
+    """Suppress the smallest rows until each hidden one is safe, or nothing is left to suppress."""
+    total = _is_total(table)
+    order = np.argsort(table.persons, kind="stable")
+    cells, totals = (order[table.loose[order] & (total[order] == one)] for one in (False, True))
+    waiting = np.concatenate([cells, totals])
+
+    def is_safe(count: int) -> bool:
+        return not len(exposed_rows(table.suppressed(waiting[:count]))[0])
+
+    if is_safe(0) or not is_safe(len(waiting)):
+        return table
+    counts = range(len(waiting) + 1)  # what is safe stays so with more suppressed
+    return table.suppressed(waiting[: bisect_left(counts, True, key=is_safe)])
+
+
+def _widened(
+    low: Floats, high: Floats, low_sum: float, high_sum: float, step: float
+) -> tuple[float, float]:
+    """Bounds of a sum that the parts contradict: by as little as can be, and one step more."""
+    if low.sum() > high_sum:
+        high_sum = float(low.sum()) + step
+    if high.sum() < low_sum:
+        low_sum = float(high.sum()) - step
+    return low_sum, high_sum
+
+
+def _is_total(table: PublicTable) -> Booleans:
+    return np.array([kind == "total" for kind in table.kinds], dtype=bool)

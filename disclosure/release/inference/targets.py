@@ -1,0 +1,173 @@
+"""The unpublished numbers to protect, and how wide a reader's interval for each must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from disclosure.release.inference.component import Component
+
+Kind = Literal["reports", "share"]
+EXACT = 1e-6  # reports, or a part of the width: what two solvers may differ by
+
+
+class ValueRange(NamedTuple):
+    """The least and the largest value that agree with all that is public."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number to protect: the reports of some atoms, or the share of a value among them.
+
+    table: that withholds it; None for what no table is of, but a table less parts of it tells.
+    """
+
+    kind: Kind
+    atoms: tuple[int, ...]
+    leaves: frozenset[str]
+    table: int | None
+    row: int
+    cell: str
+    width: float
+    shown_from: float
+
+    def is_safe(self, found: ValueRange) -> bool:
+        """Whether a reader's interval for the number is as wide as promised.
+
+        Reports of a withheld table: from 0 to the floor at least, so that a reader who takes its
+        symbol for few reports learns nothing else; or surely as many as the floor, as a table has
+        that was withheld for another one.  Reports that no table is of: there may be nobody, or as
+        many as the floor.  A share: the width; or, where no table shows the others of it, a lower
+        end that the policy would show.
+        """
+        low, high = found
+        if self.is_high(low):
+            return True
+        if self.kind == "reports":
+            none, enough = low <= EXACT, high >= self.width - EXACT
+            return (none or enough) if self.table is None else (none and enough)
+        return high - low >= self.width - EXACT
+
+    def is_high(self, low: float) -> bool:
+        """Whether the lower end is one that the policy would publish, which makes the number
+        safe whatever its width."""
+        if self.kind == "reports":
+            return low >= self.width - EXACT
+        return self.table is None and low >= self.shown_from - EXACT
+
+
+def withheld_reports(component: Component) -> Iterator[Target]:
+    """The numbers of reports of withheld tables, as targets."""
+    for index, table in enumerate(component.tables):
+        if table.reports is None:
+            atoms = tuple(component.atoms_of(index))
+            yield Target("reports", atoms, frozenset(), index, -1, "", table.floor, 0.0)
+
+
+def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -> Iterator[Target]:
+    """The shares of a table that it does not show: suppressed rows, and values that only tables of
+    other people name.
+
+    naming: for each value, the tables that show it by itself, as bits.
+    """
+    one, rows = component.tables[table], component.rows[table]
+    if one.reports is None:
+        return
+    atoms = tuple(component.atoms_of(table))
+    for row in np.flatnonzero(one.hidden).tolist():
+        if rows[row] and not (one.complete and one.kinds[row] == "total"):
+            yield hidden_row(component, table, row)
+    beside = 0
+    for atom in atoms:
+        beside |= component.atoms[atom]
+    same = sum(1 << i for i in range(len(component.tables)) if component.atoms_of(i) == list(atoms))
+    own = {next(iter(row)) for row in rows if len(row) == 1}
+    for leaf, mask in naming.items():
+        if mask & beside and not mask & same and leaf not in own:
+            yield Target("share", atoms, frozenset([leaf]), table, -1, leaf, one.width, 0.0)
+
+
+def hidden_row(component: Component, table: int, row: int) -> Target:
+    """The target for the share of a suppressed row."""
+    one = component.tables[table]
+    atoms, held = tuple(component.atoms_of(table)), component.rows[table][row]
+    return Target("share", atoms, held, table, row, one.cells[row], one.width, 0.0)
+
+
+def naming_tables(component: Component) -> dict[str, int]:
+    """For each value, a bit mask of the tables that show it in a row of its own."""
+    found: dict[str, int] = {}
+    for index, table in enumerate(component.tables):
+        for row in np.flatnonzero(~table.hidden).tolist():
+            if table.kinds[row] == "cell":
+                cell = table.cells[row]
+                found[cell] = found.get(cell, 0) | 1 << index
+    return found
+
+
+def untabled_unions(component: Component) -> list[tuple[int, ...]]:
+    """Groups of atoms that no table covers but that a table less its parts reveals.
+
+    Parts of a table are those with the same further strata, and as many windows of it as do not
+    share days.
+    """
+    shown = [one.reports is not None for one in component.tables]
+    of_tables = [frozenset(component.atoms_of(index)) for index in range(len(shown))]
+    known = set(of_tables)
+    unions: dict[frozenset[int], None] = {}
+    for atom, is_empty in enumerate(component.empty):
+        if not is_empty:
+            unions[frozenset([atom])] = None
+    full = {atom for atom, is_empty in enumerate(component.empty) if not is_empty}
+    for whole, atoms in enumerate(of_tables):
+        if not shown[whole]:
+            continue
+        for taken in _parts_of(component, whole, of_tables, shown):
+            left = (atoms - taken) & full
+            if left:
+                unions[frozenset(left)] = None
+    occupied = {frozenset(atoms & full) for atoms in known}
+    return [tuple(sorted(union)) for union in unions if union not in occupied]
+
+
+def _parts_of(
+    component: Component, whole: int, of_tables: Sequence[frozenset[int]], shown: Sequence[bool]
+) -> Iterator[frozenset[int]]:
+    """For each way to split a table, the atoms of the shown parts."""
+    by_names: dict[tuple[str, ...], list[int]] = {}
+    for index, atoms in enumerate(of_tables):
+        if shown[index] and atoms < of_tables[whole]:
+            names = tuple(sorted(component.tables[index].scope.strata))
+            by_names.setdefault(names, []).append(index)
+    for parts in by_names.values():
+        taken: frozenset[int] = frozenset()
+        for index in sorted(parts, key=lambda part: -len(of_tables[part])):
+            if not of_tables[index] & taken:
+                taken |= of_tables[index]
+        yield taken
+
+
+def untabled_reports(component: Component) -> Iterator[Target]:
+    """The numbers of reports of atoms and of tables less their parts, as targets."""
+    floor = min(table.floor for table in component.tables)
+    for atoms in untabled_unions(component):
+        yield Target("reports", atoms, frozenset(), None, -1, "", floor, 0.0)
+
+
+def untabled_shares(
+    component: Component, reports: Sequence[Target], naming: Mapping[str, int]
+) -> Iterator[Target]:
+    """Shares of every value that some table shows, in the groups of atoms that no table covers."""
+    width = min(table.width for table in component.tables)
+    least = min(table.min_low for table in component.tables)
+    for leaf, mask in naming.items():
+        for one in reports:
+            if any(component.atoms[atom] & mask for atom in one.atoms):
+                held = frozenset([leaf])
+                yield Target("share", one.atoms, held, None, -1, leaf, width, least)

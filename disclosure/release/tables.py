@@ -1,0 +1,238 @@
+"""Tables of a release, before and after the policy: cells with estimates and intervals.
+
+A table is of one metric, one stratum and one window; its rows are values, or cells of a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from disclosure.errors import TableError
+from disclosure.typing import Booleans, Floats, Strata
+from rappor_core.errors import shown
+
+TableKey: TypeAlias = tuple[str, Strata, date, date]
+
+MOST_REPORTS = 10**15  # of a table, which numbers of every format hold
+_SINGLE = 1e-6  # files of decodings have seven digits
+_FAR = 10  # standard errors: further off than chance takes an estimate
+_MOST_ERROR = 100  # of a share, which few reports and an epsilon near 0 do not reach
+PARTITION = "between"  # a stratum that divides values, not people: flows between zones or cells
+
+
+class InRows(NamedTuple):
+    """A publication as synthetic rows: of a metric, from a first to a last day."""
+
+    metric: str
+    first_day: date
+    last_day: date
+
+    def meets(self, metric: str, first: date, last: date) -> bool:
+        """Whether this publication is of the given metric and shares a day with the given
+        window."""
+        return metric == self.metric and first <= self.last_day and self.first_day <= last
+
+
+@dataclass(frozen=True)
+class KeyedTable:
+    """The identity of a table: metric, stratum and window.
+
+    strata: name and value of each stratum that the reports were split by, sorted by name.
+    """
+
+    metric: str
+    strata: Strata
+    first_day: date
+    last_day: date
+
+    @property
+    def key(self) -> TableKey:
+        """The identity by which the same table is found in other releases."""
+        return self.metric, self.strata, self.first_day, self.last_day
+
+    @property
+    def name(self) -> str:
+        """Name of the table in messages and headings."""
+        return table_name(self.key)
+
+
+@dataclass(frozen=True)
+class CellTable(KeyedTable):
+    """Decoded estimates, as they are before a policy is applied. Arrays are (n,), shares of 1.
+
+    cells: distinct values.  detected: tested to be above zero, corrected for how many were tried.
+    complete: whether the cells hold everybody, so that their shares are known to add up to 1.
+    level: of the intervals.  max_correlation: bound on the correlation of two estimates.
+    listed: whether a cell that is not shown is listed, with a symbol; a rare string is not, as its
+    name alone may tell of somebody.
+    shapes: GeoJSON geometry of cells, where they have a place.
+    members: cells that a merged one holds.
+    unbiased: estimates that may be added up, where `estimate` is shrunken; None: `estimate`.
+    """
+
+    num_reports: int
+    cells: Sequence[str]
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    detected: Booleans
+    complete: bool = False
+    level: float = 0.95
+    max_correlation: float = 1.0
+    listed: bool = True
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unbiased: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Check. Raises TableError that names the table, the cell and its numbers."""
+        ends = {"lower end": self.low, "upper end": self.high}
+        columns = self._estimates | {"standard error": self.std_error} | ends
+        arrays = [*columns.values(), self.detected]
+        if any(np.shape(array) != (len(self.cells),) for array in arrays):
+            raise TableError(f"{self.name}: columns of several lengths")
+        if len(set(self.cells)) != len(self.cells):
+            raise TableError(f"{self.name}: a cell stands twice")
+        if not 0 <= self.num_reports <= MOST_REPORTS:
+            raise TableError(
+                f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MOST_REPORTS} can be"
+            )
+        if self.first_day > self.last_day:
+            raise TableError(f"{self.name}: its first day is after its last")
+        if not 0 < self.level < 1:
+            raise TableError(f"{self.name}: level = {self.level} must lie in (0, 1)")
+        if list(self.strata) != sorted(dict(self.strata).items()):
+            raise TableError(f"{self.name}: strata must be sorted, each named once")
+        for name, values in columns.items():
+            self._check(np.isfinite(values), f"{name} {{}} is not finite", values)
+        self._check_intervals()
+
+    @property
+    def _estimates(self) -> dict[str, Floats]:
+        """What is shown, and what is added up, by what they are called."""
+        own = {} if self.unbiased is None else {"unbiased estimate": self.unbiased}
+        return {"estimate": self.estimate} | own
+
+    def _check_intervals(self) -> None:
+        """An interval holds its estimates, as far as they are in [0, 1], to which ends may be
+        cut."""
+        low, high, error = self.low, self.high, self.std_error
+        self._check(low <= high, "the interval {} to {} is upside down", low, high)
+        own = self.estimate if self.unbiased is None else self.unbiased
+        # Without noise, the share of a value that nobody or everybody has is known exactly.
+        exact = (error == 0) & ((own <= 0) | (own >= 1))
+        self._check((error > 0) | exact, "standard error {} is not above 0", error)
+        least, most = low.clip(0, 1) - _SINGLE, high.clip(0, 1) + _SINGLE
+        for name, values in self._estimates.items():
+            inside = (least <= values.clip(0, 1)) & (values.clip(0, 1) <= most)
+            told = f"{name} {{}} lies outside its interval, {{}} to {{}}"
+            self._check(inside, told, values, low, high)
+
+    def check_shares(self) -> None:
+        """Refuse a table with estimates that are no shares: further outside [0, 1] than chance
+        takes them.
+
+        Of a cell that is not shown, which counts that do not fit the parameters may put outside,
+        only what is far off. Not of a table with the sum of its cells, each of which may have been
+        cut at 0.
+
+        Raises:
+            TableError: with the table, the cell and its numbers.
+        """
+        error, chance = self.std_error, _FAR * self.std_error
+        for name, values in self._estimates.items():
+            outside = np.abs(values - values.clip(0, 1))
+            told = f"{name} {{}} with standard error {{}} is no share of the reports"
+            self._check(outside <= np.maximum(chance, 1), told, values, error)
+        may_be_shown = self.detected & (self.low > 0)
+        good = (self.estimate <= 1 + chance) & (error <= _MOST_ERROR)
+        told = "estimate {} with standard error {} is no share of the reports"
+        self._check(good | ~may_be_shown, told, self.estimate, error)
+
+    def _check(self, good: Booleans, told: str, *numbers: Floats) -> None:
+        """Raise TableError for the first cell that is not good. told: why not, with a place for
+        each of its numbers."""
+        bad = np.flatnonzero(~good)
+        if len(bad):
+            first = int(bad[0])
+            why = told.format(*(f"{values[first]:g}" for values in numbers))
+            raise TableError(f"{self.name}: {shown(self.cells[first])}: {why}")
+
+
+@dataclass(frozen=True)
+class ReleasedTable(KeyedTable):
+    """A table of a release. Arrays are (n,); NaN where a symbol stands.
+
+    reports: rounded down, None where the whole table is withheld, for which it has one symbol.
+    kinds: `cell`, `merged` (cells of `members`) or `total` (of all cells, shown or not).
+    symbols: "" for what is shown.  fixed: as an earlier release shows it.
+    complete: as in `CellTable`.  withheld: the symbol of the whole table, or "".
+    held: how many cells a merged one holds.  members: which ones, of tables that list all cells;
+    rare strings are not named.
+    """
+
+    reports: int | None
+    level: float
+    cells: tuple[str, ...]
+    kinds: tuple[str, ...]
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    symbols: tuple[str, ...]
+    complete: bool = False
+    withheld: str = ""
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    held: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_shown(self) -> Booleans:
+        """Which rows show numbers, (n,)."""
+        return np.array([not symbol for symbol in self.symbols], dtype=bool)
+
+    @property
+    def has_unnamed(self) -> bool:
+        """Whether a row pools values that are not named."""
+        return not self.held.keys() <= self.members.keys()
+
+
+def table_name(key: TableKey) -> str:
+    """Metric, strata and window of a table in one line, with characters that could steer a
+    terminal escaped."""
+    metric, strata, first, last = key
+    parts = [metric, *(f"{name}={value}" for name, value in strata), f"{first} to {last}"]
+    return ", ".join(shown(part)[1:-1] for part in parts)
+
+
+def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
+    """Whether tables divide the cells into the same rows, so that they can be compared row by
+    row.
+
+    Where the members of a pool are not named, the rows must be the same ones.
+    """
+    several = list(tables)
+    held: dict[str, tuple[str, ...]] = {}
+    for table in several:
+        for cell in table.cells:
+            members = table.members.get(cell, (cell,))
+            if held.setdefault(cell, members) != members:
+                return False
+    every = [one for members in held.values() for one in members]
+    same = all(
+        set(one.cells) == set(several[0].cells) and one.held == several[0].held for one in several
+    )
+    return len(set(every)) == len(every) and (
+        same or not any(table.has_unnamed for table in several)
+    )
+
+
+def stratum_key(strata: Mapping[str, str]) -> Strata:
+    """The strata as pairs of name and value, sorted by name."""
+    return tuple(sorted(strata.items()))

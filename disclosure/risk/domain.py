@@ -1,0 +1,146 @@
+"""The declared modalities of identifying columns, and the combinations that cannot be."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from disclosure.errors import DomainError
+from rappor_core.errors import shown, toml_problem
+from rappor_core.failures import failure_reason
+
+Combination = dict[int, int]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The declared values of each column, and the combinations of values that cannot be.
+
+    modalities: by column, every value that it may hold, shown in the table or not.
+    incoherent: combinations of values that cannot be; each names two columns or more.
+    missing: the text of a value that was not determined.
+
+    Raises DomainError for a column without modalities, one named twice, one equal to `missing`,
+    and for a combination that names an unknown column or value, or fewer than two columns.
+    """
+
+    modalities: Mapping[str, Sequence[str]]
+    incoherent: Sequence[Mapping[str, str]] = ()
+    missing: str = "ND"
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not self.modalities:
+            raise DomainError("no columns are declared")
+        for name, values in self.modalities.items():
+            self._check_column(name, values)
+        for combination in self.incoherent:
+            self._check_combination(combination)
+
+    def _check_column(self, name: str, values: Sequence[str]) -> None:
+        if isinstance(values, str) or not values or not all(isinstance(v, str) for v in values):
+            raise DomainError(f"column {shown(name)} needs a list of texts, not {shown(values)}")
+        if len(set(values)) < len(values):
+            raise DomainError(f"column {shown(name)} declares a modality twice: {shown(values)}")
+        if self.missing in values:
+            raise DomainError(
+                f"column {shown(name)} declares {shown(self.missing)}, the text of a missing value"
+            )
+
+    def _check_combination(self, combination: Mapping[str, str]) -> None:
+        if len(combination) < 2:
+            raise DomainError(
+                f"an incoherent combination names two columns or more, not {shown(combination)}; "
+                "a value that cannot be is left out of its column"
+            )
+        for name, value in combination.items():
+            if value not in self.modalities.get(name, ()):
+                raise DomainError(f"incoherent: {shown(name)} does not declare {shown(value)}")
+
+    def select(self, columns: Sequence[str]) -> Domain:
+        """Restrict the domain to some columns, in this order.
+
+        A combination is kept when all its columns are: the others say nothing of these alone.
+        Raises DomainError for a column that is not declared, or named twice.
+        """
+        unknown = [name for name in columns if name not in self.modalities]
+        if unknown:
+            raise DomainError(f"columns without declared modalities: {shown(unknown)}")
+        if len(set(columns)) < len(columns):
+            raise DomainError(f"a column is named twice: {shown(list(columns))}")
+        kept = [rule for rule in self.incoherent if set(rule) <= set(columns)]
+        return Domain({name: self.modalities[name] for name in columns}, kept, self.missing)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of modalities of each column."""
+        return tuple(len(values) for values in self.modalities.values())
+
+    def incoherent_codes(self) -> list[Combination]:
+        """The incoherent combinations as {index of column: index of modality}."""
+        columns = {name: index for index, name in enumerate(self.modalities)}
+        return [
+            {columns[name]: list(self.modalities[name]).index(value) for name, value in c.items()}
+            for c in self.incoherent
+        ]
+
+    def num_candidate_keys(self) -> int:
+        """Number of coherent combinations of declared modalities, |C| (eq. 9-10)."""
+        return _count_coherent(self.sizes, self.incoherent_codes())
+
+
+def _count_coherent(sizes: Sequence[int], rules: list[Combination]) -> int:
+    """Branch on the columns of the rules only; the others are a factor."""
+    if any(not rule for rule in rules):
+        return 0
+    if not rules:
+        return math.prod(sizes)
+    column = next(iter(rules[0]))
+    rest = [*sizes[:column], 1, *sizes[column + 1 :]]
+    named = {rule[column] for rule in rules if column in rule}
+    free = [rule for rule in rules if column not in rule]
+    total = (sizes[column] - len(named)) * _count_coherent(rest, free)
+    for value in named:
+        left = [
+            {c: v for c, v in rule.items() if c != column}
+            for rule in rules
+            if rule.get(column, value) == value
+        ]
+        total += _count_coherent(rest, left)
+    return total
+
+
+def load_domain(path: Path) -> Domain:
+    """Read `domain.toml`: `missing`, `[columns]`, any number of `[[incoherent]]`.
+
+    Raises DomainError for a file that is not TOML, unknown keys, and what `Domain` refuses.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        raise DomainError(f"{path}: cannot be read: {failure_reason(error)}") from error
+    except ValueError as error:
+        raise DomainError(f"{path}: {toml_problem(error)}") from error
+    unknown = sorted(table.keys() - {"missing", "columns", "incoherent"})
+    if unknown:
+        raise DomainError(f"{path}: unknown keys {shown(unknown)}")
+    try:
+        return Domain(*_read_fields(table))
+    except DomainError as error:
+        raise DomainError(f"{path}: {error}") from error
+
+
+def _read_fields(table: Mapping[str, Any]) -> tuple[Any, Any, str]:
+    columns, missing = table.get("columns"), table.get("missing", "ND")
+    incoherent = table.get("incoherent", [])
+    if not isinstance(columns, dict):
+        raise DomainError("[columns] is needed, with the modalities of each column")
+    if not isinstance(missing, str):
+        raise DomainError(f"missing must be a text, not {shown(missing)}")
+    if not isinstance(incoherent, list) or not all(isinstance(c, dict) for c in incoherent):
+        raise DomainError(f"incoherent must be tables [[incoherent]], not {shown(incoherent)}")
+    return columns, incoherent, missing

@@ -1,0 +1,136 @@
+"""How many rows share a key where some values are missing, by three rules: orthodox, OPTA, PESA.
+
+A row's key is its values in the identifying columns. With missing values the usual count
+(`orthodox`) lets them agree with everything, which makes keys look more frequent than they are.
+OPTA and PESA look at the candidate keys of a row, which are its completions by declared modalities:
+OPTA takes the most frequent one, PESA the least frequent one. 1 <= PESA <= OPTA <= orthodox.
+
+PESA is a prudent score, not an estimate: a row with a missing value is counted in several keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from disclosure.errors import DomainError, TableError
+from disclosure.risk.dense_keys import INCOHERENT, dense_frequencies
+from disclosure.risk.domain import Combination, Domain
+from disclosure.risk.orthodox import orthodox_frequencies
+from disclosure.risk.patterns import MISSING, Patterns, find_patterns
+from disclosure.risk.sparse_keys import sparse_frequencies
+from disclosure.typing import Integers
+from rappor_core.errors import shown
+
+Method = Literal["orthodox", "opta", "pesa"]
+METHODS: tuple[str, ...] = get_args(Method)
+MAX_DENSE_KEYS = 2**22
+
+
+@dataclass(frozen=True)
+class RiskReport:
+    """How many rows may share the key of each row. frequencies: (N,), the row itself counted."""
+
+    method: str
+    frequencies: Integers
+
+    @property
+    def minimum(self) -> int:
+        """The smallest frequency: the table is `minimum`-anonymous by this method."""
+        return int(self.frequencies.min())
+
+    def rows_below(self, k: int) -> Integers:
+        """Indices, from 0, of the rows whose key fewer than k rows share."""
+        return np.flatnonzero(self.frequencies < k)
+
+
+def assess_risk(
+    table: Mapping[str, Sequence[str]],
+    domain: Domain,
+    method: Method,
+    *,
+    max_dense_keys: int = MAX_DENSE_KEYS,
+) -> RiskReport:
+    """Count how many rows share each row's key.
+
+    Args:
+        table: the identifying columns, by name, all of one length of 1 or more.
+        domain: what each may hold; columns that the table has not are left out.
+        method: how missing values count.
+        max_dense_keys: up to so many candidate keys are listed (8 bytes each); beyond it only the
+            patterns that occur are. The result is the same.
+
+    Raises:
+        DomainError: a column that is not declared, or an unknown method.
+        TableError: a value that is not declared, columns of several lengths, no rows, a row
+            without a coherent completion, and missing values in so many columns of so many
+            modalities that the exact search takes too long.
+    """
+    if method not in METHODS:
+        raise DomainError(f"method must be one of {', '.join(METHODS)}, not {shown(method)}")
+    chosen = domain.select(list(table))
+    codes = encode_columns(table, chosen)
+    patterns, rules = _merge_unseen(find_patterns(codes, chosen.sizes), chosen.incoherent_codes())
+    frequencies = _by_method(patterns, rules, method, max_dense_keys)
+    if (frequencies == INCOHERENT).any():
+        row = int(np.flatnonzero(frequencies[patterns.of_row] == INCOHERENT)[0])
+        raise TableError(
+            f"row {row + 1} has no coherent completion: "
+            f"{shown([column[row] for column in table.values()])}"
+        )
+    return RiskReport(method, frequencies[patterns.of_row])
+
+
+def encode_columns(table: Mapping[str, Sequence[str]], domain: Domain) -> Integers:
+    """Encode a table: the index of each value in its column's modalities, (N, n), -1 where it is
+    missing.
+
+    Raises TableError for a value that is not declared, columns of several lengths, and no rows.
+    """
+    lengths = {len(column) for column in table.values()}
+    if len(lengths) != 1 or lengths == {0}:
+        raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")
+    codes = np.empty((lengths.pop(), len(table)), dtype=np.int64)
+    for index, (name, column) in enumerate(table.items()):
+        lookup = {value: code for code, value in enumerate(domain.modalities[name])}
+        lookup[domain.missing] = MISSING
+        try:
+            codes[:, index] = [lookup[value] for value in column]
+        except KeyError as error:
+            row = list(column).index(error.args[0]) + 1
+            raise TableError(
+                f"row {row}: column {shown(name)} does not declare {shown(error.args[0])}"
+            ) from None
+    return codes
+
+
+def _by_method(
+    patterns: Patterns, rules: list[Combination], method: Method, max_dense_keys: int
+) -> Integers:
+    if method == "orthodox":
+        return orthodox_frequencies(patterns)
+    dense = math.prod(patterns.sizes) <= max_dense_keys
+    count = dense_frequencies if dense else sparse_frequencies
+    return count(patterns, rules, largest=method == "opta")
+
+
+def _merge_unseen(
+    patterns: Patterns, rules: list[Combination]
+) -> tuple[Patterns, list[Combination]]:
+    """Let one modality stand for all that no row shows and no rule names: they count alike."""
+    codes, sizes, renamed = patterns.codes.copy(), [], []
+    for p, size in enumerate(patterns.sizes):
+        named = {rule[p] for rule in rules if p in rule}
+        kept = sorted({int(v) for v in np.unique(codes[:, p]) if v != MISSING} | named)
+        table = np.full(size + 1, len(kept))
+        table[kept] = np.arange(len(kept))
+        table[MISSING] = MISSING
+        codes[:, p] = table[codes[:, p]]
+        sizes.append(min(len(kept) + 1, size))
+        renamed.append(table)
+    new_rules = [{p: int(renamed[p][v]) for p, v in rule.items()} for rule in rules]
+    return Patterns(codes, patterns.counts, patterns.of_row, tuple(sizes)), new_rules

@@ -1,0 +1,88 @@
+"""Group equal rows into patterns with counts, and sum counts over shared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from disclosure.typing import Booleans, Integers
+
+MISSING = -1
+_LARGEST_KEY = 2**62
+_LARGEST_TABLE = 2**22
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """The distinct rows of a table.
+
+    codes: (P, n) indices of modalities, MISSING where not determined.
+    counts: (P,) rows of each pattern.
+    of_row: (N,) the pattern of each row.
+    sizes: (n,) modalities of each column.
+    """
+
+    codes: Integers
+    counts: Integers
+    of_row: Integers
+    sizes: tuple[int, ...]
+
+    @property
+    def determined(self) -> Booleans:
+        """Which values are determined, (P, n)."""
+        found: Booleans = self.codes != MISSING
+        return found
+
+    def by_mask(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
+        """Yields the determined columns that patterns share, with the indices of the patterns."""
+        bits = self.determined @ (1 << np.arange(len(self.sizes), dtype=np.int64))
+        for mask in np.unique(bits):
+            columns = tuple(p for p in range(len(self.sizes)) if int(mask) >> p & 1)
+            yield columns, np.flatnonzero(bits == mask)
+
+
+def find_patterns(codes: Integers, sizes: Sequence[int]) -> Patterns:
+    """Group equal rows of codes (N, n)."""
+    keys = number_keys([codes + 1], [size + 1 for size in sizes])[0]
+    _, first, of_row, counts = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    return Patterns(codes[first], counts.astype(np.int64), of_row.ravel(), tuple(sizes))
+
+
+def number_keys(tables: Sequence[Integers], sizes: Sequence[int]) -> list[Integers]:
+    """Give the rows of several tables integer numbers, the same number for equal rows (mixed
+    radix, compressed where it overflows).
+
+    tables: each (rows, columns), values in [0, size).
+    """
+    lengths = np.cumsum([len(table) for table in tables])[:-1]
+    keys = np.zeros(sum(len(table) for table in tables), dtype=np.int64)
+    space = 1
+    for column, size in enumerate(sizes):
+        if space > _LARGEST_KEY // size:
+            found, keys = np.unique(keys, return_inverse=True)
+            keys, space = keys.ravel().astype(np.int64), len(found)
+        keys = keys * size + np.concatenate([table[:, column] for table in tables])
+        space *= size
+    return list(np.split(keys, lengths))
+
+
+def sum_matching(
+    source: Integers, counts: Integers, target: Integers, sizes: Sequence[int]
+) -> Integers:
+    """For each target row, the sum of counts of the source rows equal to it.
+
+    source: (s, columns); counts: (s,); target: (t, columns). Returns: (t,).
+    """
+    source_keys, target_keys = number_keys([source, target], sizes)
+    if np.prod(np.array(sizes, dtype=float)) <= _LARGEST_TABLE:
+        length = int(np.prod(np.array(sizes, dtype=np.int64)))
+        table = np.bincount(source_keys, weights=counts, minlength=length)
+        return np.rint(table[target_keys]).astype(np.int64)
+    found, inverse = np.unique(source_keys, return_inverse=True)
+    sums = np.rint(np.bincount(inverse.ravel(), weights=counts)).astype(np.int64)
+    place = np.minimum(np.searchsorted(found, target_keys), len(found) - 1)
+    return np.where(found[place] == target_keys, sums[place], 0)

@@ -1,0 +1,157 @@
+"""Apply a release policy to a decoding before rows are drawn, and write the files of synthetic
+rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from disclosure.errors import PolicyError, ReleaseError, TableError
+from disclosure.folders import new_folder
+from disclosure.release import Release, write_release
+from disclosure.release.earlier import check_chain, refuse_as_table, refuse_in_rows
+from disclosure.release.files import Sign
+from disclosure.release.policy import ReleasePolicy, check_days
+from disclosure.release.tables import InRows
+from disclosure.synthetic_rows.estimates import DecodedCells
+from disclosure.utility.tables import Table
+from rappor_core.text import safe_cell
+
+FORMAT = "rappor-synthetic-rows"
+VERSION = 1
+DESCRIPTION = "synthesis.json"
+ROWS_ARE = "rows are"  # never written over
+OF_DECODING = (
+    "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
+    "spent on them beyond that of the reports.",
+    "Each set was drawn from another table of shares, as likely as the estimates and their errors "
+    "allow. Analyse each set by itself and combine: mean of the estimates q, variance "
+    "max((between - within), within * rows / reports) + between / sets. One set alone, or all "
+    "joined, looks surer than the reports are.",
+    "Shares below about 3 standard errors are too large on average, since rows cannot be negative.",
+)
+OF_TABLE = (
+    "Rows drawn from a histogram with noise. Neighbouring tables differ by one row, there or not; "
+    "what these rows tell of any one row is bounded by epsilon.",
+    "Intervals and tests that take the rows as a sample are too sure: the noise is not in them.",
+)
+
+
+def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:
+    """Apply a release policy to estimates before rows are drawn: sealed days, enough reports, no
+    small cells.
+
+    Slots of fewer than `min_reports` reports are left out; then numbers of reports are rounded
+    down. Cells that a table of the same decoding does not show by themselves
+    (`ReleasePolicy.stand_alone`) are pooled as `*`, two at least. The rows show all other
+    estimates: earlier releases and overlapping windows are not looked at, so that a decoding is
+    published as a table or in rows, not both.
+
+    Args:
+        estimates: with their days, and `detected` and `low` of each cell.
+        policy: of the release.
+        issued: day of issue, by which windows are judged to be sealed.
+
+    Returns:
+        The estimates that rows may be drawn of.
+
+    Raises:
+        PolicyError: days that the policy does not publish or are not known; too few reports.
+        TableError: no cell may be shown by itself, or it is not known which are detected.
+    """
+    if estimates.first_day is None or estimates.last_day is None:
+        raise PolicyError(
+            "the decoding does not say its days, so that it cannot be told whether they are sealed"
+        )
+    name = " by ".join(estimates.columns)
+    check_days(policy, name, estimates.first_day, estimates.last_day, issued)
+    if estimates.columns[0] == "slot":
+        policy.check_stratum(name, "slot")
+    enough = [policy.has_enough(reports) for reports in estimates.reports_by_group]
+    if not any(enough):
+        reports = ", ".join(map(str, estimates.reports_by_group))
+        raise PolicyError(f"{name}: {reports} reports, {policy.min_reports} at least")
+    known = estimates.without_few(np.array(enough), policy.reports_rounding)
+    if known.detected is None or known.low is None:
+        raise TableError(f"{name}: the estimates do not say which cells are detected")
+    alone = policy.stand_alone(known.detected, known.low)
+    if not alone.any():
+        raise TableError(
+            f"{name}: no cell is detected with a lower end of {policy.min_low:g} or more"
+        )
+    return known.without_small(alone)
+
+
+def release_of_rows(
+    estimates: DecodedCells, policy: ReleasePolicy, issued: date, earlier: Sequence[Release] = ()
+) -> Release:
+    """The release that rows of decoded estimates are, for their manifest and for later releases.
+
+    Args:
+        estimates: from `admit_estimates`, with their days.
+        policy: of the release.
+        issued: day of issue.
+        earlier: releases of the same owner, oldest first.
+
+    Raises:
+        ReleaseError: an earlier release has a table of a metric of it in any of its days, or rows;
+            or was built on one that is not given.
+    """
+    if estimates.first_day is None or estimates.last_day is None:
+        raise ReleaseError("the estimates do not say their days")
+    check_chain(earlier)
+    days = estimates.first_day, estimates.last_day
+    rows = [InRows(metric, *days) for metric in estimates.metrics or estimates.columns]
+    refuse_as_table(earlier, rows)
+    for one in rows:
+        refuse_in_rows(earlier, *one)
+    digests = tuple(release.digest for release in earlier if release.digest)
+    return Release(policy, issued, (), digests, OF_DECODING, rows=tuple(rows))
+
+
+def write_rows(
+    sets: Sequence[Table],
+    description: Mapping[str, Any],
+    notes: Sequence[str],
+    folder: Path,
+    release: Release | None = None,
+    sign: Sign | None = None,
+    key_id: str = "",
+) -> list[str]:
+    """Write a CSV file a set, and synthesis.json, into a folder that does not exist yet.
+
+    Values that a spreadsheet would compute get an apostrophe before them. With a release (of
+    `release_of_rows`) its release.json and a manifest of all files stand beside, signed where there
+    is a `sign`, as `write_release` does. Returns the names of the files. Raises ReleaseError where
+    the folder exists, or cannot be written.
+    """
+    if release is not None:
+        write = partial(_write_files, sets, description, notes)
+        return write_release(release, folder, sign, key_id, rows=write)
+    with new_folder(folder, ROWS_ARE) as part:
+        _write_files(sets, description, notes, part)
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _write_files(
+    sets: Sequence[Table], description: Mapping[str, Any], notes: Sequence[str], folder: Path
+) -> None:
+    digits = len(str(len(sets)))
+    names = [f"rows-{number:0{digits}}.csv" for number in range(1, len(sets) + 1)]
+    for name, one in zip(names, sets, strict=True):
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([safe_cell(column) for column in one])
+            writer.writerows(
+                [safe_cell(value) for value in row] for row in zip(*one.values(), strict=True)
+            )
+    head = {"format": FORMAT, "version": VERSION, "files": names}
+    text = json.dumps(head | dict(description) | {"notes": list(notes)}, indent=2)
+    (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")

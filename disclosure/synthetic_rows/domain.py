@@ -1,0 +1,226 @@
+"""The public domain of a table: what each column may hold, and the histogram of all combinations.
+
+Everything here is stated beforehand. A domain that was read off the rows (the values that occur,
+the smallest and the largest age) would tell of persons, and no epsilon would cover it.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from disclosure.errors import DomainError, TableError
+from disclosure.typing import Integers
+from disclosure.utility.tables import Table, num_rows
+from rappor_core.errors import file_problem, shown, toml_problem
+
+MOST_CELLS = 20_000_000  # of a histogram: 160 MB an array
+_MOST_WHOLE = 2**53  # below it, numbers and products of bins are exact
+_MOST_REAL = 1e300  # below it, differences are finite
+_LEAST_DIGITS, _MOST_DIGITS = 6, 17
+
+
+@dataclass(frozen=True)
+class Categories:
+    """All values of a column of categories. Raises DomainError for none, or one twice."""
+
+    values: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not self.values or not all(isinstance(value, str) for value in self.values):
+            raise DomainError(f"a list of texts is needed, not {shown(self.values)}")
+        if len(set(self.values)) < len(self.values):
+            raise DomainError(f"a value is declared twice: {shown(self.values)}")
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return len(self.values)
+
+    def codes(self, column: Sequence[str]) -> Integers:
+        """Index of each value, (rows,). Raises TableError for a value that is not declared."""
+        index = {value: code for code, value in enumerate(self.values)}
+        try:
+            return np.array([index[value] for value in column], dtype=np.int64)
+        except KeyError as error:
+            raise TableError(f"value {shown(error.args[0])} is not declared") from None
+
+    def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:  # noqa: ARG002
+        """Turn codes into the values that they stand for."""
+        return [self.values[code] for code in codes.tolist()]
+
+
+@dataclass(frozen=True)
+class EqualBins:
+    """Numbers from `low` to `high`, both included, in bins of equal width.
+
+    whole: whether they are whole numbers; then low and high are, and each bin holds one or more.
+    Raises DomainError where that cannot be.
+    """
+
+    low: float
+    high: float
+    number: int
+    whole: bool = True
+
+    def __post_init__(self) -> None:
+        """Check."""
+        most = _MOST_WHOLE if self.whole else _MOST_REAL
+        if not (-most <= self.low < self.high <= most and 1 <= self.number <= MOST_CELLS):
+            raise DomainError(
+                f"low < high, both within {most:g} of 0, and 1 to {MOST_CELLS:,} bins are needed, "
+                f"not {shown(self.low)}, {shown(self.high)} and {shown(self.number)}"
+            )
+        if self.whole and not (float(self.low).is_integer() and float(self.high).is_integer()):
+            raise DomainError(f"bins of whole numbers need whole low and high, not {self}")
+        if self.whole and self.number > self.high - self.low + 1:
+            raise DomainError(f"more bins than whole numbers: {self}")
+        if self.whole and self.number * (self.high - self.low + 1) > _MOST_WHOLE:
+            raise DomainError(f"too many for exact bins: {self}; take fewer bins, or whole = false")
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return self.number
+
+    def codes(self, column: Sequence[str]) -> Integers:
+        """Bin of each number, (rows,). Raises TableError for a text that is no number within."""
+        try:
+            values = np.array([float(value) for value in column])
+        except ValueError as error:
+            raise TableError(f"not a number: {error}") from None
+        outside = ~((values >= self.low) & (values <= self.high))
+        if self.whole:
+            outside |= values != np.floor(values)
+        if outside.any():
+            raise TableError(
+                f"{shown(column[int(outside.argmax())])} is not in {self.low:g} to {self.high:g}"
+                + (", or not whole" if self.whole else "")
+            )
+        span = self.high - self.low + self.whole
+        found = np.floor((values - self.low) * self.number / span).astype(np.int64)
+        return np.minimum(found, self.number - 1)
+
+    def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:
+        """A number of each bin, all alike likely: whole, or to a thousandth of a bin."""
+        if self.whole:
+            low, span = round(self.low), round(self.high - self.low) + 1
+            first = -(-codes * span // self.number)
+            last = -(-(codes + 1) * span // self.number)
+            return [str(value) for value in (low + rng.integers(first, last)).tolist()]
+        width = (self.high - self.low) / self.number
+        values = self.low + width * (codes + rng.random(len(codes)))
+        scale = max(abs(self.low), abs(self.high)) / width
+        digits = min(max(math.ceil(math.log10(scale)) + 3, _LEAST_DIGITS), _MOST_DIGITS)
+        short = np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
+        return [
+            f"{value:.17g}" if value in (self.low, self.high) else f"{value:.{digits}g}"
+            for value in np.clip(short, self.low, self.high).tolist()
+        ]
+
+
+Axis = Categories | EqualBins
+
+
+@dataclass(frozen=True)
+class RowDomain:
+    """The possible values of each column of a table, by name, in the order of the histogram's
+    axes.
+
+    Raises DomainError for no columns, and for more than 20 million combinations.
+    """
+
+    axes: Mapping[str, Axis]
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if not self.axes:
+            raise DomainError("no columns are declared")
+        if math.prod(self.shape) > MOST_CELLS:
+            raise DomainError(
+                f"{math.prod(self.shape):,} combinations, {MOST_CELLS:,} at most: take fewer "
+                "columns, or fewer bins"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the histogram: the number of values of each column."""
+        return tuple(axis.size for axis in self.axes.values())
+
+    def histogram(self, table: Table) -> Integers:
+        """Count the rows of each combination, of the domain's shape. Private.
+
+        Raises TableError for a column that is not there, and a value that is not declared.
+        """
+        missing = [name for name in self.axes if name not in table]
+        if missing:
+            raise TableError(f"columns {shown(missing)} are not in the table")
+        chosen = {name: table[name] for name in self.axes}
+        num_rows(chosen)
+        codes = []
+        for name, axis in self.axes.items():
+            try:
+                codes.append(axis.codes(chosen[name]))
+            except TableError as error:
+                raise TableError(f"column {shown(name)}: {error}") from None
+        cells = np.ravel_multi_index(codes, self.shape)
+        return np.bincount(cells, minlength=math.prod(self.shape)).reshape(self.shape)
+
+    def rows(self, cells: Integers, rng: np.random.Generator) -> dict[str, list[str]]:
+        """Make a row for each index of a cell of the flat histogram, (rows,), as columns by name.
+
+        rng: draws the number of a bin evenly within it.
+        """
+        codes = np.unravel_index(cells, self.shape)
+        axes = zip(self.axes.items(), codes, strict=True)
+        return {name: axis.draw(code, rng) for (name, axis), code in axes}
+
+
+def load_row_domain(path: Path) -> RowDomain:
+    """Read `[columns]` of a TOML file: a list of texts, or { low, high, bins, whole } for numbers.
+
+    Raises DomainError that names the file, the column and the value.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DomainError(f"{path}: {file_problem(error)}") from None
+    except ValueError as error:
+        raise DomainError(f"{path}: {toml_problem(error)}") from None
+    columns = table.get("columns")
+    if set(table) != {"columns"} or not isinstance(columns, dict):
+        raise DomainError(f"{path}: [columns] is needed and nothing else, not {shown(list(table))}")
+    axes = {}
+    for name, declared in columns.items():
+        try:
+            axes[name] = _axis(declared)
+        except DomainError as error:
+            raise DomainError(f"{path}: column {shown(name)}: {error}") from None
+    try:
+        return RowDomain(axes)
+    except DomainError as error:
+        raise DomainError(f"{path}: {error}") from None
+
+
+def _axis(declared: Any) -> Axis:
+    if isinstance(declared, list):
+        return Categories(tuple(declared))
+    keys = {"low", "high", "bins"}
+    if not isinstance(declared, dict) or not keys <= set(declared) <= keys | {"whole"}:
+        raise DomainError(
+            f"a list of texts or {{ low = .., high = .., bins = .. }} is needed, not "
+            f"{shown(declared)}"
+        )
+    low, high, bins = (declared[name] for name in ("low", "high", "bins"))
+    whole = declared.get("whole", True)
+    numbers = all(type(value) in (int, float) for value in (low, high))
+    if not numbers or type(bins) is not int or type(whole) is not bool:
+        raise DomainError(f"numbers, bins whole and whole true or false, not {shown(declared)}")
+    return EqualBins(low, high, bins, whole)

@@ -1,0 +1,274 @@
+"""Decoded estimates of cells, with their covariance: what synthetic rows of a decoding come from.
+
+Reports were randomised on the devices, so that whatever is computed of their decoding costs no
+further epsilon. What is not free is honesty: rows that are drawn from one table of estimates look
+as if it were exact. `draw_shares` therefore draws several tables, each as likely as the estimates
+and their covariance allow, and the rows of each are one set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from disclosure.errors import TableError
+from disclosure.typing import Booleans, Floats, Integers
+
+REST = "*"  # in every column of the cell that holds what is not shown
+_LARGEST = 1e6  # estimate of a share, or its error: beyond, sums lose what they are of
+
+
+@dataclass(frozen=True)
+class DecodedCells:
+    """Unbiased estimates of the shares of cells that together are everything.
+
+    columns: names.  cells: the value of each column, (M,) tuples.  estimate: (M,), may be negative.
+    covariance: (M, M), or (M,) variances where estimates are taken as uncorrelated.
+    num_reports: that they were decoded from.  first_day, last_day: of the reports, where known.
+    groups: (M,) of cells whose sum is known, as those of a slot; None: only that of all is, 1.
+    group_reports: of each group, where they are known.  metrics: that it is of; none: `columns`.
+    detected: (M,) tested to be above zero.  low: (M,) lower ends of the decoded intervals, each a
+    share of its own group, as its table shows it.  None where they are not known, and of pools.
+
+    Raises TableError for lengths that differ, a cell twice, and numbers that are not finite.
+    """
+
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    estimate: Floats
+    covariance: Floats
+    num_reports: int
+    first_day: date | None = None
+    last_day: date | None = None
+    groups: Integers | None = None
+    group_reports: tuple[int, ...] | None = None
+    metrics: tuple[str, ...] = ()
+    detected: Booleans | None = None
+    low: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Check."""
+        size = len(self.cells)
+        fits = self.estimate.shape == (size,) and self.covariance.shape in ((size,), (size, size))
+        if not fits or not size or any(len(cell) != len(self.columns) for cell in self.cells):
+            raise TableError(
+                f"{size} cells of {len(self.columns)} columns, estimates {self.estimate.shape} and "
+                f"covariance {self.covariance.shape} do not go together"
+            )
+        if any(one is not None and one.shape != (size,) for one in (self.detected, self.low)):
+            raise TableError(f"`detected` and `low` are not of {size} cells")
+        if len(set(self.cells)) < size or len(set(self.columns)) < len(self.columns):
+            raise TableError("a cell or a column is named twice")
+        if not (np.isfinite(self.estimate).all() and np.isfinite(self.covariance).all()):
+            raise TableError("an estimate or a covariance is not finite")
+        if abs(self.estimate).max() > _LARGEST or abs(self.covariance).max() > _LARGEST**2:
+            raise TableError(f"an estimate or its error is above {_LARGEST:g}: these are no shares")
+        if self.num_reports < 1 or (self.variances < 0).any():
+            raise TableError(f"{self.num_reports} reports, or a variance below 0")
+
+    @property
+    def variances(self) -> Floats:
+        """Variance of each estimate, (M,)."""
+        if self.covariance.ndim == 1:
+            return self.covariance
+        return np.diag(self.covariance).copy()
+
+    @property
+    def reports_by_group(self) -> tuple[int, ...]:
+        """Number of reports of each group; of all where there are none, or theirs is not known."""
+        if self.groups is None or self.group_reports is None:
+            return (self.num_reports,)
+        return self.group_reports
+
+    def without_small(self, alone: Booleans) -> DecodedCells:
+        """Pool the cells that may not be shown by themselves.
+
+        The pool is one cell with `*` in every column, or one of each group, whose first column
+        stays: what a release suppresses, rows must not show. One small cell alone would be shown
+        with its number, under another name: it takes the next smallest of its group with it. The
+        pool is chosen by looking at the estimates, so that it is too small on average.
+
+        Args:
+            alone: the cells that may, (M,), by the rule of whoever publishes.
+
+        Returns:
+            The cells that remain, and the pools, without `detected` and `low`.
+
+        Raises:
+            TableError: a value is `*` itself, or nothing remains.
+        """
+        kept = self._not_alone(alone)
+        if not kept.any():
+            raise TableError("no cell remains that may be shown by itself")
+        if any(REST in cell for cell in self.cells):
+            raise TableError(f"a value is {REST!r}, which stands for what is not shown")
+        pool = (REST,) * (len(self.columns) - 1)
+        names = [
+            cell if keep else ((REST if self.groups is None else cell[0]), *pool)
+            for cell, keep in zip(self.cells, kept.tolist(), strict=True)
+        ]
+        cells = tuple(dict.fromkeys(names))
+        index = {cell: number for number, cell in enumerate(cells)}
+        place = np.array([index[name] for name in names])
+        sums = (place == np.arange(len(cells))[:, None]).astype(float)
+        full = self.covariance if self.covariance.ndim == 2 else np.diag(self.covariance)
+        covariance = sums @ full @ sums.T
+        groups = None if self.groups is None else self.groups[np.argmax(sums, axis=1)]
+        return replace(
+            self,
+            cells=cells,
+            estimate=sums @ self.estimate,
+            covariance=covariance if self.covariance.ndim == 2 else np.diag(covariance).copy(),
+            groups=groups,
+            detected=None,
+            low=None,
+        )
+
+    def _not_alone(self, kept: Booleans) -> Booleans:
+        """The cells that are kept, without the smallest of a group in which one is not kept."""
+        found = kept.copy()
+        groups = np.zeros(len(kept), dtype=np.int64) if self.groups is None else self.groups
+        for group in np.unique(groups):
+            own = np.flatnonzero((groups == group) & kept)
+            if len(own) and (groups == group).sum() == len(own) + 1:
+                found[own[self.estimate[own].argmin()]] = False
+        return found
+
+    def without_few(self, enough: Booleans, step: int) -> DecodedCells:
+        """Leave out the groups of few reports, as slots, and round the reports of others down.
+
+        What remains weighs as its rounded reports.
+
+        Args:
+            enough: the groups that remain, one of `reports_by_group` each.
+            step: reports are rounded down to a multiple of it.
+
+        Raises:
+            TableError: nothing remains, or no report after rounding.
+        """
+        exact = np.array(self.reports_by_group)
+        rounded = exact // step * step
+        if not (rounded[enough] > 0).any():
+            raise TableError(f"no group has enough reports: {', '.join(map(str, exact.tolist()))}")
+        if self.groups is None or self.group_reports is None:
+            return replace(self, num_reports=int(rounded[0]))
+        total = int(rounded[enough].sum())
+        kept = enough[self.groups]
+        factors = (rounded / exact * self.num_reports / total)[self.groups][kept]
+        variances = self.covariance.ndim == 1
+        covariance = self.covariance[kept] if variances else self.covariance[np.ix_(kept, kept)]
+        return replace(
+            self,
+            cells=tuple(cell for cell, keep in zip(self.cells, kept.tolist(), strict=True) if keep),
+            estimate=self.estimate[kept] * factors,
+            covariance=covariance * (factors**2 if variances else np.outer(factors, factors)),
+            num_reports=total,
+            groups=(np.cumsum(enough) - 1)[self.groups[kept]],
+            group_reports=tuple(rounded[enough].tolist()),
+            detected=None if self.detected is None else self.detected[kept],
+            low=None if self.low is None else self.low[kept],
+        )
+
+
+@dataclass(frozen=True)
+class SlotMap:
+    """The decoded map of one slot: estimates of all cells, with standard errors, whether each is
+    detected, and the lower end of its interval, (n,) each, of the slot's reports."""
+
+    slot: str
+    cells: Sequence[str]
+    estimate: Floats
+    std_error: Floats
+    num_reports: int
+    detected: Booleans
+    low: Floats
+
+
+def slot_estimates(
+    maps: Sequence[SlotMap],
+    first_day: date | None = None,
+    last_day: date | None = None,
+    columns: tuple[str, str] = ("slot", "cell"),
+) -> DecodedCells:
+    """Estimates of cells by slot: a row is one device in one slot, and no device is followed
+    over slots.
+
+    A slot weighs as its number of reports, which is known. Errors of cells are taken as
+    uncorrelated.
+
+    Raises TableError for no maps, and a slot twice.
+    """
+    if not maps:
+        raise TableError("no maps")
+    total = sum(one.num_reports for one in maps)
+    parts = [one.num_reports / total for one in maps]
+    cells = tuple((one.slot, cell) for one in maps for cell in one.cells)
+    estimate = np.concatenate([p * one.estimate for p, one in zip(parts, maps, strict=True)])
+    errors = np.concatenate([p * one.std_error for p, one in zip(parts, maps, strict=True)])
+    groups = np.repeat(np.arange(len(maps)), [len(one.cells) for one in maps])
+    return DecodedCells(
+        columns,
+        cells,
+        estimate,
+        errors**2,
+        total,
+        first_day,
+        last_day,
+        groups,
+        tuple(one.num_reports for one in maps),
+        detected=np.concatenate([one.detected for one in maps]),
+        low=np.concatenate([one.low for one in maps]),
+    )
+
+
+def draw_shares(
+    estimates: DecodedCells, num_sets: int, rng: np.random.Generator | None = None
+) -> Floats:
+    """Draw tables of shares, (num_sets, M): each N(estimate, covariance), then made a law.
+
+    A law has no negative shares, and the sums that are known. The nearest one is taken, by squared
+    differences over variances: what is known well moves less.
+
+    Raises TableError for fewer than one set.
+    """
+    if num_sets < 1:
+        raise TableError(f"{num_sets} sets: 1 or more are needed")
+    source = rng or np.random.default_rng()
+    noise = source.normal(size=(num_sets, len(estimates.cells)))
+    if estimates.covariance.ndim == 1:
+        drawn = estimates.estimate + noise * np.sqrt(estimates.covariance)
+    else:
+        values, vectors = np.linalg.eigh((estimates.covariance + estimates.covariance.T) / 2)
+        drawn = estimates.estimate + (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.array([_nearest_law(one, estimates) for one in drawn])
+
+
+def _nearest_law(drawn: Floats, estimates: DecodedCells) -> Floats:
+    """The law nearest to drawn shares (M,), by variances; each group with its sum."""
+    variances = np.maximum(estimates.variances, np.finfo(float).tiny)
+    if estimates.groups is None:
+        return nearest_shares(drawn, variances, 1.0)
+    found = np.zeros(len(drawn))
+    for group in np.unique(estimates.groups):
+        of_group = estimates.groups == group
+        known = float(estimates.estimate[of_group].sum())
+        found[of_group] = nearest_shares(drawn[of_group], variances[of_group], known)
+    law: Floats = found / found.sum()
+    return law
+
+
+def nearest_shares(values: Floats, variances: Floats, total: float) -> Floats:
+    """The shares nearest to estimates: argmin sum (q - values)^2 / variances over q >= 0 of sum
+    `total`, above 0: (n,).
+
+    q = max(values - t variances, 0) for one t, found among the points where an entry becomes 0.
+    """
+    ratios = values / variances
+    order = np.argsort(-ratios)
+    ahead = (np.cumsum(values[order]) - total) / np.cumsum(variances[order])
+    last = int(np.flatnonzero(ratios[order] > ahead)[-1])
+    found: Floats = np.maximum(values - ahead[last] * variances, 0.0)
+    return found

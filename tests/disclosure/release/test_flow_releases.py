@@ -1,0 +1,198 @@
+"""Flows in releases: what is told is shown, and what is not cannot be inferred from its zones."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decoder.workflows.flows import FlowsJob, run_flows
+from decoder.workflows.kinds import FetchedCounts
+from disclosure.errors import PolicyError, ReleaseError
+from disclosure.release import (
+    CellTable,
+    Release,
+    audit_releases,
+    build_release,
+    read_release,
+    read_source,
+    write_release,
+)
+from disclosure.release.inference import protect
+from disclosure.release.inference import protection as search
+from disclosure.release.inference.facts import TableVersion
+from disclosure.release.policy import RollUp
+from disclosure.rows import sources as row_sources
+from rappor_cli.main import main
+from simulations.flows.city import city_matrix, city_metric, draw_flows
+from tests.disclosure.release.support import ISSUED, policy, shown, table
+
+DAYS = (date(2026, 10, 1), date(2026, 10, 31))
+RULES = policy(min_low=0.005, strata=("between",))
+ZONES = {"A": "ab", "B": "cd"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a city of 16 cells in four zones."""
+    out = tmp_path_factory.mktemp("flows")
+    metric = city_metric(4.0, 50_000, rows=2, columns=2)
+    matrix = city_matrix(metric.details, np.random.default_rng(1))
+    counts = draw_flows(metric, matrix, 50_000, np.random.default_rng(2), DAYS)
+    run_flows(FlowsJob(FetchedCounts((counts,)), output=out))
+    return out
+
+
+def between(name: str, shares: dict[str, float], **changes: Any) -> CellTable:
+    """Flows between the cells, or the zones, of two zones of two cells."""
+    held = {
+        f"{one}>{two}": tuple(f"{a}>{b}" for a in ZONES[one] for b in ZONES[two])
+        for one in ZONES
+        for two in ZONES
+    }
+    fields: dict[str, Any] = {"metric": "commute", "strata": (("between", name),), "complete": True,
+                              "members": held if name == "zones" else {}}  # fmt: skip
+    return table(shares, 0.001, **fields | changes)
+
+
+def small_city(told: float) -> list[CellTable]:
+    """All but `told` of the flows from zone A to zone B are from a to d, and are told."""
+    cells = {f"{a}>{b}": 0.0 for a in "abcd" for b in "abcd"}
+    cells |= {"a>a": 0.3, "b>b": 0.2, "c>c": 0.2, "d>d": 0.2, "a>d": told, "b>c": 0.1 - told}
+    zones = {"A>A": 0.5, "A>B": 0.1, "B>A": 0.0, "B>B": 0.4}
+    return [between("zones", zones), between("cells", cells)]
+
+
+def test_what_is_told_is_shown_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+    made = build_release(read_source(folder), RULES, ISSUED)
+    found = json.loads((folder / "results.json").read_text())
+    with (folder / "flows.csv").open(encoding="utf-8", newline="") as file:
+        flows = [row | {"detected": row["detected"] == "true"} for row in csv.DictReader(file)]
+    for one, rows in zip(made.tables, (found["zones"], flows), strict=True):
+        told = {f"{row['origin']}>{row['destination']}": row["detected"] for row in rows}
+        assert tuple(told) == one.cells
+        assert all(told[cell] for cell, seen in zip(one.cells, one.is_shown, strict=True) if seen)
+        assert 0 < one.is_shown.sum() < len(one.cells)
+        assert np.nanmin(one.low) >= RULES.min_low
+    assert not audit_releases([made]).findings
+    assert any("between zones is the sum" in note for note in made.notes)
+    write_release(made, tmp_path / "release")
+    again = read_release(tmp_path / "release")
+    assert again.tables[0].members == made.tables[0].members
+    assert audit_releases([again]).hidden == sum(int((~one.is_shown).sum()) for one in made.tables)
+
+
+@pytest.mark.parametrize(("told", "is_shown"), [(0.08, True), (0.0985, False)])
+def test_a_flow_is_not_what_its_zones_leave(told: float, is_shown: bool) -> None:
+    """Of .1 between two zones one flow has .0985: the other three would be known to be nearly 0."""
+    made = build_release(small_city(told), RULES, ISSUED)
+    zones, cells = shown(made), shown(made, 1)
+    assert zones["B>A"] == cells["b>d"] == "u"
+    both = isinstance(zones["A>B"], float) and isinstance(cells["a>d"], float)
+    assert both == is_shown
+    assert isinstance(cells["a>a"], float)
+
+
+def drawn(rng: np.random.Generator) -> Release:
+    """A random city of four zones, published before anybody judged it, by exact shares."""
+    cells = {f"{a}>{b}": 0.0 for a in "abcd" for b in "abcd"}
+    cells |= dict(zip(cells, rng.dirichlet(np.full(16, 0.3)).round(3), strict=True))
+    cells["a>a"] += 1 - sum(cells.values())
+    zones = {
+        f"{one}>{two}": sum(cells[f"{a}>{b}"] for a in ZONES[one] for b in ZONES[two])
+        for one in ZONES
+        for two in ZONES
+    }
+    whole = [between("zones", zones), between("cells", cells)]
+    free = replace(RULES, min_low=1e-9)
+    made = build_release([replace(one, detected=one.estimate > 0.02) for one in whole], free,
+                         ISSUED)  # fmt: skip
+    return replace(made, policy=RULES)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_indistinguishable_values_are_judged_as_one(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same findings, of every value, as of all values one by one."""
+    made = drawn(np.random.default_rng(seed))
+
+    def known() -> list[tuple[Any, ...]]:
+        versions = [TableVersion(one, RULES, is_draft=False) for one in made.tables]
+        return sorted((one.table, one.cell, round(one.low, 6), round(one.high, 6))
+                      for one in protect(versions).findings)  # fmt: skip
+
+    reduced = known()
+    monkeypatch.setattr(search, "one_of_alike", lambda tables, rows: (rows, {}))
+    assert reduced == known()
+
+
+def test_flows_that_cannot_be_released_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="does not publish the stratum 'between'"):
+        build_release(read_source(folder), policy(), ISSUED)
+    with pytest.raises(ReleaseError, match="the stratum 'between' of flows is zones or cells"):
+        read_source(folder, {"between": "districts"})
+    with pytest.raises(ReleaseError, match="published as tables"):
+        row_sources.read_estimates(folder)
+    pooled = replace(RULES, roll_up={"commute": RollUp("cells")})
+    with pytest.raises(PolicyError, match=r"added up by zones already; leave roll_up\.commute"):
+        build_release(read_source(folder), pooled, ISSUED)
+    for name in ("results.json", "flows.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    found = json.loads((tmp_path / "results.json").read_text())
+    for changes, said in (({"flow": found["flow"] | {"lag": 3}}, "has no matrix"),
+                          ({"first_day": None}, "do not say their days")):  # fmt: skip
+        (tmp_path / "results.json").write_text(json.dumps(found | changes))
+        with pytest.raises(ReleaseError, match=said):
+            read_source(tmp_path)
+
+
+def test_damaged_flows_name_file_and_place(folder: Path, tmp_path: Path) -> None:
+    def told(name: str, text: str) -> str:
+        for one in ("results.json", "flows.csv"):
+            (tmp_path / one).write_bytes((folder / one).read_bytes())
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ReleaseError, match="make the flows again with rappor flows -o") as seen:
+            read_source(tmp_path)
+        return str(seen.value)
+
+    results, flows = json.loads((folder / "results.json").read_text()), tmp_path / "flows.csv"
+    text = (folder / "flows.csv").read_text()
+    origin = text.splitlines()[1].split(",")[0].strip('"')
+    assert f"{flows}, line 2, column origin: 'x' is no cell" in told(
+        "flows.csv", text.replace(origin, "x", 1)
+    )
+    honest, results["zones"][0]["estimate"] = results["zones"][0]["estimate"], 5.5
+    said = told("results.json", json.dumps(results))
+    assert f"{tmp_path / 'results.json'}: commute, between=zones, " in said
+    assert "estimate 5.5 lies outside its interval" in said
+    results["zones"][0]["estimate"] = None
+    assert "zones[0].estimate is missing" in told("results.json", json.dumps(results))
+    results["zones"][0]["estimate"] = honest
+    many = json.dumps(results | {"num_reports": 10**30})
+    assert f"{10**30} reports, where" in told("results.json", many)
+    flows.unlink()
+    with pytest.raises(ReleaseError, match=r"flows\.csv: no such file"):
+        read_source(tmp_path)
+
+
+def test_the_command_releases_and_audits_flows(folder: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "release.toml"
+    rules.write_text(
+        'owner = "a@b.example"\naudience = "public"\nmin_reports = 1000\nmin_low = 0.005\n'
+        'rounding = 0.001\nstrata = ["between"]\n'
+    )
+    out = tmp_path / "release"
+    assert main(["release", "build", str(folder), "--policy", str(rules), "-o", str(out),
+                 "--issued", "2026-12-01"]) == 0  # fmt: skip
+    assert main(["release", "audit", str(out)]) == 0
+    with (out / "release.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["stratum_between"] for row in rows} == {"zones", "cells"}
+    assert all(float(row["low"]) >= 0.005 for row in rows if row["estimate"])

@@ -1,0 +1,296 @@
+"""The greedy k-anonymiser: its exact vectors and its invariants."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disclosure.anonymize import (
+    Columns,
+    DiversityRule,
+    Hierarchy,
+    IntervalColumn,
+    anonymise,
+    class_diversity,
+)
+from disclosure.errors import TableError
+from tests.disclosure.adult import COLUMNS, adult, adult_columns
+
+COUNTRIES = Hierarchy(
+    (
+        ("USA", "North", "America", "Country"),
+        ("Canada", "North", "America", "Country"),
+        ("Brazil", "South", "America", "Country"),
+        ("Iran", "West", "Asia", "Country"),
+        ("Egypt", "West", "Asia", "Country"),
+        ("India", "East", "Asia", "Country"),
+        ("Japan", "East", "Asia", "Country"),
+    )
+)
+POSTCODES = ["75005", "75006", "75011", "59000", "59100", "34017"]
+STATUSES = ["Marie", "Divorce", "Celib", "Veuf"]
+PEOPLE = Columns(
+    {
+        "sex": Hierarchy.flat(["M", "F"], "any sex"),
+        "postcode": Hierarchy(tuple((code, code[:2], "FR") for code in POSTCODES)),
+        "status": Hierarchy.flat(STATUSES, "Inconnu"),
+    }
+)
+SIX = {
+    "sex": ["M", "M", "F", "F", "F", "M"],
+    "postcode": ["75005", "75006", "59000", "59100", "59000", "34017"],
+    "status": ["Marie", "Divorce", "Celib", "Celib", "Celib", "Veuf"],
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "distance", "fusion"),
+    [
+        ("USA", "Canada", 1 / 3, "North"),
+        ("USA", "Brazil", 2 / 3, "America"),
+        ("USA", "Egypt", 1, "Country"),
+        ("India", "Japan", 1 / 3, "East"),
+        ("Japan", "Iran", 2 / 3, "Asia"),
+        ("Canada", "Japan", 1, "Country"),
+        ("Iran", "Egypt", 1 / 3, "West"),
+        ("Japan", "Asia", 2 / 3, "Asia"),
+        ("East", "East", 0, "East"),
+    ],
+)
+def test_distances_and_fusions_of_countries(first, second, distance, fusion) -> None:
+    assert COUNTRIES.distance(first, second) == pytest.approx(distance)
+    assert COUNTRIES.distance(second, first) == pytest.approx(distance)
+    assert COUNTRIES.fuse(first, second) == fusion
+
+
+def test_the_distance_is_an_ultrametric() -> None:
+    leaves = [path[0] for path in COUNTRIES.paths]
+    d = np.array([[COUNTRIES.distance(a, b) for b in leaves] for a in leaves])
+    assert (d[:, :, None] <= np.maximum(d[:, None, :], d.T[None, :, :]) + 1e-12).all()
+
+
+def test_two_rows_become_one_pair() -> None:
+    """Example 1: distances 0, 1/2 and 1."""
+    pair = {name: column[:2] for name, column in SIX.items()}
+    made = anonymise(pair, PEOPLE, 2)
+    assert made.to_table() == {
+        "sex": ["M", "M"],
+        "postcode": ["75", "75"],
+        "status": ["Inconnu", "Inconnu"],
+    }
+    assert made.merge_costs.tolist() == [2 * 1.5]
+
+
+@pytest.mark.parametrize(("k", "costs"), [(2, [3.0, 1.5, 4.0]), (3, [3.0, 4.0, 1.5])])
+def test_constructed_vector(k: int, costs: list[float]) -> None:
+    made = anonymise(SIX, PEOPLE, k)
+    assert made.merge_costs.tolist() == costs
+    rows = Counter(zip(*made.to_table().values(), strict=True))
+    assert rows == {("F", "59", "Celib"): 3, ("M", "FR", "Inconnu"): 3}
+    assert made.height_loss == pytest.approx(7.5 / 18)
+    assert made.leaf_loss == pytest.approx(6.6 / 18)
+    assert made.completeness == 0
+
+
+def test_numbers_become_intervals() -> None:
+    made = anonymise({"age": ["20", "30", "70"]}, Columns({"age": IntervalColumn(0, 100)}), 3)
+    assert made.to_table() == {"age": ["[20,70]"] * 3}
+    # 20 and 30 first, .1 each; then both widen to .5, and so does 70
+    assert made.merge_costs == pytest.approx([0.2, 1.5])
+    assert made.height_loss == pytest.approx(0.5)
+
+
+def test_rows_that_become_equal_are_one_class() -> None:
+    """The program of the text keeps them apart.
+
+    A class that equals the fusion costs less to join than the row fused with, unless weights are 0.
+    """
+    tree = Hierarchy((("a1", "a"), ("a2", "a")))
+    columns = Columns({"x": tree, "y": Hierarchy.flat("yz", "any")}, {"x": 0.0})
+    made = anonymise({"x": ["a1", "a2", "a", "a"], "y": ["y"] * 4}, columns, 2)
+    assert made.to_table()["x"] == ["a"] * 4
+    assert made.counts.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [("abbc", ["any", "b", "b", "any"]), ("acbb", ["any", "any", "b", "b"])],
+)
+def test_ties_prefer_classes_below_k(values, expected) -> None:
+    columns = Columns({"x": Hierarchy.flat("abc", "any")}, {"x": 0.0})
+    assert anonymise({"x": list(values)}, columns, 2).to_table()["x"] == expected
+
+
+def test_a_row_joins_its_parent_before_its_sibling() -> None:
+    tree = Hierarchy(tuple((leaf, leaf[0], "top") for leaf in ["a1", "a2", "a3", "b1", "b2"]))
+    table = {"x": ["a1", "a2", "a", "a3", "b1", "b1"]}
+    made = anonymise(table, Columns({"x": tree}), 2)
+    assert made.to_table()["x"] == ["a", "a", "a", "a", "b1", "b1"]
+
+
+def test_a_last_class_below_k_joins_another() -> None:
+    """The program of the text fuses it with itself, and ends with an empty table."""
+    columns = Columns({"x": Hierarchy.flat(["a", "b"], "any")})
+    made = anonymise({"x": ["a", "a", "a", "b"]}, columns, 2)
+    assert made.to_table()["x"] == ["any"] * 4
+
+
+def test_weights_decide_what_is_kept() -> None:
+    trees = {n: Hierarchy.flat(["0", "1"], f"any {n}") for n in "xy"}
+    table = {"x": ["0", "0", "1", "1"], "y": ["0", "1", "0", "1"]}
+    keeps_x = anonymise(table, Columns(trees, {"x": 5.0}), 2).to_table()
+    keeps_y = anonymise(table, Columns(trees, {"y": 5.0}), 2).to_table()
+    assert keeps_x == {"x": table["x"], "y": ["any y"] * 4}
+    assert keeps_y == {"x": ["any x"] * 4, "y": table["y"]}
+
+
+def test_suppression_spares_the_others_and_keeps_its_budget() -> None:
+    columns = Columns({"x": Hierarchy.flat(["a", "b", "c"], "any")})
+    table = {"x": ["a"] * 10 + ["b"] * 9 + ["c"]}
+    assert anonymise(table, columns, 2).to_table()["x"][0] == "a"
+    assert anonymise(table, columns, 2).height_loss == pytest.approx(0.5)
+    made = anonymise(table, columns, 2, suppression_budget=0.05)
+    assert made.to_table()["x"] == [*table["x"][:19], "*"]
+    assert made.completeness == 0.05
+    assert made.height_loss == pytest.approx(0.05)
+    assert anonymise(table, columns, 2, suppression_budget=0.04).completeness == 0
+
+
+@st.composite
+def tables(draw):
+    rows = draw(st.lists(st.tuples(*[st.sampled_from(c) for c in (POSTCODES, STATUSES)],
+                                   st.integers(0, 9)), min_size=1, max_size=40))  # fmt: skip
+    codes, statuses, ages = map(list, zip(*rows, strict=True))
+    return {"postcode": codes, "status": statuses, "age": list(map(str, ages))}
+
+
+@given(tables(), st.integers(1, 6), st.sampled_from([0.0, 0.2, 0.9]))
+def test_published_rows_stand_k_times_and_cover(table, k, budget) -> None:
+    kinds = {name: PEOPLE.kinds[name] for name in ("postcode", "status")}
+    columns = Columns(kinds | {"age": IntervalColumn(0, 9)})
+    number = len(table["age"])
+    if k > number:
+        with pytest.raises(TableError, match="k must be in"):
+            anonymise(table, columns, k)
+        return
+    made = anonymise(table, columns, k, suppression_budget=budget)
+    published = list(zip(*made.to_table().values(), strict=True))
+    counts = Counter(row for row, kept in zip(published, made.published, strict=True) if kept)
+    assert all(count >= k for count in counts.values())
+    assert sorted(counts.values()) == sorted(made.counts.tolist())
+    assert made.completeness <= budget
+    for row in np.flatnonzero(made.published):
+        assert published[row][0] in ("FR", table["postcode"][row], table["postcode"][row][:2])
+        assert published[row][1] in ("Inconnu", table["status"][row])
+        low, _, high = published[row][2].strip("[]").partition(",")
+        assert int(low) <= int(table["age"][row]) <= int(high or low)
+
+
+# Table 2.1 of the thesis
+NINE = {
+    "postcode": ["23677", "23602", "23678", "23905", "23909", "23906", "23605", "23673", "23607"],
+    "diagnosis": ["H", "H", "H", "Ar", "H", "At", "H", "C", "C"],
+}
+CLASSES = np.repeat([0, 1, 2], 3)
+
+
+def test_diversity_of_nine_patients() -> None:
+    found = class_diversity(CLASSES, NINE["diagnosis"])
+    assert found.sizes.tolist() == [3, 3, 3]
+    assert found.distinct.tolist() == [1, 3, 2]
+    assert found.entropy == pytest.approx([0, 1.0986, 0.6365], abs=1e-4)
+    assert np.exp(found.entropy) == pytest.approx([1, 3, 1.89], abs=1e-2)
+    assert found.closeness == pytest.approx([4 / 9] * 3)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(POSTCODES), st.sampled_from("xyz")), min_size=3, max_size=40
+    ),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+)
+def test_classes_meet_the_rule_of_sensitive_columns(rows, k, distinct, closeness) -> None:
+    """Checked by counting the published rows again."""
+    table = {"postcode": [code for code, _ in rows]}
+    said = [value for _, value in rows]
+    columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
+    rule = DiversityRule(min(distinct, len(set(said))), closeness)
+    made = anonymise(table, columns, k, sensitive=said, rule=rule)
+    measured = class_diversity(made.of_row, said)
+    assert measured.sizes.min() >= k
+    assert measured.distinct.min() >= rule.distinct
+    assert measured.closeness.max() <= closeness + 1e-9
+
+
+def test_rules_that_remaining_rows_miss_are_errors() -> None:
+    table = {"postcode": ["34017"] + ["75005"] * 6}
+    columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
+    said = ["b"] + ["a"] * 6
+    rule = DiversityRule(2)
+    assert len(anonymise(table, columns, 2, sensitive=said, rule=rule).counts) == 1
+    with pytest.raises(TableError, match="leave out fewer"):  # the one row of another value
+        anonymise(table, columns, 2, sensitive=said, rule=rule, suppression_budget=0.2)
+    with pytest.raises(TableError, match="7 rows, and 2 sensitive"):
+        anonymise(table, columns, 2, sensitive=["a", "b"], rule=DiversityRule(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Hierarchy((("a", "r"), ("b",))), "one length"),
+        (lambda: Hierarchy((("a", "r"), ("b", "s"))), "one root"),
+        (lambda: Hierarchy((("a", "x", "r"), ("x", "y", "r"))), "two places"),
+        (lambda: IntervalColumn(1, 1), "low < high"),
+        (lambda: Columns({}), "not there"),
+        (lambda: Columns(PEOPLE.kinds, {"age": 1}), "age"),
+        (lambda: Columns(PEOPLE.kinds, {"sex": -1}), "0 or more"),
+        (lambda: anonymise({"sex": ["M"]}, PEOPLE, 1), "columns missing"),
+        (lambda: anonymise(SIX | {"sex": ["M"] * 5 + ["X"]}, PEOPLE, 2), "'X'"),
+        (lambda: anonymise(SIX, PEOPLE, 2, suppression_budget=1.0), "budget"),
+        (lambda: anonymise({"a": ["12"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "outside"),
+        (lambda: anonymise({"a": ["x"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "'x'"),
+        (lambda: class_diversity([1], []), "1 classes"),
+    ],
+)
+def test_what_cannot_be_is_refused(make, message) -> None:
+    with pytest.raises(TableError, match=message):
+        make()
+
+
+def test_a_hierarchy_is_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "tree.csv").write_text("".join(",".join(p) + "\n" for p in COUNTRIES.paths))
+    assert Hierarchy.load(tmp_path / "tree.csv") == COUNTRIES
+
+
+def test_loss_rises_with_k_and_falls_with_rows() -> None:
+    losses = {}
+    for rows in (300, 1200):
+        table = adult(rows)
+        columns = adult_columns(table, ["sex", "race", "education"])
+        losses[rows] = {k: anonymise(table, columns, k).height_loss for k in (2, 5)}
+    assert losses[300][2] < losses[300][5]
+    assert losses[1200][2] < losses[300][2]
+    assert losses[1200][5] < losses[300][5]
+
+
+@pytest.mark.long
+def test_thirty_thousand_rows_take_a_minute() -> None:
+    table = adult(30_000)
+    start = time.process_time()
+    made = anonymise(table, adult_columns(table), 5)
+    assert time.process_time() - start < 60
+    rows = Counter(zip(*made.to_table().values(), strict=True))
+    assert len(made.to_table()) == len(COLUMNS)
+    assert min(rows.values()) >= 5
+
+
+def test_intervals_of_large_numbers_are_exact() -> None:
+    ages = {"id": ["1234561", "1234567", "1234563"]}
+    made = anonymise(ages, Columns({"id": IntervalColumn(0, 1e7)}), 3)
+    assert made.to_table()["id"] == ["[1234561,1234567]"] * 3

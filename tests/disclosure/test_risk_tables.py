@@ -1,0 +1,236 @@
+"""The ten tables of the OPTA/PESA text, with its error in rows c3 of Tables 3 and 5 corrected."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from disclosure.errors import DomainError, TableError
+from disclosure.risk import Domain, assess_risk, load_domain
+from disclosure.risk.dense_keys import _potential_frequencies
+from disclosure.risk.missing_values import encode_columns
+from disclosure.risk.patterns import find_patterns
+from rappor_cli import main as cli
+
+SEXES = ["Féminin", "Masculin"]
+NATIONS = ["Marocaine", "Étrangère"]
+FM1 = {
+    "sexe": ["Masculin", "Féminin", "Masculin", "Féminin", "ND", "ND", "ND"],
+    "nationalité": ["Marocaine", "Marocaine", "ND", "ND", "Étrangère", "Marocaine", "Marocaine"],
+}
+FM1_DOMAIN = Domain({"sexe": SEXES, "nationalité": NATIONS})
+FM1_STATELESS = Domain({"sexe": SEXES, "nationalité": [*NATIONS, "Apatride"]})
+
+STATUSES = ["Salarié", "Employeur", "Indépendant", "Aide familial", "Inactif"]
+FM2 = {
+    "type": ["Inactif", "Actif", "Actif", "Inactif", "Actif", "ND", "Actif"],
+    "statut": ["Inactif", "Salarié", "ND", "Inactif", "Employeur", "ND", "Indépendant"],
+}
+INCOHERENT = [
+    {"type": "Actif", "statut": "Inactif"},
+    *({"type": "Inactif", "statut": status} for status in STATUSES[:4]),
+]
+FM2_FREE = Domain({"type": ["Actif", "Inactif"], "statut": STATUSES})
+FM2_COHERENT = Domain({"type": ["Actif", "Inactif"], "statut": STATUSES}, INCOHERENT)
+
+both_routes = pytest.mark.parametrize("max_dense_keys", [2**22, 0], ids=["dense", "sparse"])
+
+
+def frequencies(table, domain, method, max_dense_keys=2**22):
+    return assess_risk(table, domain, method, max_dense_keys=max_dense_keys).frequencies.tolist()
+
+
+def test_table_1_lets_missing_values_agree_with_everything() -> None:
+    """Equation (3) as printed gives 1 1 1 1 1 2 2: its prose and its table are followed."""
+    assert frequencies(FM1, FM1_DOMAIN, "orthodox") == [4, 4, 5, 5, 3, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("sex", "expected"),
+    [("Féminin", [4, 4, 4, 5, 2, 6, 6]), ("Masculin", [4, 4, 5, 4, 2, 6, 6])],
+)
+def test_table_2_fills_the_sex_of_the_fifth(sex: str, expected: list[int]) -> None:
+    filled = FM1 | {"sexe": [*FM1["sexe"][:4], sex, "ND", "ND"]}
+    assert frequencies(filled, FM1_DOMAIN, "orthodox") == expected
+
+
+def compatible_rows(table, domain):
+    """For each candidate key, in order, the rows (from 1) compatible with it."""
+    codes = encode_columns(table, domain)
+    keys = np.stack(np.meshgrid(*map(np.arange, domain.sizes), indexing="ij"), -1)
+    return [
+        (np.flatnonzero(((codes == key) | (codes < 0)).all(axis=1)) + 1).tolist()
+        for key in keys.reshape(-1, len(domain.sizes))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "domain", "rows"),
+    [
+        # key c3, a foreign woman: the text prints rows 3 and 5; row 3 is a man
+        (FM1, FM1_DOMAIN, [[2, 4, 6, 7], [4, 5], [1, 3, 6, 7], [3, 5]]),
+        (FM1, FM1_STATELESS, [[2, 4, 6, 7], [4, 5], [4], [1, 3, 6, 7], [3, 5], [3]]),
+        (
+            FM2,
+            FM2_FREE,
+            [[2, 3, 6], [3, 5, 6], [3, 6, 7], [3, 6], [3, 6], [6], [6], [6], [6], [1, 4, 6]],
+        ),
+    ],
+    ids=["table 3", "table 5", "table 8"],
+)
+def test_potential_frequencies_of_tables_3_5_and_8(table, domain, rows) -> None:
+    patterns = find_patterns(encode_columns(table, domain), domain.sizes)
+    assert compatible_rows(table, domain) == rows
+    assert _potential_frequencies(patterns).ravel().tolist() == [len(found) for found in rows]
+
+
+@both_routes
+@pytest.mark.parametrize(
+    ("table", "domain", "method", "expected"),
+    [
+        (FM1, FM1_DOMAIN, "opta", [4, 4, 4, 4, 2, 4, 4]),
+        (FM1, FM1_DOMAIN, "pesa", [4, 4, 2, 2, 2, 4, 4]),
+        (FM1, FM1_STATELESS, "opta", [4, 4, 4, 4, 2, 4, 4]),
+        (FM1, FM1_STATELESS, "pesa", [4, 4, 1, 1, 2, 4, 4]),
+        (FM2, FM2_FREE, "orthodox", [3, 3, 5, 3, 3, 7, 3]),
+        (FM2, FM2_FREE, "opta", [3] * 7),
+        (FM2, FM2_FREE, "pesa", [3, 3, 2, 3, 3, 1, 3]),
+        (FM2, FM2_COHERENT, "opta", [3] * 7),
+        (FM2, FM2_COHERENT, "pesa", [3, 3, 2, 3, 3, 2, 3]),
+    ],
+    ids=["4", "4 pesa", "6", "6 pesa", "7", "7 opta", "9", "10 opta", "10"],
+)
+def test_tables_4_6_7_9_and_10(table, domain, method, expected, max_dense_keys) -> None:
+    assert frequencies(table, domain, method, max_dense_keys) == expected
+
+
+def test_candidate_keys_are_counted_without_listing_them() -> None:
+    assert FM1_DOMAIN.num_candidate_keys() == 4
+    assert FM1_STATELESS.num_candidate_keys() == 6
+    assert FM2_COHERENT.num_candidate_keys() == 5
+
+
+@both_routes
+def test_modalities_that_nobody_shows_must_be_declared(max_dense_keys: int) -> None:
+    """Without the helper in the family, PESA sees no risk at all."""
+    seen = [status for status in STATUSES if status != "Aide familial"]
+    rules = [rule for rule in INCOHERENT if rule["statut"] in seen]
+    domain = Domain({"type": ["Actif", "Inactif"], "statut": seen}, rules)
+    assert frequencies(FM2, domain, "pesa", max_dense_keys) == [3] * 7
+
+
+@both_routes
+@pytest.mark.parametrize("method", ["opta", "pesa"])
+@pytest.mark.parametrize("row", [("Actif", "Inactif"), ("ND", "Salarié")])
+def test_a_row_without_coherent_completion_is_refused(row, method, max_dense_keys) -> None:
+    """The text does not treat it: its set of candidates is empty."""
+    rules = [*INCOHERENT, {"type": "Actif", "statut": "Salarié"}]
+    domain = Domain({"type": ["Actif", "Inactif"], "statut": STATUSES}, rules)
+    table = {"type": ["Inactif", row[0]], "statut": ["Inactif", row[1]]}
+    with pytest.raises(TableError, match="row 2 has no coherent completion"):
+        frequencies(table, domain, method, max_dense_keys)
+
+
+DOMAIN_TOML = """
+missing = "ND"
+[columns]
+type = ["Actif", "Inactif"]
+statut = ["Salarié", "Employeur", "Indépendant", "Aide familial", "Inactif"]
+""" + "".join(
+    f'[[incoherent]]\ntype = "{rule["type"]}"\nstatut = "{rule["statut"]}"\n' for rule in INCOHERENT
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    rows = zip(*FM2.values(), "abcdefg", strict=True)
+    lines = ["type,statut,name", *map(",".join, rows)]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "domain.toml").write_text(DOMAIN_TOML, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("method", "columns", "expected"),
+    [
+        ("pesa", "type,statut", {"frequencies": [3, 3, 2, 3, 3, 2, 3], "minimum": 2}),
+        ("opta", "statut,type", {"frequencies": [3] * 7, "minimum": 3}),
+        ("orthodox", "type,statut", {"frequencies": [3, 3, 5, 3, 3, 7, 3], "minimum": 3}),
+        ("pesa", "type", {"frequencies": [3, 5, 5, 3, 5, 3, 5], "minimum": 3}),
+    ],
+)
+def test_the_command_prints_frequencies_in_row_order(
+    files: Path, capsys: pytest.CaptureFixture[str], method: str, columns: str, expected: object
+) -> None:
+    inputs = [
+        str(files / "table.csv"),
+        "--columns",
+        columns,
+        "--domain",
+        str(files / "domain.toml"),
+    ]
+    assert cli.main(["release", "risk", *inputs, "--method", method, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == expected
+
+
+def test_the_command_is_a_gate(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = [str(files / "table.csv"), "--columns", "type,statut"]
+    gate = ["release", "risk", *inputs, "--domain", str(files / "domain.toml"), "--k", "3"]
+    assert cli.main(gate) == 1
+    assert "2 rows have a key of fewer than 3" in capsys.readouterr().out
+    assert cli.main([*gate, "--method", "opta"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[columns]\na = ['x', 'x']", "twice"),
+        ("[columns]\na = ['x', 'ND']", "missing value"),
+        ("[columns]\na = 'x'", "list of texts"),
+        ("[columns]\na = []", "list of texts"),
+        ("missing = 'ND'", "[columns]"),
+        ("columns = 3", "[columns]"),
+        ("[columns]\na = ['x']\n[[incoherent]]\na = 'x'", "two columns"),
+        ("[columns]\na = ['x']\nb = ['y']\n[[incoherent]]\na = 'x'\nb = 'z'", "'z'"),
+        ("[columns]\na = ['x']\n[other]", "'other'"),
+        ("missing = 3\n[columns]\na = ['x']", "missing must be"),
+        ("[columns", "not TOML"),
+    ],
+)
+def test_a_domain_that_cannot_be_used_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "domain.toml"
+    file.write_text(text)
+    with pytest.raises(DomainError) as refused:
+        load_domain(file)
+    assert message in str(refused.value)
+    assert str(file) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "csv", "message"),
+    [
+        ("type,other", None, "other"),
+        ("type,type", None, "twice"),
+        ("type", "statut\nInactif\n", "0 columns are named 'type'"),
+        ("type", "type,statut\nActif\n", "row 1 has 1 fields"),
+        ("type", "type\nChômeur\n", "does not declare"),
+        ("type", "type\n", "no rows"),
+    ],
+)
+def test_tables_that_do_not_fit_exit_1(
+    files: Path, capsys: pytest.CaptureFixture[str], columns: str, csv: str | None, message: str
+) -> None:
+    if csv is not None:
+        (files / "table.csv").write_text(csv, encoding="utf-8")
+    inputs = [
+        str(files / "table.csv"),
+        "--columns",
+        columns,
+        "--domain",
+        str(files / "domain.toml"),
+    ]
+    assert cli.main(["release", "risk", *inputs]) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1

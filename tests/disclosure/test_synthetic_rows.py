@@ -1,0 +1,454 @@
+"""Synthetic rows of a table in clear: what they cost is exactly what is charged."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decoder.numerics.simplex import project_simplex
+from disclosure.errors import BudgetError, DomainError, TableError
+from disclosure.risk import read_columns
+from disclosure.series import (
+    BudgetLedger,
+    Charge,
+    add_geometric,
+    geometric_probability,
+    geometric_variance,
+)
+from disclosure.series.system_noise import _threshold, system_geometric
+from disclosure.synthetic_rows import (
+    Baseline,
+    Categories,
+    DPCocGen,
+    EqualBins,
+    KdTree,
+    NoisyHistogram,
+    RowDomain,
+    draw_rows,
+    estimate_histogram,
+    load_row_domain,
+    partitioner_named,
+    perturb,
+    project_to_total,
+    without_negatives,
+)
+from disclosure.utility import column_shares, hellinger
+from tests.disclosure.adult import adult
+
+FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
+FIVE = ("age", "workclass", "education", "relationship", "sex")
+
+
+def ledger(epsilon: float = 10.0) -> BudgetLedger:
+    return BudgetLedger(Charge(epsilon))
+
+
+def adult_domain(table: dict[str, list[str]]) -> RowDomain:
+    """The thesis's five columns; 17,280 combinations."""
+    values = {name: Categories(tuple(sorted(set(table[name])))) for name in FIVE[1:]}
+    return RowDomain({"age": EqualBins(17, 90, 10, whole=False), **values})
+
+
+class ScriptedNoise:
+    """A generator whose geometric noise is given, drawing by drawing; it adds up log P."""
+
+    def __init__(self, noise: list[np.ndarray]) -> None:
+        self.left, self.log_probability, self._first = list(noise), 0.0, True
+
+    def geometric(self, success: float, shape: tuple[int, ...]) -> np.ndarray:
+        self._first = not self._first
+        if self._first:  # the second half of a two-sided draw
+            return np.zeros(shape, dtype=np.int64)
+        drawn = self.left.pop(0).reshape(shape)
+        rate = -math.log1p(-success)
+        self.log_probability += float(np.log(geometric_probability(drawn, 1, rate)).sum())
+        return drawn
+
+
+class LargestAlone:
+    """Groups the largest cell by itself: a partition that depends on what it sees."""
+
+    def partition(self, noisy: np.ndarray, expected: np.ndarray, epsilon: float) -> np.ndarray:
+        self.blocks = np.zeros(noisy.shape, dtype=np.int64)
+        self.blocks[np.unravel_index(np.argmax(noisy), noisy.shape)] = 1
+        return self.blocks
+
+
+SMALL = RowDomain({"x": Categories(("a", "b", "c"))})
+PAIR = RowDomain({"x": Categories(("a", "b", "c")), "y": Categories(("d", "e"))})
+EPSILON = 0.9
+
+
+@pytest.mark.parametrize("parts", [(0.2, 0.5), (0.0, 0.5), None])
+@pytest.mark.parametrize("row", [("a", "d"), ("b", "e")])
+def test_neighbours_give_outputs_within_epsilon(parts, row) -> None:
+    """Exact, and for every output: to each noise belongs one that gives the neighbour's output.
+
+    Noise less the added row in what is counted (cells, columns, groups) maps the draws of one table
+    one to one on those of the other. Both run through the mechanism, and must give one output,
+    with probabilities whose logarithms differ by epsilon at most, and by epsilon somewhere.
+    """
+    rng, grouping = np.random.default_rng(4), LargestAlone()
+    method = Baseline() if parts is None else DPCocGen(grouping, *parts)
+    table = {"x": ["a", "b", "b"], "y": ["d", "d", "e"]}
+    more = {
+        name: [*column, value] for (name, column), value in zip(table.items(), row, strict=True)
+    }
+    added = PAIR.histogram(more) - PAIR.histogram(table)
+    largest = 0.0
+    for _ in range(300):
+        sizes = [(3, 2), (3,), (2,), (2,)] if parts and parts[0] else [(3, 2), (2,)]
+        noise = [rng.integers(-6, 7, size) for size in sizes]
+        runs = [ScriptedNoise(noise)]
+        first = estimate(table, method, runs[0])
+        shifts = [added, added.sum(axis=1), added.sum(axis=0)][: len(sizes) - 1]
+        if parts:
+            shifts.append(np.bincount(grouping.blocks.ravel(), added.ravel()).astype(np.int64))
+        runs.append(ScriptedNoise([n - s for n, s in zip(noise, shifts, strict=False)]))
+        assert (estimate(more, method, runs[1]) == first).all()
+        assert not runs[1].left or parts is None
+        largest = max(largest, abs(runs[0].log_probability - runs[1].log_probability))
+    assert largest == pytest.approx(EPSILON)
+
+
+def estimate(table: dict[str, list[str]], method: object, noise: ScriptedNoise) -> np.ndarray:
+    return estimate_histogram(
+        table,
+        PAIR,
+        EPSILON,
+        ledger(),
+        method=method,
+        rng=noise,  # type: ignore[arg-type]
+    ).counts
+
+
+def test_parts_of_epsilon_are_spent_once() -> None:
+    """The rates of the noise that was really drawn: cells, columns, groups."""
+    domain = RowDomain({"x": Categories(("a", "b")), "y": Categories(("c", "d", "e"))})
+    table = {"x": ["a", "b"], "y": ["c", "e"]}
+    spent = ledger(1.0)
+    rates: list[tuple[float, int]] = []
+
+    class Watched:
+        def geometric(self, success: float, shape: tuple[int, ...]) -> np.ndarray:
+            rates.append((-math.log1p(-success), math.prod(shape)))
+            return np.zeros(shape, dtype=np.int64)
+
+    estimate_histogram(
+        table,
+        domain,
+        0.8,
+        spent,
+        method=DPCocGen(),
+        rng=Watched(),  # type: ignore[arg-type]
+    )
+    assert spent.spent_epsilon == pytest.approx(0.8)
+    drawn = rates[::2]
+    assert [size for _, size in drawn[:3]] == [6, 2, 3]
+    assert sum(rate for rate, _ in drawn) == pytest.approx(0.8)  # one cell, both columns, one group
+
+
+def test_a_spent_ledger_stops_before_any_noise() -> None:
+    class Never:
+        def geometric(self, success: float, shape: tuple[int, ...]) -> np.ndarray:
+            raise AssertionError("noise was drawn")
+
+    spent = ledger(0.5)
+    for method in (Baseline(), DPCocGen()):
+        with pytest.raises(BudgetError, match="would pass the limit"):
+            estimate_histogram({"x": ["a"]}, SMALL, 0.6, spent, method=method, rng=Never())  # type: ignore[arg-type]
+    assert spent.spent_epsilon == 0
+
+
+@pytest.mark.parametrize("scale", [0.9, 1.0, 1.1])
+@pytest.mark.parametrize("rate", [0.02, 0.5, 3.0])
+def test_system_noise_has_its_law_and_no_neighbour(rate: float, scale: float) -> None:
+    drawn = system_geometric(rate, (100_000,), np.random.default_rng(7).bytes)
+    a = math.exp(-rate * scale)
+    edges = np.unique(np.floor(np.array([0.0, 0.3, 0.7, 1.2, 2.0, 3.0, 4.0]) / rate))
+    below = 1 - a**edges  # P(G < edge)
+    expected = np.diff(np.append(below, 1.0)) * len(drawn)
+    observed = np.histogram(drawn, bins=[*edges, np.inf])[0]
+    found = stats.chisquare(observed, expected).pvalue
+    assert (found > FALSE_ALARM) == (scale == 1.0)
+
+
+def test_production_noise_is_fresh_as_stated() -> None:
+    """The mean of 40,000 squares: 6 standard errors are 7 %."""
+    zeros = np.zeros(40_000, dtype=np.int64)
+    first, second = (add_geometric(zeros, 1, 0.3) for _ in range(2))
+    assert (first != second).any()
+    assert np.var(first) == pytest.approx(geometric_variance(1, 0.3), rel=0.07)
+    law = geometric_probability(np.arange(-400, 401), 1, 0.3)
+    assert (law * np.arange(-400, 401) ** 2).sum() == pytest.approx(geometric_variance(1, 0.3))
+    with pytest.raises(BudgetError, match="below 1e-12"):
+        add_geometric(zeros, 1, 1e-13)
+
+
+@pytest.mark.parametrize(("epsilon", "mass"), [(0.005, 1.76e6), (0.05, 196e3), (0.25, 64e3)])
+def test_clipping_inflates_mass_and_projection_does_not(epsilon: float, mass: float) -> None:
+    """Half of epsilon .01, .1 and .5 on 17,280 cells of Adult, where 32,561 rows are."""
+    table = adult(40_000)
+    counts = adult_domain(table).histogram(table)
+    assert counts.sum() == 32_561
+    assert (counts.size, np.count_nonzero(counts)) == (17_280, 3_119)
+    noisy = perturb(counts, epsilon, np.random.default_rng(0)).astype(float)
+    assert without_negatives(noisy, "clip").sum() == pytest.approx(mass, rel=0.03)
+    held = without_negatives(noisy, "project", 32_561.0)
+    assert held.sum() == pytest.approx(32_561)
+    assert (held >= 0).all()
+
+
+def test_projection_is_that_of_the_decoder() -> None:
+    values = np.random.default_rng(0).normal(size=200)
+    assert project_to_total(values, 3.0) == pytest.approx(project_simplex(values, 3.0))
+    assert project_to_total(values, 0.0).tolist() == [0.0] * 200
+
+
+def test_merging_cells_lowers_noise_as_derived() -> None:
+    """Tables 5.1 and 5.2: 18 / eps^2 fine, 4.5 / eps^2 merged, and 605 of approximation."""
+    cells = np.array([[10.0, 21, 37], [20, 0, 0], [53, 0, 0]])
+    blocks = np.array([[0, 0, 1], [2, 3, 3], [2, 3, 3]])
+    sums, sizes = np.bincount(blocks.ravel(), cells.ravel()), np.bincount(blocks.ravel())
+    assert sums.tolist() == [31, 37, 73, 0]
+    spread = (sums / sizes)[blocks]
+    assert ((spread - cells) ** 2).sum() == pytest.approx(605)
+    variance = 2.0  # Laplace noise of scale 1
+    assert (variance * 9, (variance / sizes).sum()) == (
+        18,
+        pytest.approx(2 * (0.5 + 1 + 0.5 + 0.25)),
+    )
+    assert math.sqrt((18 - 4.5) / 605) == pytest.approx(0.149, abs=5e-4)
+
+
+def test_trees_find_blocks_and_leave_noise() -> None:
+    rng, epsilon = np.random.default_rng(1), 0.5
+    counts = np.zeros((12, 10, 8))
+    counts[np.ix_([1, 5, 9], [2, 3], [0, 7])] = 100.0
+    noisy = perturb(counts.astype(np.int64), epsilon, rng).astype(float)
+    ones = np.ones(counts.shape)
+    blocks = KdTree().partition(noisy, ones, epsilon)
+    assert blocks.shape == counts.shape
+    held = set(blocks[counts > 0].ravel().tolist())
+    assert not held & set(blocks[counts == 0].ravel().tolist())
+    assert blocks.max() < 60
+    empty = perturb(np.zeros(counts.shape, dtype=np.int64), epsilon, rng).astype(float)
+    assert KdTree(3.0).partition(empty, ones, epsilon).max() == 0
+    assert KdTree().partition(empty, ones, epsilon).max() < 0.05 * counts.size
+
+
+def test_what_independent_columns_explain_is_one_block() -> None:
+    """Counts in proportion to what is expected of them leave nothing to split."""
+    expected = np.multiply.outer([500.0, 50, 5], [0.6, 0.3, 0.1])
+    blocks = KdTree().partition(3 * expected, expected, 1.0)
+    assert blocks.max() == 0
+    assert KdTree().partition(3 * expected, np.ones((3, 3)), 1.0).max() > 0
+
+
+def test_large_epsilons_give_nearly_the_table() -> None:
+    rng = np.random.default_rng(0)
+    domain = RowDomain({"plan": Categories(("basic", "pro")), "age": EqualBins(0, 99, 10)})
+    plan = rng.choice(["basic", "pro"], 4000)
+    age = np.where(plan == "pro", rng.integers(30, 60, 4000), rng.integers(0, 100, 4000))
+    table = {"plan": plan.tolist(), "age": age.astype(str).tolist(), "name": ["x"] * 4000}
+    for method in (Baseline(), DPCocGen()):
+        found = estimate_histogram(table, domain, 8.0, ledger(), method=method, rng=rng)
+        rows = draw_rows(found, domain, rng=rng)
+        assert list(rows) == ["plan", "age"]
+        assert abs(len(rows["plan"]) - 4000) < 20
+        assert abs(found.counts - domain.histogram(table)).max() < 40
+        domain.histogram(rows)  # every value is of the domain
+
+
+def test_dpcocgen_is_nearer_to_adult_as_published() -> None:
+    """The ordering of the thesis, joint Hellinger distance; the rest is in the benchmark."""
+    table = adult(40_000)
+    table = {name: table[name] for name in FIVE}
+    domain, rng = adult_domain(table), np.random.default_rng(0)
+    true = domain.histogram(table).ravel()
+    for epsilon in (0.1, 1.0):
+        distances = []
+        for method in (DPCocGen(), Baseline(), Baseline("clip")):
+            found = estimate_histogram(table, domain, epsilon, ledger(), method=method, rng=rng)
+            q = found.counts.ravel() / found.counts.sum()
+            distances.append(hellinger(true / true.sum(), q))
+        assert distances[0] < distances[1] < distances[2]
+    assert distances[0] < 0.3
+
+
+def test_small_tables_are_drawn_despite_noise() -> None:
+    table = {"x": ["a"]}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        found = estimate_histogram(table, SMALL, 0.01, ledger(), rng=rng)
+        assert found.counts.sum() > 0
+        assert len(draw_rows(found, SMALL, 5, rng)["x"]) == 5
+
+
+def test_bins_hold_every_number_once() -> None:
+    for bins in (
+        EqualBins(17, 90, 10),
+        EqualBins(0, 6, 7),
+        EqualBins(-5, 5, 3),
+        EqualBins(0, 1, 1),
+    ):
+        numbers = [str(value) for value in range(round(bins.low), round(bins.high) + 1)]
+        codes = bins.codes(numbers)
+        assert (np.diff(codes) >= 0).all()
+        assert np.bincount(codes, minlength=bins.size).all()
+        drawn = bins.draw(np.repeat(np.arange(bins.size), 50), np.random.default_rng(0))
+        assert bins.codes(drawn).tolist() == np.repeat(np.arange(bins.size), 50).tolist()
+        assert set(drawn) == set(numbers) or len(numbers) > 50
+    real = EqualBins(0.0, 1.0, 4, whole=False)
+    assert real.codes(["0", "0.24", "0.5", "1"]).tolist() == [0, 0, 2, 3]
+    assert real.codes(real.draw(np.array([0, 3]), np.random.default_rng(0))).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: EqualBins(0, 10, 12), "more bins than whole numbers"),
+        (lambda: EqualBins(0.5, 10, 2), "whole low and high"),
+        (lambda: EqualBins(3, 3, 1), "low < high"),
+        (lambda: EqualBins(0, 10**400, 5), "are needed"),
+        (lambda: EqualBins(0, 16**9000, 5), "an integer of 36001 bits"),
+        (lambda: EqualBins(-1e308, 1e308, 5, whole=False), "are needed"),
+        (lambda: EqualBins(0, 10**15, 1_000), "too many for exact bins"),
+        (lambda: Categories(("a", "a")), "declared twice"),
+        (lambda: RowDomain({}), "no columns"),
+        (lambda: RowDomain({str(i): EqualBins(0, 99, 100) for i in range(4)}), "at most"),
+        (lambda: SMALL.histogram({"x": ["z"]}), "'x': value 'z' is not declared"),
+        (lambda: SMALL.histogram({"y": ["a"]}), "are not in the table"),
+        (lambda: EqualBins(0, 9, 2).codes(["10"]), "'10' is not in 0 to 9"),
+        (lambda: EqualBins(0, 9, 2).codes(["1.5"]), "not whole"),
+        (lambda: EqualBins(0, 9, 2).codes(["nan"]), "not in"),
+        (lambda: EqualBins(0, 9, 2).codes(["many"]), "not a number"),
+        (lambda: DPCocGen(group_share=1.0), "sum < 1"),
+        (lambda: partitioner_named("modl?"), "not one of"),
+        (lambda: without_negatives(np.zeros(2), "drop"), "not one of"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_used_is_refused(make, words: str) -> None:
+    with pytest.raises((DomainError, TableError), match=words):
+        make()
+
+
+@pytest.mark.parametrize("blocks", [np.zeros(2), np.array([0, 2, 2]), np.array([-1, 0, 0])])
+def test_a_partitioner_that_gives_no_partition_is_refused(blocks: np.ndarray) -> None:
+    class Wrong:
+        def partition(self, noisy: np.ndarray, expected: np.ndarray, epsilon: float) -> np.ndarray:
+            return blocks
+
+    with pytest.raises(TableError, match="blocks"):
+        estimate_histogram({"x": ["a"]}, SMALL, 1.0, ledger(), method=DPCocGen(Wrong()))
+
+
+def test_registered_partitioners_can_be_had_by_name() -> None:
+    assert hasattr(partitioner_named("kd-tree"), "partition")
+
+
+def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "domain.toml"
+    path.write_text('[columns]\nplan = ["a", "b"]\nage = { low = 0, high = 9, bins = 5 }\n')
+    assert load_row_domain(path).shape == (2, 5)
+    for text, words in (
+        ("[columns]\nage = { low = 0, bins = 5 }", "'age': a list of texts or"),
+        ("[columns]\nage = { low = 0, high = 9, bins = 2.5 }", "bins whole"),
+        ("missing = 'ND'\n[columns]\na = ['x']", "nothing else"),
+        ("[columns", "domain.toml"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DomainError, match=words):
+            load_row_domain(path)
+
+
+def test_narrow_bins_of_large_numbers_give_numbers_within() -> None:
+    """Six digits made 1.23457e+06 of all numbers, which the domain itself refuses."""
+    for low, high in ((1_234_567.5, 1_234_568.5), (1 / 3, 2 / 3), (-1e-9, 1e-9)):
+        bins = EqualBins(low, high, 8, whole=False)
+        codes = np.repeat(np.arange(8), 500)
+        drawn = bins.draw(codes, np.random.default_rng(0))
+        assert (bins.codes(drawn) == codes).mean() > 0.98
+        assert len(set(drawn)) > 500
+
+
+def test_an_epsilon_that_leaves_no_noise_is_refused() -> None:
+    """At 50 the chance of any noise is below 2^-64, so that counts came out as they are."""
+    spent = ledger(1000.0)
+    for epsilon, method, words in (
+        (50.0, Baseline(), "above 40"),
+        (100.0, DPCocGen(), "above 40"),
+        (3e-12, DPCocGen(group_share=0.6, margin_share=0.2), "below 1e-12"),
+    ):
+        with pytest.raises(BudgetError, match=words):
+            estimate_histogram({"x": ["a"]}, SMALL, epsilon, spent, method=method)
+    assert not spent.entries
+    assert system_geometric(40.0, (3,)).tolist() == [0, 0, 0]
+
+
+def test_noise_probabilities_are_within_the_stated_error() -> None:
+    """Sums over the digits of a number: what rounding and the last digit leave out."""
+    for rate in (1e-6, 0.02, 0.9, 5.0, 40.0):
+        off, digit = 0.0, 0
+        while rate * 2.0**digit < 700:
+            exact = 1 / (1 + Decimal(rate * 2.0**digit).exp())
+            off += abs(float(exact - Decimal(_threshold(rate * 2.0**digit)) / 2**64))
+            digit += 1
+        assert 2 * off < 2**-46
+
+
+def test_rows_beyond_all_memory_are_refused() -> None:
+    found = NoisyHistogram(np.array([1e12, 0, 0]), 1.0, 3)
+    for wanted in (None, 10**12):
+        with pytest.raises(TableError, match="100,000,000 values at most"):
+            draw_rows(found, SMALL, wanted)
+
+
+def test_column_shares_are_near_the_histograms() -> None:
+    table = {"x": ["a"] * 600 + ["b"] * 300 + ["c"] * 100}
+    rng = np.random.default_rng(3)
+    found = estimate_histogram(table, SMALL, 5.0, ledger(), rng=rng)
+    p, q = column_shares(table, draw_rows(found, SMALL, 1000, rng), ["x"])
+    assert abs(p - q).max() < 0.08
+
+
+def test_blank_lines_of_one_column_are_kept(tmp_path: Path) -> None:
+    """It may be a row whose value is missing; of several columns it is no row."""
+    path = tmp_path / "people.csv"
+    path.write_text("x\na\n\nb\n")
+    with pytest.raises(TableError, match="row 2 has 0 fields"):
+        read_columns(path, ["x"])
+    path.write_text("x,y\na,d\n\nb,e\n")
+    assert read_columns(path, ["x"]) == [["a", "b"]]
+
+
+@pytest.mark.parametrize("method", [DPCocGen(), Baseline()])
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_epsilons_of_noise_alone_are_refused_uncharged(
+    method: Baseline | DPCocGen, rows: int
+) -> None:
+    """By domain and epsilon alone: more rows than memory were drawn, or refused once charged."""
+    domain = RowDomain({"a": EqualBins(0, 99, 50), "b": EqualBins(0, 99, 50)})
+    table = {"a": ["5"] * rows, "b": ["7"] * rows}
+    ledger = BudgetLedger(Charge(1))
+    for epsilon in (1e-6, 1e-9):
+        with pytest.raises(TableError, match=r"2,500 combinations.*Nothing was charged"):
+            estimate_histogram(table, domain, epsilon, ledger, method=method)
+    assert ledger.spent_epsilon == 0
+    draw_rows(estimate_histogram(table, domain, 1e-4, ledger, method=method), domain)
+    assert ledger.spent_epsilon == 1e-4
+
+
+@pytest.mark.filterwarnings("error")
+def test_tiny_epsilons_still_make_a_partition() -> None:
+    domain = RowDomain({"a": EqualBins(0, 99, 50), "b": EqualBins(0, 99, 50)})
+    table = {"a": ["5"] * 1000, "b": ["7"] * 1000}
+    for seed in range(5):
+        found = estimate_histogram(table, domain, 1e-8, BudgetLedger(Charge(1)), num_rows=1000,
+                                   rng=np.random.default_rng(seed))  # fmt: skip
+        assert found.counts.sum() == pytest.approx(1000)
