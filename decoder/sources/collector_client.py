@@ -20,7 +20,6 @@ from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 from rappor_core.text import visible
 
-
 KEY_VARIABLE = "RAPPOR_KEY"
 SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
 _SECONDS = 60.0
