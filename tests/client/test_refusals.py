@@ -131,15 +131,16 @@ def test_a_batch_that_may_be_counted_is_not_split(
     open_client: Any, collector: MemoryCollector, body: bytes | None
 ) -> None:
     """Its answer was lost; a 413 for another body, or before it was read, is no word about it."""
-    collector.lose_answers = 1
+    collector.lose_answers = 1_000
     client = open_client(delivery=WHEN_FLUSHED)
     for _ in range(10):
         assert client.record("homepage", "a")
     flush_in_vain(client, lambda: client.last_error != "")
+    collector.lose_answers = 0
     more = {"body_sha256": None} if body is None else {}
     collector.answer = lambda _: (413, *problem(413, body or b"", **more))
     flush_in_vain(client, lambda: "413" in client.last_error)
     collector.answer = None
     assert client.flush(20)
     assert collector.counted() == {"homepage": 10}
-    assert collector.duplicates == 1
+    assert collector.duplicates >= 1
