@@ -30,6 +30,5 @@ def test_every_package_has_its_own_mutations() -> None:
         "metric_design",
         "simulations",
         "privacy_audit",
-        "publication",
         "rappor_cli",
     }

@@ -313,7 +313,7 @@ CLIENT = (
     Mutation(
         "word-of-a-proxy", "only the collector's own word makes a device drop a batch",
         "client_sdk/delivery/replies.py",
-        'problem.get("body_sha256") == sha256(body).hexdigest()',
+        "digest == sha256(body).hexdigest()",
         "True",
         ("tests/client/test_refusals.py",),
     ),

@@ -22,7 +22,7 @@ from rappor_core.ohttp.encapsulation import decapsulate, encapsulate
 from rappor_core.ohttp.hpke import HpkeContext
 from rappor_core.ohttp.key_config import KeyConfig, decode_keys, encode_key_config
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors/v1/ohttp.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors/v1/ohttp.json").read_text())
 
 
 def of(name: str) -> dict[str, bytes]:
