@@ -12,7 +12,7 @@ import threading
 
 from client_sdk.errors import StateError
 from client_sdk.inspection import inspect_state, render
-from client_sdk.recording.ledger_check import check_ledger
+from client_sdk.recording.ledger import check_ledger
 from client_sdk.storage.directory import StateDirectory
 
 

@@ -15,7 +15,7 @@ from client_sdk import fork_hooks as forks
 from client_sdk.delivery.thread import SenderThread
 from client_sdk.errors import ClientError, StateBusyError, StateError, UnknownMetricError, blame
 from client_sdk.recording.account_wipe import wipe
-from client_sdk.recording.ledger_check import check_ledger
+from client_sdk.recording.ledger import check_ledger
 from client_sdk.recording.overflow import Overflow
 from client_sdk.recording.recorder import Recorder
 from client_sdk.setup import Setup
@@ -98,7 +98,7 @@ class Session:
         here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
         notes = {VISITS + name for name in places & here}
         notes |= {NUMBERS + name for name in self._collected & here}
-        self.state.keep_notes(notes)  # an earlier version had more
+        self.state.keep_notes(notes)  # another metrics file had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
         self.worker = SenderThread(
             setup.directory,

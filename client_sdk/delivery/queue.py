@@ -15,15 +15,15 @@ from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.replies import Answer
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.sqlite import SqliteState
-from client_sdk.storage.stops import REASONS, load_stop, put_stop, stop_of
-from rappor_core.calendar import date_of
+from client_sdk.storage.stops import REASONS, Stop, load_stop, put_stop
+from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16
 LOG_BYTES = 1 << 20  # of the state's log, above which it is shortened between two batches
 REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
 
-
+INSERT = "INSERT INTO batches (batch_id, reports, last_day, json, body) VALUES (?, ?, ?, ?, ?)"
 MEMBERS = """
     SELECT metric, params_id, cohort, day, bits FROM queue JOIN sources ON sources.id = source
 """
@@ -125,7 +125,7 @@ class ReportQueue:
         """Stop a metric by the last answer to its reports, or resume it."""
         before = load_stop(self._state, metric)
         if reason in REASONS:
-            put_stop(self._state, metric, stop_of(reason, params_id, self._clock()))
+            put_stop(self._state, metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
         elif before is not None and before.params_id == params_id:
             put_stop(self._state, metric, None)
         else:
@@ -193,18 +193,31 @@ class ReportQueue:
             Report(metric, params_id, cohort, date_of(day), bits)
             for metric, params_id, cohort, day, bits in rows
         ]
-        batch_id = self._randomness(BATCH_ID_BYTES)
-        json, pad_to = self._delivery.json, self._delivery.pad_to
-        body = make_body(batch_id, reports, pad_to=pad_to, json=json)
-        row = batch_id, len(rows), max(row[3] for row in rows), json, body
+        batch = self._row(reports, json=self._delivery.json)
         with suppress(_MembersGoneError), self._state.transaction() as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):
                 raise _MembersGoneError  # as above, in the last moment: undo
-            database.execute(
-                "INSERT INTO batches (batch_id, reports, last_day, json, body) "
-                "VALUES (?, ?, ?, ?, ?)",
-                row,
-            )
+            database.execute(INSERT, batch)
+
+    def _row(self, reports: Sequence[Report], *, json: bool) -> tuple[object, ...]:
+        """A new batch of some reports, as a row of the state."""
+        batch_id = self._randomness(BATCH_ID_BYTES)
+        body = make_body(batch_id, reports, pad_to=self._delivery.pad_to, json=json)
+        return batch_id, len(reports), max(day_of(one.day) for one in reports), json, body
+
+    def split(self, batch: StoredBatch) -> bool:
+        """Replace a batch that the collector finds too large by two of half its reports. Return
+        False for a batch of one report. Raises WireFormatError for one that is damaged."""
+        if batch.reports < 2:
+            return False
+        reports = read_body(batch.body, json=batch.json).ungrouped().reports
+        order = [reports[index] for index in shuffled(range(len(reports)), self._randomness)]
+        middle = len(order) // 2
+        rows = [self._row(half, json=batch.json) for half in (order[:middle], order[middle:])]
+        with self._state.transaction() as database:
+            if database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount:
+                database.executemany(INSERT, rows)
+        return True
 
     def _take_out(self, where: str, values: tuple[object, ...]) -> int:
         """Remove reports from the queue, and add them to the counts of what they were made from."""

@@ -15,7 +15,6 @@ from client_sdk.delivery.batches import content_type, read_body
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import ReportQueue, StoredBatch
 from client_sdk.delivery.replies import TOO_LARGE
-from client_sdk.delivery.splitting import split
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
 from client_sdk.randomisation.randomness import Randomness
@@ -55,7 +54,6 @@ class SendLoop:
             self._outbox,
             transport,
             lock,
-            lambda batch: split(state, batch, delivery, randomness),
             isolate=delivery.isolate_metrics,
         )
         self._pauses = Pauses(delivery, randomness)
@@ -171,7 +169,6 @@ class Sender:
     transport.
 
     lock: at most one process sends at a time.  isolate: a connection for each batch.
-    split: puts two batches in the place of one that is too large; False where it cannot.
     """
 
     def __init__(
@@ -179,7 +176,6 @@ class Sender:
         outbox: ReportQueue,
         transport: Transport,
         lock: FileLock,
-        split: Callable[[StoredBatch], bool],
         *,
         isolate: bool,
     ) -> None:
@@ -189,7 +185,6 @@ class Sender:
         self._outbox = outbox
         self._transport = transport
         self._lock = lock
-        self._split = split
         self._isolate = isolate
 
     def round(self, *, only_one: bool = False) -> bool:
@@ -226,7 +221,7 @@ class Sender:
             )
         except TransportError as error:
             is_new = batch.batch_id not in self._tried
-            if error.reason == TOO_LARGE and is_new and self._split(batch):
+            if error.reason == TOO_LARGE and is_new and self._outbox.split(batch):
                 return
             self._tried.add(batch.batch_id)
             if error.retry:

@@ -17,8 +17,7 @@ from client_sdk.errors import StateBusyError, StateError
 from client_sdk.randomisation.randomness import Randomness
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.file_lock import FileLock
-from client_sdk.storage.sqlite import SqliteState
-from client_sdk.storage.traces import scrub_traces
+from client_sdk.storage.sqlite import SqliteState, scrub_traces
 
 if TYPE_CHECKING:
     from client_sdk.delivery.schedule import SendLoop

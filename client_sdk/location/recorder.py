@@ -14,13 +14,13 @@ from client_sdk.location.local_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Send, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS
-from client_sdk.storage.traces import leave_trace
+from client_sdk.storage.sqlite import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
-    from client_sdk.storage.protocol import State
+    from client_sdk.storage.interface import State
     from rappor_core.metrics.metric import Metric
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process

@@ -15,13 +15,13 @@ from client_sdk.numbers.collected import Collected
 from client_sdk.randomisation.key_derivation import draw
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import NUMBERS
-from client_sdk.storage.traces import leave_trace
+from client_sdk.storage.sqlite import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
 
 if TYPE_CHECKING:
-    from client_sdk.storage.protocol import State
+    from client_sdk.storage.interface import State
 
 Taken = Literal["queued", "expired", "elsewhere"] | None
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
-from client_sdk.recording.ledger import past
-from client_sdk.recording.ledger_check import check_line
+from client_sdk.recording.ledger import check_line, past
 from client_sdk.storage.damage import PARSERS
 from client_sdk.storage.interface import Entry, Line
 from client_sdk.storage.sqlite import ENTRIES

@@ -7,7 +7,6 @@ the state; a reset leaves a tombstone.
 
 from __future__ import annotations
 
-import errno
 import json
 import sqlite3
 import threading
@@ -16,23 +15,12 @@ from contextlib import suppress
 from client_sdk.errors import StateBusyError, StateError
 from client_sdk.randomisation.key_derivation import new_secret
 from client_sdk.randomisation.randomness import Randomness
-from client_sdk.recording.ledger import committed, past, spent
-from client_sdk.recording.ledger_check import check_ledger
+from client_sdk.recording.ledger import check_ledger, committed, past, spent
 from client_sdk.storage.damage import reading
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.sqlite import SqliteState
 
 UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
-UNWRITABLE = frozenset(
-    {
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_PERM,
-    }
-)
 
 
 def reset(
@@ -90,10 +78,10 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
             with reading(directory.state_path):
                 if error.condition in ("state_corrupt", "state_newer"):
                     directory.delete()
-                elif _cannot_be_written(error):
-                    _keep_account(directory)
-                else:
+                elif isinstance(error, StateBusyError):
                     raise
+                else:  # a full disk: waiting may never help
+                    _keep_account(directory)
     with reading(directory.state_path):
         directory.end_withdrawal()
 
@@ -105,14 +93,6 @@ def _wipe(directory: StateDirectory, lock: threading.RLock) -> None:
             wipe_state(state)
     finally:
         state.close()
-
-
-def _cannot_be_written(error: StateError) -> bool:
-    """Whether SQLite or the system could not write: then waiting may never help."""
-    cause = error.__cause__
-    if isinstance(cause, sqlite3.Error):
-        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in UNWRITABLE
-    return isinstance(cause, OSError) and cause.errno in NO_ROOM
 
 
 def _keep_account(directory: StateDirectory) -> None:

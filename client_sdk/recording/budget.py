@@ -14,7 +14,7 @@ from client_sdk.errors import StateError
 from rappor_core.errors import ParameterError, shown
 
 if TYPE_CHECKING:
-    from client_sdk.storage.protocol import State
+    from client_sdk.storage.interface import State
 
 NAME = "budget"  # of the value in the state's table `meta`; infinite where none was declared
 

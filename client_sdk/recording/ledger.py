@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,7 @@ from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from client_sdk.randomisation.metric_encoder import MetricEncoder
-    from client_sdk.storage.protocol import State
+    from client_sdk.storage.interface import State
 
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 
@@ -142,9 +143,6 @@ class Ledger:
                 return ""
             first = Promise.from_json(line.agreed)
             weaker = promise.weaker_than(first)
-            if promise.period and not first.period and not weaker:  # kept by an earlier version
-                limit = {"period": promise.period, "reports_per_period": promise.reports_per_period}
-                self._state.put_line(line._replace(agreed=first.replace(**limit).to_json()))
         return f"weaker_than_agreed:{weaker[0]}" if weaker else ""
 
     def admit(self, device: MetricEncoder, bits: int) -> Decision:
@@ -248,3 +246,29 @@ def past(line: Line, entries: list[Entry]) -> Line:
 def entry_spent(entry: Entry) -> float:
     """The epsilon_n of one memoised value, for the reports that were made from it."""
     return RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
+
+
+def check_ledger(database: sqlite3.Connection) -> None:
+    """Decode all ledger rows that are decoded later. Raises what the parsers raise."""
+    query = "SELECT line, digest, params, cost, reports FROM entries"
+    entries = [Entry(*row) for row in database.execute(query)]
+    for row in database.execute("SELECT * FROM lines"):
+        line = Line(*row)
+        check_line(line, [entry for entry in entries if entry.line == line.name])
+    for (text,) in database.execute("SELECT ledger FROM tombstones WHERE ledger LIKE '{%'"):
+        json.loads(text)
+
+
+def check_line(line: Line, entries: Iterable[Entry]) -> None:
+    """Decode one ledger line and its memoised responses. Raises what the parsers raise."""
+    promise = Promise.from_json(line.agreed).to_fields()
+    if promise.pop("period") not in ("", *PERIOD_DAYS):
+        raise ValueError(f"line {line.name!r}")
+    numbers = (*promise.values(), *line[2:])
+    if any(type(number) not in (int, float) or not number >= 0 for number in numbers):
+        raise ValueError(f"line {line.name!r}")
+    own = list(entries)
+    if any(entry.reports < 0 or not entry.cost > 0 for entry in own):
+        raise ValueError(f"entries of {line.name!r}")
+    committed(line, own)
+    spent(line, own)

@@ -22,7 +22,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, Platform
 
 if TYPE_CHECKING:
-    from client_sdk.storage.protocol import State
+    from client_sdk.storage.interface import State
 
 ELSEWHERE: Final = "elsewhere"  # the metric is declared for other platforms
 EVER = (1 << 62) - 1  # a period that no clock reaches

@@ -41,7 +41,7 @@ class StateDirectory:
     def open(self, lock: threading.RLock, check_ledger: LedgerCheck | None = None) -> SqliteState:
         """The state, made if this is the first time, and checked. Raises StateError.
 
-        check_ledger: decodes what the ledger keeps, as `recording.ledger_check.check_ledger`.
+        check_ledger: decodes what the ledger keeps, as `recording.ledger.check_ledger`.
         """
         self.prepare()
         was_used = self._was_used()  # before the state is read: the marker is made after it

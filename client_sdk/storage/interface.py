@@ -1,11 +1,19 @@
-"""The records that a state is made of (`protocol.State`).
+"""The records that a state is made of. `State` is one in a file or in memory, of the same methods.
 
 Everything in them is private, except reports, whose bits have been through both rounds.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from client_sdk.storage.memory import MemoryState
+    from client_sdk.storage.sqlite import SqliteState
+
+    State: TypeAlias = SqliteState | MemoryState
 
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places
 NUMBERS = "numbers:"  # likewise: then the name of a metric of numbers

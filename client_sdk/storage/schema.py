@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from client_sdk.errors import StateVersionError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 1
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 WAL_BYTES = 1 << 19  # to which a longer write-ahead log is cut when it is written from its start
@@ -52,19 +52,7 @@ MIGRATIONS = (
     CREATE TABLE tombstones (
         id INTEGER PRIMARY KEY, day INTEGER NOT NULL, reason TEXT NOT NULL, ledger TEXT NOT NULL
     );
-    """,
-    """
-    CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID
-    """,
-    # reports for life (period -1) are counted by the declared name, no longer by slot and level
-    """
-    INSERT INTO periods SELECT substr(metric, 1, instr(metric, '/') - 1), -1, sum(reports)
-        FROM periods WHERE period = -1 AND instr(metric, '/') > 0 GROUP BY 1
-        ON CONFLICT (metric, period) DO UPDATE SET reports = reports + excluded.reports;
-    DELETE FROM periods WHERE period = -1 AND instr(metric, '/') > 0
-    """,
-    # runs of periods that take no more reports: their counts are no longer kept (`periods`)
-    """
+    CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE used_up (
         metric TEXT, first INTEGER, last INTEGER NOT NULL, PRIMARY KEY (metric, first)
     ) WITHOUT ROWID

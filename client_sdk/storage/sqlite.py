@@ -7,17 +7,20 @@ of their own, which is fair, instead of SQLite's, which sleeps.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Set
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from client_sdk.randomisation.key_derivation import secret_check
 from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.storage.periods import change_unit, use_up
 from client_sdk.storage.state_file import PATIENCE, StateFile
-from client_sdk.storage.traces import leave_trace, scrub_traces
+
+if TYPE_CHECKING:
+    from client_sdk.storage.interface import State
 
 COUNT = """
     INSERT INTO periods SELECT ?1, ?2, ?3
@@ -31,6 +34,7 @@ QUEUE = """
     INSERT INTO queue (source, entry, day, bits)
         SELECT ?, id, ?, ? FROM entries WHERE digest = ?
 """
+UNSCRUBBED = "unscrubbed"  # of the mark in the table `meta`
 LIFE = -1  # the period that never ends, for a limit on reports for life
 NEAR = """
     SELECT 1 FROM periods
@@ -256,3 +260,29 @@ def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bo
     if most_ever is not None:
         counts.append((line, LIFE, 1, most_ever))
     return all(database.execute(COUNT, values).rowcount for values in counts)
+
+
+def leave_trace(state: State) -> None:
+    """Mark that private rows are deleted, within the transaction that deletes them.
+
+    A killed process, a scrub that another process hinders, and an app that is not opened for weeks
+    leave it to whoever opens the state next.
+    """
+    state.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
+
+
+def scrub_traces(state: SqliteState) -> bool:
+    """Scrub the files if private rows were deleted since the last time. Return False if that
+    must wait."""
+    mark = state.get(UNSCRUBBED)
+    if mark is None:
+        return True
+    with state.transaction() as database:  # places of rows tell how long those before them were
+        notes = database.execute("SELECT * FROM notes").fetchall()
+        database.execute("DELETE FROM notes")
+        database.executemany("INSERT INTO notes VALUES (?, ?)", notes)
+    if not state.scrub():
+        return False
+    with state.transaction() as database:  # another process may have deleted more meanwhile
+        database.execute("DELETE FROM meta WHERE name = ? AND value = ?", (UNSCRUBBED, mark))
+    return True

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rappor_core.calendar import SECONDS_A_DAY
-
 if TYPE_CHECKING:
-    from client_sdk.storage.protocol import State
+    from client_sdk.storage.interface import State
 
 RETIRED, PAUSED = "metric_retired", "metric_paused"
 REASONS = frozenset({RETIRED, PAUSED})
@@ -44,8 +42,3 @@ def put_stop(state: State, metric: str, stop: Stop | None) -> None:
     """Store the stop of a metric, or remove it."""
     text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
     state.put(PREFIX + metric, text)
-
-
-def stop_of(reason: str, params_id: str, now: float) -> Stop:
-    """The stop that an answer asks for. now: seconds since 1970, UTC."""
-    return Stop(reason, params_id, now + SECONDS_A_DAY)

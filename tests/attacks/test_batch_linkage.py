@@ -154,7 +154,7 @@ def test_each_metric_leaves_at_its_random_time(
             assert recorder.record(name, "v", NOON + trial * DAY) == "queued"
         loop = SendLoop(
             state, transport, FileLock(str(tmp_path / "lock")), delivery,  # type: ignore[arg-type]
-            source.randbytes, lambda: NOON,
+            source.randbytes, lambda: NOON, lambda _: None,
         )  # fmt: skip
         start = now[0]
         while (wait := loop.step(hurried=False)) is not None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,27 +171,3 @@ def test_pinning_twice_writes_once() -> None:
     assert stored_budget(state) == 5
     agree_budget(state, 7)
     assert stored_budget(state) == 7
-
-
-def test_an_older_state_takes_what_is_declared_next(
-    open_client: Callable[..., Client], tmp_path: Path
-) -> None:
-    """Schema 3 had no budget, no unit and no `used_up`: its counts and its ledger go on."""
-    metrics = version(9.0, 2)
-    with open_client(metrics=metrics) as client:
-        assert client.record("m0", "a")
-    database = sqlite3.connect(tmp_path / "state" / "state.sqlite")
-    ((agreed,),) = database.execute("SELECT agreed FROM lines").fetchall()
-    old = {k: v for k, v in json.loads(agreed).items() if not k.endswith("period")}
-    database.execute("UPDATE lines SET agreed = ?", (json.dumps(old),))
-    database.execute("DELETE FROM meta WHERE name = 'budget' OR name LIKE 'unit:%'")
-    database.execute("DROP TABLE used_up")
-    database.execute("PRAGMA user_version = 3")
-    database.commit()
-    database.close()
-    with open_client(metrics=metrics) as client:
-        assert client.inspect()["device"]["budget"] == 9.0
-        assert not client.record("m0", "a")  # the count of today was kept
-        assert client.record("m1", "a")
-        (first, _) = state_of(client).lines()
-        assert json.loads(first.agreed)["period"] == "day"

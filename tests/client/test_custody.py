@@ -216,25 +216,6 @@ def test_migrations_run_from_every_earlier_version(
         upgraded.close()
 
 
-def test_reports_counted_by_slot_and_level_stay_counted(tmp_path: Path) -> None:
-    """Version 2 counted them by sub-metric; a limit for life now goes by the declared name."""
-    path = str(tmp_path / "old.sqlite")
-    database = sqlite3.connect(path)
-    for script in MIGRATIONS[:2]:
-        database.executescript(script)
-    rows = [("m/day/0", -1, 2), ("m/night/0", -1, 1), ("m/day/0", 700, 1), ("p", -1, 4)]
-    rows.append(("p/day/0", -1, 1))  # was of another kind before
-    database.executemany("INSERT INTO periods VALUES (?, ?, ?)", rows)
-    database.execute("PRAGMA user_version = 2")
-    database.commit()
-    database.close()
-    for _ in range(2):
-        upgraded = connect(path)
-        counts = upgraded.execute("SELECT * FROM periods ORDER BY metric, period").fetchall()
-        assert counts == [("m", -1, 3), ("m/day/0", 700, 1), ("p", -1, 5)]
-        upgraded.close()
-
-
 def test_a_failed_migration_leaves_the_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,6 @@ from client_sdk.recording.ledger import Promise, committed, entry_spent, spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import Limits
 from client_sdk.storage.memory import MemoryState
-from client_sdk.storage.protocol import State
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import last_day, period_number
 from rappor_core.errors import ParameterError
@@ -31,6 +30,7 @@ from rappor_core.metrics.metric import Metric
 
 NOON = 1_795_262_400.0  # 2026-11-21, 12:00 UTC
 DAY = 86_400.0
+State = MemoryState | SqliteState
 MakeState = Callable[[], State]
 
 TEMPLATE = """

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
@@ -176,23 +175,6 @@ def test_both_stores_carry_over_alike(device: Device) -> None:
             got += [recorder.record("m", "a", (START + day) * DAY) for day in days]
         outcomes.append(got)
     assert outcomes[0] == outcomes[1]
-
-
-def test_an_earlier_promise_is_limited_from_next_start(
-    device: Device,
-) -> None:
-    """The state of an earlier version did not keep the unit: what is declared next is pinned."""
-    recorder = device.open(declared())
-    recorder.record("m", "a", START * DAY)
-    state = device._state
-    assert state is not None
-    line = state.line("m")
-    assert line is not None
-    old = Promise.from_json(line.agreed).replace(period="", reports_per_period=1e9)
-    state.put_line(line._replace(agreed=old.to_json()))
-    state.put("unit:m", None)
-    assert device.open(declared()).record("m", "a", (START + 1) * DAY) == "queued"
-    assert device.open(declared("month", 28)).record("m", "a", (START + 2) * DAY) == "closed"
 
 
 @pytest.mark.parametrize("unit", UNITS)

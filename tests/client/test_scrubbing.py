@@ -19,8 +19,8 @@ from client_sdk.delivery import thread
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import StateDirectory
+from client_sdk.storage.sqlite import leave_trace, scrub_traces
 from client_sdk.storage.state_file import StateFile
-from client_sdk.storage.traces import leave_trace, scrub_traces
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import START, declared

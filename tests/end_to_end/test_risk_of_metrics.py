@@ -15,8 +15,7 @@ import pytest
 
 from client_sdk.inspection import inspect_state, render
 from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.recording.ledger import Ledger
-from client_sdk.recording.ledger_check import check_ledger
+from client_sdk.recording.ledger import Ledger, check_ledger
 from client_sdk.storage.directory import StateDirectory
 from decoder.output.dictionary import entries_of, write_site
 from metric_design.metric_table import Labels

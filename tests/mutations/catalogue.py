@@ -235,7 +235,7 @@ CLIENT = (
     ),
     Mutation(
         "symbol-lies-to-itself", "a lie is another symbol, each with the same chance",
-        "client_sdk/randomisation/coins.py",
+        "client_sdk/randomisation/rounds.py",
         "return 1 << (other + (other >= own))",
         "return 1 << (other + (other > own))",
         ("tests/client/test_symbols.py",),
@@ -249,9 +249,9 @@ CLIENT = (
     ),
     Mutation(
         "whole-kept-beside-halves", "a batch that is split is not sent whole again",
-        "client_sdk/delivery/splitting.py",
-        'database.execute("DELETE FROM batches WHERE id = ?", (batch.number,))',
-        "pass",
+        "client_sdk/delivery/queue.py",
+        'if database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount:',
+        "if True:",
         ("tests/client/test_refusals.py",),
     ),
     Mutation(
