@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from client_sdk.errors import StateVersionError
 
-SCHEMA_VERSION = 1
+FIRST_VERSION = SCHEMA_VERSION = 4  # first: of 0.3.0; files of earlier SDKs are refused
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 WAL_BYTES = 1 << 19  # to which a longer write-ahead log is cut when it is written from its start
@@ -106,7 +106,7 @@ def create_compact(path: str, fill: Callable[[sqlite3.Connection], None]) -> Non
 
 
 def _migrate(database: sqlite3.Connection, version: int) -> None:
-    for script in MIGRATIONS[version:]:
+    for script in MIGRATIONS[max(version - FIRST_VERSION + 1, 0) :]:
         run_script(database, script)
     database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -199,10 +199,10 @@ def _upgrade(database: sqlite3.Connection, path: str) -> None:
         version = version_of(database)  # another process may have been first
         if version < 0:
             raise sqlite3.DatabaseError(f"schema version {version}")
-        if version > SCHEMA_VERSION:
+        if version > SCHEMA_VERSION or 0 < version < FIRST_VERSION:
             raise StateVersionError(
-                f"{path} has schema version {version}; this SDK knows up to {SCHEMA_VERSION}: "
-                "update the app, or keep using the newer one",
+                f"{path} has schema version {version}; this SDK knows {SCHEMA_VERSION}: "
+                "use the version of the app that wrote it, or a later one",
                 "state_newer",
             )
         _migrate(database, version)

@@ -18,7 +18,7 @@ from client_sdk.errors import StateError, StateVersionError
 from client_sdk.lifecycle import SENTENCES
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.interface import Identity
-from client_sdk.storage.schema import MIGRATIONS, SCHEMA_VERSION, connect, version_of
+from client_sdk.storage.schema import FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION, connect, version_of
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import MemoryCollector
 from tests.waiting import until
@@ -181,14 +181,17 @@ def test_a_reset_needs_consent(open_client: Any) -> None:
         open_client(consent=False).reset()
 
 
-def test_a_newer_schema_is_refused_and_not_touched(open_client: Any, state_dir: Path) -> None:
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, FIRST_VERSION - 1])
+def test_a_foreign_schema_is_refused_and_not_touched(
+    open_client: Any, state_dir: Path, version: int
+) -> None:
     used(open_client)
     database = sqlite3.connect(state_dir / "state.sqlite")
-    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.execute(f"PRAGMA user_version = {version}")
     database.close()
     client = open_client()
     assert client.status.condition == "state_newer"
-    assert str(SCHEMA_VERSION + 1) in client.status.sentence
+    assert str(version) in client.status.sentence
     with pytest.raises(StateVersionError):
         client.reset()
 
