@@ -192,7 +192,7 @@ def test_public_files_are_not_made_anew(
     """Of every route without a key, with forty metrics in the dictionary."""
     app.state.service = served.service
     one = make_metric().to_dict()
-    many = DeclaredMetrics([one | {"name": f"m{n}"} for n in range(40)], [], "")
+    many = DeclaredMetrics([one | {"name": f"m{n}"} for n in range(40)], "")
     monkeypatch.setattr(Metrics, "public", lambda _: many)
     for method, path in [
         ("GET", "/openapi.json"),

@@ -23,6 +23,7 @@ PAGE = (ROOT / "docs" / "metrics.md").read_text()
 README = (ROOT / "README.md").read_text()
 TOML = re.compile(r"^```toml\n(.*?)^```", re.M | re.S)
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.M)
+FIRST = TOML.findall(PAGE)[0]
 TABLES = PAGE[PAGE.index("## Keys of the file") :]
 TODAY = date(2026, 11, 22)
 
@@ -48,6 +49,11 @@ def test_every_kind_has_an_example_that_passes() -> None:
     assert kinds == set(kind_names())
 
 
+def example(name: str) -> str:
+    """The page's first example with this word."""
+    return next(text for text in TOML.findall(PAGE) if name in text)
+
+
 def table(text: str, name: str) -> str:
     """One [metrics.NAME] table of a file."""
     found = re.search(rf"^\[metrics\.{name}\].*?(?=^\[|\Z)", text, re.M | re.S)
@@ -59,18 +65,17 @@ def table(text: str, name: str) -> str:
 def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
     """With the default written out, the definition is the same as without the key."""
     literal = default.strip("`").split("`")[0]
-    first, numbers, second, *_ = TOML.findall(PAGE)
-    name, text = "homepage", first
+    name, text = "homepage", FIRST
     if key in ("whole", "ask"):
         name = "startup"
     if key == "spread":
-        name, text = "session_minutes", numbers
+        name, text = "session_minutes", example("session_minutes")
     if key in ("slots", "encoding", "pairs", "max_gap_minutes", "turn", "hold"):
-        name, text = "window_cell", second
+        name, text = "window_cell", example("window_cell")
     if key in DISCOVER.keys:
         name = "new_site"
     if key == "lag":
-        name, text = "commute", next(one for one in TOML.findall(PAGE) if "commute" in one)
+        name, text = "commute", example("commute")
     if key == "mechanism":
         name = "theme"  # which gives epsilons
     plain = re.sub(rf"^{key} = .*\n", "", table(text, name), flags=re.M)
@@ -80,16 +85,15 @@ def test_a_default_is_what_the_page_says(key: str, default: str) -> None:
 
 @pytest.mark.parametrize("key", [k for k, d, _ in rows() if d == "required" and k != "metrics"])
 def test_a_required_key_is_required(key: str) -> None:
-    first, _, second, *_ = TOML.findall(PAGE)
-    text = table(first, "homepage")
+    text = table(FIRST, "homepage")
     if key in ("grid", "box", "levels", "mode"):
-        text = table(second, "window_cell")
+        text = table(example("window_cell"), "window_cell")
     if key in ("unit", "of_period", "edges", "none"):
-        text = table(first, "startup")
+        text = table(FIRST, "startup")
     if key in ("from", "to", "bands_km"):
-        text = next(one for one in TOML.findall(PAGE) if "commute" in one)
+        text = example("commute")
     if key in PAIR.keys:
-        text = table(first, "theme_crashed")
+        text = table(FIRST, "theme_crashed")
     with pytest.raises(MetricsFileError, match=key):
         parse_metrics(re.sub(rf"^{key} = .*\n", "", text, flags=re.M))
 
