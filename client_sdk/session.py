@@ -141,9 +141,7 @@ class Session:
         While another process or thread holds the state the call waits in memory for the sending
         thread ("held"). Raises StateBusyError where it cannot wait.
         """
-        if self._held:
-            self._held.write_some()
-        if not self._held:
+        if not self._held or self._held.write_some():
             try:
                 return act(name, *rest)
             except StateBusyError:

@@ -77,22 +77,24 @@ class Overflow:
         self._waiting.append((write, arguments))
         return True
 
-    def write_some(self) -> None:
+    def write_some(self) -> bool:
         """Write some of what waits, if no other thread is at it and the state was not found held a
-        moment ago: an app that goes on recording does not wait for the sending thread."""
-        if not self._waiting or time.monotonic() < self._busy_until:
-            return
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
-            for _ in range(SOME):
-                if not self._waiting:
-                    return
-                self._write_first()
-        except StateBusyError:
-            self._busy_until = time.monotonic() + BUSY_REST
-        finally:
-            self._lock.release()
+        moment ago: an app that goes on recording does not wait for the sending thread.
+
+        Returns whether nothing waits now.
+        """
+        free = self._waiting and time.monotonic() >= self._busy_until
+        if free and self._lock.acquire(blocking=False):
+            try:
+                for _ in range(SOME):
+                    if not self._waiting:
+                        break
+                    self._write_first()
+            except StateBusyError:
+                self._busy_until = time.monotonic() + BUSY_REST
+            finally:
+                self._lock.release()
+        return not self._waiting
 
     def write_out(self, seconds: float = math.inf) -> None:
         """Write what waits, the oldest first; begin no more once `seconds` are over.

@@ -80,7 +80,7 @@ def test_fixes_that_wait_are_not_overtaken(
     assert all(fixes(phone, [0]))
     session = phone._life.session
     monkeypatch.setattr(session.worker, "keep_house", lambda: None)  # a thread that is late
-    monkeypatch.setattr(session._held, "write_some", lambda: None)
+    monkeypatch.setattr(session._held, "write_some", lambda: False)
     with held(tmp_path / "state"):
         phone._setup.clock.now += 86_400
         assert fixes(phone, [24]) == [True]
