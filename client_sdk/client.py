@@ -143,9 +143,10 @@ class Client:
         as well (`held` in `inspect` is how many wait). Of kind `number`: True when the value was
         counted; one report of the period leaves when it ends.
 
-        Never raises and never waits for the network or the disk; False when nothing is recorded:
-        `last_refusal` says why, and `inspect` counts it by reason. In development mode an unknown
-        metric and a value that the metric cannot encode raise UnknownMetricError and
+        Never raises, and never waits for the network or for the disk to sync; of a burst that is
+        faster than the disk a call waits a quarter of a second at most. False when nothing is
+        recorded: `last_refusal` says why, and `inspect` counts it by reason. In development mode an
+        unknown metric and a value that the metric cannot encode raise UnknownMetricError and
         ValueRefusedError.
         """
         return self._guarded(name, lambda session, now: session.record(name, value, now))

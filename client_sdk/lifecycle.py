@@ -39,8 +39,6 @@ SENTENCES = {
     "do_not_track": f"{DO_NOT_TRACK} is set: nothing is recorded or sent.",
     "closed": "The client is closed.",
 }
-
-
 LOST = "Consent is withdrawn, but the state to wipe is no longer in its place"
 UNREMEMBERED = ". Nor can that be noted: keep the answer in the app, and open with consent=False"
 
@@ -145,11 +143,11 @@ class Lifecycle:
         `open`, with consent or without. Where this client's state is no longer in its place, or
         another one is, `status` says so: it may still be somewhere else.
         """
-        file, self._file = self._file, None
         self.shut("no_consent")
-        if file is not None and self.setup.directory.file_id() != file:
+        if self._file is not None and self.setup.directory.file_id() != self._file:
             self.status = Status("no_consent", f"{LOST}: {self.setup.directory.state_path}")
             return
+        self._file = None  # the wipe may put another file in its place
         trouble = self._withdrawal.begin()
         if trouble is not None:
             sentence = f"Consent is withdrawn, but the state could not be wiped yet: {trouble}"

@@ -68,7 +68,7 @@ class DeclaredMeterProvider(MeterProvider):
         self._warned: set[str] = set()
         self._read_seconds = read_seconds
         self._gauges: list[tuple[str, Callable[[], Iterable[Observation]], Act]] = []
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()  # a callback may make another gauge
         self._stopped = threading.Event()
         self._reader: threading.Thread | None = None
 

@@ -19,7 +19,6 @@ from rappor_core.metrics.metrics_file import MetricsFile
 if TYPE_CHECKING:
     from client_sdk.delivery.relay import Relay
 
-
 LAST_SECOND = 253_370_764_800.0  # 9999-01-01
 
 

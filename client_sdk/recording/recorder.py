@@ -87,8 +87,9 @@ class Recorder:
             return False
         if stop.reason == RETIRED or now < stop.until:
             return True
-        state.stop = stop._replace(until=now + SECONDS_A_DAY)
-        put_stop(self._state, state.device.metric.name, state.stop)
+        later = stop._replace(until=now + SECONDS_A_DAY)
+        put_stop(self._state, state.device.metric.name, later)  # raises where the state is held
+        state.stop = later
         return False
 
     def forget_metric(self, name: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.errors import StateError, StateVersionError
 from client_sdk.lifecycle import SENTENCES
-from client_sdk.storage.directory import StateDirectory
+from client_sdk.storage.directory import MARKER_FILE, StateDirectory
 from client_sdk.storage.interface import Identity
 from client_sdk.storage.schema import FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION, connect, version_of
 from client_sdk.storage.sqlite import SqliteState
@@ -159,9 +159,20 @@ def test_an_older_copy_keeps_its_secret(open_client: Any, state_dir: Path, tmp_p
 
 def test_a_lost_marker_is_made_again(open_client: Any, state_dir: Path) -> None:
     secret = used(open_client)
-    (state_dir / "witness").unlink()
+    (state_dir / MARKER_FILE).unlink()
     assert used(open_client) == secret
-    assert (state_dir / "witness").exists()
+    assert (state_dir / MARKER_FILE).exists()
+
+
+def test_a_check_of_the_secret_that_0_3_0_left_goes(open_client: Any, state_dir: Path) -> None:
+    """Kept beside the state, it would outlive a withdrawal."""
+    used(open_client)
+    (state_dir / MARKER_FILE).write_text(
+        '{"version": 1, "generation": 9, "check": "0011223344556677"}'
+    )
+    client = open_client(consent=False)
+    assert client.status.sentence == SENTENCES["no_consent"]
+    assert (state_dir / MARKER_FILE).read_bytes() == b""
 
 
 def test_resetting_a_healthy_state_archives_the_ledger(open_client: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from client_sdk import Delivery
 from client_sdk.inspection import render
 from client_sdk.testing import MemoryCollector
 from tests.client.conftest import Clock
+from tests.waiting import until
 
 WHEN_FLUSHED = Delivery(mean_delay=3_600.0, first_pause=0.05)
 DAY = 86_400.0
@@ -100,6 +103,22 @@ def test_a_paused_metric_sends_one_report_a_day(
     assert client.inspect()["stopped"] == []
     assert client.record("homepage", "a")
     assert client.record("homepage", "b")
+
+
+def test_a_busy_state_does_not_take_the_report_of_the_day(
+    open_phone: Any, collector: StoppingCollector, clock: Clock, tmp_path: Path
+) -> None:
+    """The call waits, and is that report once the state is free."""
+    client = open_phone()
+    stop(client, collector, "metric_paused")
+    assert not client.record("homepage", "a")
+    clock.now += 1.1 * DAY
+    holder = sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert client.record("homepage", "a")
+    holder.close()
+    until(lambda: client.inspect()["held"] == 0)
+    assert client.inspect()["queued"] == {"homepage": 1}
 
 
 def test_a_withdrawal_forgets_what_was_stopped(

@@ -112,3 +112,17 @@ def test_what_is_dropped_of_a_declared_instrument_is_warned_of_once(
     ]
     assert "closed" in lines[2]
     assert "ada" not in caplog.text
+
+
+def test_a_callback_may_make_another_gauge(
+    app: ObservedApp, provider: DeclaredMeterProvider
+) -> None:
+    """With a lock that its own thread cannot take again, the app would wait for ever."""
+    meter = provider.get_meter("app")
+
+    def plug_in(_: CallbackOptions) -> list[Observation]:
+        meter.create_observable_gauge("startup", [observed])
+        return []
+
+    meter.create_observable_gauge("startup", [plug_in])
+    until(lambda: len(app.client.recorded) >= 2)
