@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { createServer } from "node:net";
 import { test } from "node:test";
-import { gunzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { readResponse } from "../dist/core/answers.js";
 import { decodeBatch } from "../dist/core/decode.js";
 import { Client, MemoryStorage } from "../dist/node.js";
@@ -49,6 +49,11 @@ const BEFORE = {
   "early hints": "HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n",
   "continue": "HTTP/1.1 100 Continue\r\n\r\n",
   "processing": "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n",
+};
+
+const compressed = (whole) => {
+  const body = gzipSync(whole.slice(whole.indexOf("\r\n\r\n") + 4));
+  return Buffer.concat([Buffer.from(http(200, "", "Content-Encoding: gzip").replace("Length: 0", `Length: ${body.length}`)), body]);
 };
 
 /** A server that writes what it is told to each request: text, or a function of the id of the batch. */
@@ -101,6 +106,10 @@ for (const way of ["node:http", "fetch"]) {
       assert.equal(await client.flush(0.5), true, word);
       accepted++;
     }
+    assert.ok(await client.record("homepage", "a"));
+    told.answers = [(id, whole) => compressed(whole)];
+    assert.equal(await client.flush(0.5), true, "compressed, though nobody asked for it");
+    accepted++;
     assert.equal((await client.inspect()).counters["accepted:homepage"], accepted);
     assert.deepEqual([told.bodies.size, ...[...told.bodies.values()].map((bodies) => bodies.size)], [accepted, ...Array(accepted).fill(1)]);
     await client.close();

@@ -2,6 +2,7 @@
 
 import { request as overHttp, type IncomingMessage } from "node:http";
 import { request as overHttps } from "node:https";
+import { gunzipSync } from "node:zlib";
 import { headersOf, MOST_ANSWER, type Transport } from "./transport.js";
 
 /** A connection for each batch, by which no two can be linked. url: of `batchUrl`. */
@@ -30,7 +31,7 @@ export const httpTransport =
     }
   };
 
-/** The text of an answer; "" for more than a collector ever says. */
+/** The text of an answer, which a gateway may have compressed unasked; "" for more than a collector ever says. */
 const textOf = async (response: IncomingMessage): Promise<string> => {
   const pieces: Buffer[] = [];
   let size = 0;
@@ -38,5 +39,6 @@ const textOf = async (response: IncomingMessage): Promise<string> => {
     if ((size += piece.length) > MOST_ANSWER) return "";
     pieces.push(piece);
   }
-  return Buffer.concat(pieces).toString();
+  const whole = Buffer.concat(pieces);
+  return (response.headers["content-encoding"] === "gzip" ? gunzipSync(whole, { maxOutputLength: MOST_ANSWER }) : whole).toString();
 };
