@@ -5,30 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from disclosure.anonymize import Hierarchy
 from disclosure.co_clustering.grid import CoClustering, GroupGrid
 from disclosure.co_clustering.hierarchies import LearntHierarchies
+from disclosure.pages import page_template
 from disclosure.typing import Floats
-from rappor_core.text import visible
 
 _LEFT, _TOP, _WIDTH, _TALLEST = 60, 16, 960, 24  # of the picture
-_LONGEST = 200  # characters of a text
 _FAINTEST = 0.01  # of cells that are drawn
 
 
 def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies) -> str:
     """The page as text. Values are escaped; the longest are cut."""
-    environment = Environment(
-        loader=PackageLoader("disclosure.co_clustering"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"count": "{:,}".format, "short": _short}
-    return environment.get_template("co_clustering.html.j2").render(
+    return page_template("disclosure.co_clustering", "co_clustering.html.j2").render(
         rows=model.recoded.num_rows,
         columns=list(model.recoded.parts),
         finest=model.finest.counts.shape,
@@ -114,8 +104,3 @@ def _node(tree: Hierarchy, level: int, under: str | None = None) -> dict[str, An
             return _node(tree, level - 1, label)
         below = [_node(tree, level - 1, one) for one in inner]
     return {"label": label, "below": below}
-
-
-def _short(text: str) -> str:
-    cut = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    return visible(cut)

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from disclosure.pages import page_template
 from disclosure.release.build import Release
 from disclosure.release.rounding import decimals
 from disclosure.release.tables import ReleasedTable
-from rappor_core.text import visible
 
 MOST_ROWS = 200  # of a table
 MOST_TABLES = 50
-_LONGEST = 200  # characters of a value
 
 
 def render_page(release: Release) -> str:
     """The page as text. Values are escaped; the longest are cut."""
-    environment = Environment(
-        loader=PackageLoader("disclosure.release"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"count": "{:,}".format, "short": _short}
     shown = release.tables[:MOST_TABLES]
-    return environment.get_template("release.html.j2").render(
+    return page_template("disclosure.release", "release.html.j2").render(
         release=release,
         policy=release.policy,
         tables=[_table(table, release) for table in shown],
@@ -79,8 +68,3 @@ def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
 def _used_symbols(release: Release) -> set[str]:
     used = {symbol for table in release.tables for symbol in table.symbols if symbol}
     return used | {table.withheld for table in release.tables if table.withheld}
-
-
-def _short(text: str, longest: int = _LONGEST) -> str:
-    cut = text if len(text) <= longest else text[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    return visible(cut)
