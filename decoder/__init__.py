@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from decoder.options import DecodeOptions
     from decoder.output.decoding_files import write_outputs
     from decoder.output.discovery_files import write_discovery
-    from decoder.output.flows_notebook import FlowView
     from decoder.output.numbers_files import write_numbers
     from decoder.output.series_files import write_series
     from decoder.pipeline import decode
@@ -42,7 +41,6 @@ _HOMES = {
     "Density": "decoder.density.maps",
     "DensityOptions": "decoder.density.maps",
     "Detected": "decoder.results.tables",
-    "FlowView": "decoder.output.flows_notebook",
     "NumberDecoding": "decoder.numbers.tables",
     "NumberSeries": "decoder.numbers.changes",
     "Series": "decoder.series.series",
@@ -74,7 +72,6 @@ __all__ = [
     "Detected",
     "DiscoverOptions",
     "Discovery",
-    "FlowView",
     "NumberDecoding",
     "NumberSeries",
     "Series",

@@ -16,7 +16,6 @@ OWN_PACKAGES = (
     "collector",
     "decoder",
     "decoder_service",
-    "decoder_client",
     "metric_design",
     "disclosure",
     "privacy_audit",

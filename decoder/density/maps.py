@@ -26,8 +26,8 @@ from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.density.slots import in_order, missing_levels, slot_places, slot_readings
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import WarmStarts
+from decoder.frames import to_frame
 from decoder.model.repetition import location_repetition
-from decoder.notebook import NotebookTable
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
@@ -68,7 +68,7 @@ class DensityOptions:
 
 
 @dataclass(frozen=True)
-class Density(NotebookTable):
+class Density:
     """A map of one slot and window. Arrays are (n,), one entry a cell shown, the
     reserved values (`other`; `no_data` where it is declared) last.
 
@@ -137,6 +137,13 @@ class Density(NotebookTable):
     def since_first(self) -> Differences | None:
         """The change from the first window of the series; None of the first itself."""
         return self.since[0] if self.since else None
+
+    def to_frame(self) -> Any:
+        """Return one row a cell as a pandas.DataFrame. Raises OutputError without pandas."""
+        names = ("shares", "estimate", "std_error", "low", "high", "detected")
+        columns = {"cell": self.cells, **{name: getattr(self, name).tolist() for name in names}}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return to_frame(rows, list(columns))
 
     @property
     def num_cells(self) -> int:

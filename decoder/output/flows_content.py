@@ -1,4 +1,4 @@
-"""results.json of flows: what a page, a terminal and a notebook show of a `FlowDecoding`."""
+"""results.json of flows: what a page and a terminal show of a `FlowDecoding`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.notebook import html_table, to_frame
+from decoder.frames import to_frame
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.params import RapporParams
@@ -196,13 +196,6 @@ class Decoding:
         """`detected` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
         names = [one.name for one in fields(Detected)]
         return to_frame([asdict(row) for row in self.detected], names)
-
-    def _repr_html_(self) -> str:
-        """As a notebook shows it."""
-        columns = ("value", "share", "low", "high", "p_adjusted")
-        rows = [[getattr(row, name) for name in columns] for row in self.detected]
-        notes = [text for text in (self.reason, *self.warnings) if text]
-        return html_table(f"Decoding of {self.metric}", columns, rows, notes)
 
     def _detected(self, i: int) -> Detected:
         table = self.candidates

@@ -24,7 +24,6 @@ PACKAGES = [
     "collector",
     "decoder",
     "decoder_service",
-    "decoder_client",
     "metric_design",
     "disclosure",
     "simulations",

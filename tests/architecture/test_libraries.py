@@ -19,8 +19,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "client_sdk": ("", "testing", "otel"),
     "collector": ("collector", "kafka", "relay", "archive"),
     "decoder": ("", "decoder", "notebook"),
-    "decoder_service": ("service", "oidc"),
-    "decoder_client": ("",),
+    "decoder_service": ("service", "oidc", "notebook"),
     "metric_design": ("", "decoder"),
     "disclosure": ("publication", "signing", "archive"),
     "simulations": ("simulations",),
@@ -98,7 +97,7 @@ def test_every_list_of_packages_has_them_all() -> None:
     ("file", "planted", "library"),
     [
         ("decoder/model/counts.py", "import torch", "torch"),
-        ("decoder/numerics/simplex.py", "def late():\n    import httpx", "httpx"),
+        ("decoder/numerics/simplex.py", "def late():\n    import requests", "requests"),
         ("decoder/inference/intervals.py", "import_module('pandas.io')", ""),
         ("decoder/inference/intervals.py", "import_module('polars.io')", "polars"),
         ("collector/store/raw.py", "from pandas import DataFrame", "pandas"),

@@ -41,7 +41,7 @@ from decoder.workflows.kinds import (
     register_decoder_kind,
     run_own,
 )
-from decoder_client import Service
+from decoder_service.client import Service
 from decoder_service.jobs import kinds as kinds_of_jobs
 from decoder_service.jobs.kinds import (
     JobInputs,

@@ -12,7 +12,7 @@ import pytest
 from decoder.density.cells import places_of
 from decoder.errors import RemoteError
 from decoder.workflows.maps import MAP_FILES
-from decoder_client.http import ServiceConnection
+from decoder_service.client import Service
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.reserved import RESERVED
@@ -468,4 +468,4 @@ def test_a_port_is_never_another_one(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["aggregate", "places", "--collector", f"http://127.0.0.1:{65536 + 8000}"]) == 1
     assert "is not the address of a host: Port out of range" in capsys.readouterr().err
     with pytest.raises(RemoteError, match="out of range"):
-        ServiceConnection(f"http://127.0.0.1:{65536 + 8000}", "key")
+        Service(f"http://127.0.0.1:{65536 + 8000}", "key")

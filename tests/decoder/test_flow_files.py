@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from decoder import FlowView
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.formats.known_flows import read_known_flows
 from decoder.output.flows_geojson import flow_lines
@@ -194,19 +193,6 @@ def test_the_same_decoding_gives_the_same_bytes(counts: Path, folder: Path, tmp_
     assert len(list(tmp_path.iterdir())) == len(list(folder.iterdir()))
     for path in sorted(folder.iterdir()):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
-
-
-def test_a_notebook_has_the_columns_of_the_file(tiny: AggregateFiles, tmp_path: Path) -> None:
-    view = FlowView(decode_flows_once(tiny.read()))
-    shown = view._repr_html_()
-    assert "detected" in shown
-    assert shown.index("True") < shown.index("False")
-    pytest.importorskip("pandas")
-    frame = view.to_frame()
-    run_flows(FlowsJob(tiny, output=tmp_path))
-    rows = table(tmp_path / "flows.csv")
-    assert list(frame.columns) == list(rows[0])
-    assert frame["estimate"].tolist() == [float(row["estimate"]) for row in rows]
 
 
 def census(folder: Path, *lines: str) -> Path:

@@ -1,4 +1,4 @@
-"""docs/analysis.ipynb runs from its first cell to its last, against a service; its objects show."""
+"""docs/analysis.ipynb runs from its first cell to its last, against a service."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def code_cells() -> list[str]:
 
 
 @pytest.mark.long
-def test_the_notebook_runs_and_its_objects_show_themselves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
     with running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served:
         monkeypatch.setenv("RAPPOR_DECODER_KEY", served.keys["ana"])
@@ -47,11 +45,9 @@ def test_the_notebook_runs_and_its_objects_show_themselves(
             for number, source in enumerate(code_cells()):
                 text = source.replace(ADDRESS, served.url)
                 shown.append(run_cell(text, f"analysis.ipynb, code cell {number}", names))
-                if hasattr(shown[-1], "_repr_html_"):
-                    kinds.add(type(shown[-1]).__name__)
-                    assert "<table" in shown[-1]._repr_html_()
-    assert kinds == {"Decoding", "Density", "CandidateList", "Job", "Result", "DataFrame"}
-    assert "https://news.example/" in names["decoding"]._repr_html_()
+                kinds.add(type(shown[-1]).__name__)
+    assert {"CandidateList", "Job", "DataFrame"} <= kinds
+    assert "https://news.example/" in set(names["decoding"].to_frame()["value"])
     assert isinstance(names["cells"], pandas.DataFrame)
     changed = shown[-2]
     assert changed.iloc[0]["string"] == "https://video.example/"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from decoder.errors import RemoteError
-from decoder_client import Service
+from decoder_service.client import Service
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY
 from tests.decoder_service.support import STRINGS, Running, as_listed, running, set_metrics, upload

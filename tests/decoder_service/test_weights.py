@@ -16,7 +16,7 @@ import httpx
 import pytest
 from pyarrow import parquet
 
-from decoder_client import Service
+from decoder_service.client import Service
 from decoder_service.jobs.list_versions import ResolvedSpec
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.schedules.rules import spec_digest_of
@@ -336,7 +336,6 @@ def test_from_python(served: Running, tmp_path: Path) -> None:
     values = ana.upload_list("values of python", ["word-0", "word-1"])
     weights = ana.upload_weights("weights of python", {"word-0": 30, "a,b": 2.5}, others=1)
     assert (values.kind, weights.kind, weights.entries) == ("candidates", "weights", 2)
-    assert "Weights" in weights._repr_html_()
     job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
     do_jobs(served.service, tmp_path)
     result = job.wait().result()

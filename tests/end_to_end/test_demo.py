@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from decoder_client import Service
+from decoder_service.client import Service
 from rappor_cli.main import main
 from tests.decoder_service.release_support import POLICY
 

@@ -1,0 +1,524 @@
+"""A decoder service from Python: jobs, results, lists and releases over HTTP.
+
+    service = Service("https://decode.example", key)
+    job = service.decode("homepage", words, first=date(2026, 11, 2), last=date(2026, 11, 8))
+    result = job.wait().result()
+    result.to_frame()
+
+Needs httpx; `to_frame` needs pandas. The answers of a service are not trusted: they have a maximum
+size, and their texts are shown without control characters.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, Self
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from decoder.errors import DecodeError, OutputError, RemoteError
+from decoder.frames import to_frame
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import file_problem
+from rappor_core.text import visible
+
+KEY_VARIABLE = "RAPPOR_DECODER_KEY"
+TIMEOUT_SECONDS = 60.0
+MAX_ANSWER_BYTES = 1 << 30  # all files of a result have half of it by default
+MAX_DETAIL_CHARACTERS = 2000
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LIVE = ("queued", "running", "cancelling")
+_MAIN_TABLES = ("detected", "maps", "rows", "found")  # of the kinds that have more than one
+_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)
+_COLUMN_TYPES = dict(number=float, integer=int)  # noqa: C408 (types of columns, not kinds of metrics)
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error)
+
+
+class _Object(dict[str, Any]):
+    """A JSON object of an answer; a missing member raises RemoteError."""
+
+    def __missing__(self, name: str) -> Any:
+        raise RemoteError(f"the answer has no {name!r}: no decoder service of this version sent it")
+
+
+@dataclass(frozen=True)
+class Service:
+    """A decoder service over HTTP. Every method raises RemoteError with the service's reason.
+
+    Attributes:
+        url: https://, or http:// to this machine.
+        key: a key of the service; "" for that of the variable RAPPOR_DECODER_KEY.
+    """
+
+    url: str
+    key: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            address = httpx.URL(self.url)
+            urlsplit(self.url).port  # noqa: B018 (httpx takes 65536 + n, a socket then n)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise RemoteError(f"service {self.url!r}: {visible(str(error))}") from None
+        if address.scheme not in ("http", "https"):
+            raise RemoteError(f"service {self.url!r} is not an http:// or https:// URL")
+        if address.scheme == "http" and address.host not in _LOOPBACK:
+            raise RemoteError(f"service {self.url!r}: a key is sent over https only")
+
+    def upload_list(self, name: str, values: Iterable[str]) -> CandidateList:
+        """Store a list under a new name."""
+        content = "".join(f"{value}\n" for value in values).encode()
+        return _list_of(self.ask("POST", "/v1/lists", {"name": name}, content))
+
+    def upload_weights(
+        self, name: str, weights: Mapping[str, float], others: float | None = None
+    ) -> CandidateList:
+        """Store weights of candidates under a new name, for `decode(weights=...)`.
+
+        Args:
+            name: of the list.
+            weights: by value, decided before the counts were seen.
+            others: the weight of every other value; None if each candidate has a weight.
+        """
+        text = io.StringIO()
+        rows = [*weights.items(), *([] if others is None else [("", others)])]
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        query = {"name": name, "kind": "weights"}
+        return _list_of(self.ask("POST", "/v1/lists", query, text.getvalue().encode()))
+
+    def upload_aggregate(self, aggregate: Aggregate) -> str:
+        """Store counts; return their digest, for `source = {"aggregates": [digest]}`."""
+        return str(self.ask("POST", "/v1/aggregates", body=aggregate.to_json().encode())["sha256"])
+
+    def usage(self) -> dict[str, dict[str, int]]:
+        """Return your stored bytes and jobs, and the limits of your role."""
+        return dict(self.ask("GET", "/v1/usage"))
+
+    def lists(self) -> list[CandidateList]:
+        """Return your own lists and those shared with you."""
+        return [_list_of(row) for row in self._ask_rows("/v1/lists", "lists")]
+
+    def decode(
+        self,
+        metric: str,
+        candidates: CandidateList | None = None,
+        *,
+        first: date | None = None,
+        last: date | None = None,
+        weights: CandidateList | None = None,
+        **options: Any,
+    ) -> Job:
+        """Queue a decoding of a collector's metric.
+
+        Args:
+            metric: name of the metric.
+            candidates: None for the metric's own values.
+            first: first closed day; None for the first that is served.
+            last: last closed day; None for the last that is served.
+            weights: of `upload_weights`.
+            **options: of the job, such as alpha=0.01.
+        """
+        window = {"metric": metric}
+        window |= {"first": first.isoformat()} if first else {}
+        window |= {"last": last.isoformat()} if last else {}
+        spec: dict[str, Any] = {"kind": "decode", "source": {"collector": window}}
+        spec["options"] = options
+        if candidates is not None:
+            spec["candidates"] = candidates.spec
+        if weights is not None:
+            spec["weights"] = weights.spec
+        return self.submit(spec)
+
+    def submit(self, spec: Mapping[str, Any]) -> Job:
+        """Queue a job of any kind, given its specification (docs/service.md)."""
+        return Job(self, self.ask("POST", "/v1/jobs", body=dict(spec)))
+
+    def jobs(self, limit: int = 100) -> list[Job]:
+        """Return your jobs, newest first."""
+        query = {"limit": str(limit)}
+        return [Job(self, row) for row in self._ask_rows("/v1/jobs", "jobs", query)]
+
+    def job(self, job_id: str) -> Job:
+        """Return a job by its id."""
+        return Job(self, self.ask("GET", f"/v1/jobs/{job_id}"))
+
+    def results(self, metric: str | None = None, limit: int = 100) -> list[Result]:
+        """Return results that you may see, newest first."""
+        query = {"limit": str(limit)} | ({} if metric is None else {"metric": metric})
+        return [Result(self, row) for row in self._ask_rows("/v1/results", "results", query)]
+
+    def result(self, result_id: str) -> Result:
+        """Return a result by its id."""
+        return Result(self, self.ask("GET", f"/v1/results/{result_id}"))
+
+    def releases(self, state: str | None = None, limit: int = 100) -> list[ServiceRelease]:
+        """Return releases that you may see, newest first.
+
+        Args:
+            state: proposed, approved, rejected or withdrawn; None for all of them.
+            limit: maximum number of releases.
+        """
+        query = {"limit": str(limit)} | ({} if state is None else {"state": state})
+        rows = self._ask_rows("/v1/releases", "releases", query)
+        return [ServiceRelease(self, row) for row in rows]
+
+    def release(self, release_id: str) -> ServiceRelease:
+        """Return a release by its id."""
+        return ServiceRelease(self, self.ask("GET", f"/v1/releases/{release_id}"))
+
+    def propose_release(
+        self, name: str, policy: str, results: Iterable[Result], *, note: str = ""
+    ) -> ServiceRelease:
+        """Build a release from your results, for another person to approve.
+
+        Args:
+            name: of the release.
+            policy: text of a release.toml.
+            results: what it publishes.
+            note: for the person who approves it.
+        """
+        sources = [{"result": result.id} for result in results]
+        body = {"name": name, "policy": policy, "note": note, "sources": sources}
+        return ServiceRelease(self, self.ask("POST", "/v1/releases", body=body))
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | dict[str, Any] | None = None,
+    ) -> Any:
+        """Send a request to any route and return the JSON object of its answer."""
+        try:
+            answer = json.loads(self.read(method, path, query, body), object_hook=_Object)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._not_a_service()
+        return answer
+
+    def read(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | dict[str, Any] | None = None,
+    ) -> bytes:
+        """Send a request to any route and return the bytes of its answer, at most 1 GiB."""
+        key = self.key or os.environ.get(KEY_VARIABLE, "")
+        content: dict[str, Any] = {"json": body} if isinstance(body, dict) else {"content": body}
+        # httpx alone trusts its own list of authorities; this context trusts the system's.
+        client = httpx.Client(verify=ssl.create_default_context(), timeout=TIMEOUT_SECONDS)
+        try:
+            with (
+                client,
+                client.stream(
+                    method,
+                    self.url.rstrip("/") + quote(path),
+                    params=query,
+                    headers={"Authorization": f"Bearer {key}"},
+                    **content,
+                ) as answer,
+            ):
+                read = self._read_limited(answer)
+        except (httpx.HTTPError, ValueError, OSError) as error:
+            reason = visible(str(error)) or type(error).__name__
+            raise RemoteError(f"no decoder service answers at {self.url}: {reason}") from None
+        if not answer.is_success:
+            raise _refusal(answer, read)
+        return read
+
+    def _ask_rows(
+        self, path: str, member: str, query: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        rows = self.ask("GET", path, query)[member]
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise self._not_a_service()
+        return rows
+
+    def _read_limited(self, answer: httpx.Response) -> bytes:
+        content = bytearray()
+        for piece in answer.iter_bytes():
+            content += piece
+            if len(content) > MAX_ANSWER_BYTES:
+                raise RemoteError(f"{self.url} sends more than {MAX_ANSWER_BYTES:,} bytes")
+        return bytes(content)
+
+    def _not_a_service(self) -> RemoteError:
+        return RemoteError(
+            f"what answers at {self.url} is not a decoder service; check the address"
+        )
+
+
+def _refusal(answer: httpx.Response, content: bytes) -> RemoteError:
+    """Make an error of the detail of a problem document."""
+    if answer.is_redirect:
+        detail = "it redirects to another address, which is not followed; use that one"
+        return RemoteError(f"the decoder service answered {answer.status_code}: {detail}")
+    try:
+        problem = json.loads(content)
+        detail = str(problem["detail"])
+    except _UNREADABLE:
+        problem, detail = {}, answer.reason_phrase
+    detail = visible(detail[:MAX_DETAIL_CHARACTERS])
+    return RemoteError(f"the decoder service answered {answer.status_code}: {detail}", problem)
+
+
+@dataclass(frozen=True)
+class CandidateList:
+    """A list of candidates or weights at the service, in its latest version."""
+
+    id: str
+    name: str
+    version: int
+    entries: int
+    owner: str
+    kind: str = "candidates"
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The reference that a job takes as `candidates` or `weights`."""
+        return {"list": self.id, "version": self.version}
+
+
+def _list_of(row: Mapping[str, Any]) -> CandidateList:
+    names = ("id", "name", "version", "entries", "owner")
+    return CandidateList(**{name: row[name] for name in names}, kind=row.get("kind", "candidates"))
+
+
+@dataclass
+class _Stored:
+    """An object that a service stores, as of the latest request; `refresh` asks again."""
+
+    route: ClassVar[str]  # of all of its kind
+
+    service: Service = field(repr=False)
+    row: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Identifier of the object at the service."""
+        return str(self.row["id"])
+
+    @property
+    def path(self) -> str:
+        """Path of the object's route at the service."""
+        return f"{self.route}/{self.id}"
+
+    def refresh(self) -> Self:
+        """Ask the service for the object's present state; return the object itself."""
+        self.row = self.service.ask("GET", self.path)
+        return self
+
+
+class Job(_Stored):
+    """A job at the service; `refresh` and `wait` update it."""
+
+    route = "/v1/jobs"
+
+    @property
+    def state(self) -> str:
+        """The job's state: queued, running, cancelling, done, failed, cancelled or abandoned."""
+        return str(self.row["state"])
+
+    def cancel(self) -> Job:
+        """Ask the service to cancel the job."""
+        self.row = self.service.ask("POST", f"{self.path}/cancel")
+        return self
+
+    def wait(self, seconds: float = 3600.0, poll: float = 0.5) -> Job:
+        """Wait until the job has ended. Raises RemoteError if it still runs after `seconds`."""
+        deadline = time.monotonic() + seconds
+        while self.refresh().state in _LIVE:
+            if time.monotonic() > deadline:
+                raise RemoteError(f"job {self.id} is still {self.state} after {seconds:g} seconds")
+            time.sleep(poll)
+        return self
+
+    def result(self) -> Result:
+        """Return the job's result. Raises DecodeError with the reason if it has none."""
+        if self.row["result_id"] is None:
+            raise DecodeError(f"job {self.id} is {self.state}: {self.row['reason']}")
+        return self.service.result(self.row["result_id"])
+
+
+class Result(_Stored):
+    """A decoding, map or series that the service stores."""
+
+    route = "/v1/results"
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Numbers that sum up the result (reports, values detected), with its warnings."""
+        return dict(self.row["summary"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the main table: detected values, cells of maps, or the first table of
+        another kind."""
+        content = self.service.read("GET", f"{self.path}/data", {"format": "json"})
+        try:
+            return _main_table(json.loads(content))
+        except _UNREADABLE as error:
+            raise _no_table(f"result {self.id}", error) from None
+
+    def to_frame(self) -> Any:
+        """Return `rows` as a pandas.DataFrame. Raises OutputError if pandas is not installed."""
+        return _frame(self.rows())
+
+    def data(self, form: str) -> bytes:
+        """Return the main table as csv (exactly as stored), json, parquet or geojson."""
+        query = {"format": form, "exact": "true"}
+        return self.service.read("GET", f"{self.path}/data", query)
+
+    def file(self, name: str) -> bytes:
+        """Download one file of the result, byte for byte; `row["files"]` lists the names."""
+        return self.service.read("GET", f"{self.path}/files/{name}", {"exact": "true"})
+
+    def give_up(self) -> None:
+        """Remove the result from your own: it no longer counts towards your limit, and is deleted
+        when it belongs to nobody."""
+        self.service.ask("DELETE", self.path)
+
+
+class ServiceRelease(_Stored):
+    """A release at the service."""
+
+    route = "/v1/releases"
+
+    @property
+    def state(self) -> str:
+        """The release's state: proposed, approved, rejected or withdrawn."""
+        return str(self.row["state"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the release's manifest, in hex."""
+        return str(self.row["digest"])
+
+    def approve(self, reason: str) -> ServiceRelease:
+        """Publish a release that another person proposed. For admins; final."""
+        return self._decide("approve", reason)
+
+    def reject(self, reason: str) -> ServiceRelease:
+        """Refuse a release that another person proposed. For admins; final."""
+        return self._decide("reject", reason)
+
+    def withdraw(self, reason: str = "") -> ServiceRelease:
+        """Withdraw your own proposal before it is approved or rejected; its files are deleted."""
+        return self._decide("withdraw", reason)
+
+    def difference(self) -> ReleaseDifference:
+        """Compare with the last approved release of this name. For its proposer and admins."""
+        answer = self.service.ask("GET", f"{self.path}/difference")
+        return ReleaseDifference(answer["policy"], answer["changes"])
+
+    def file(self, name: str) -> bytes:
+        """Download one file of the release, byte for byte."""
+        return self.service.read("GET", f"{self.path}/files/{name}")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of release.csv, with numbers as numbers and withheld ones as None.
+
+        Texts are as in the file, made safe for spreadsheets. Raises RemoteError for other files.
+        """
+        try:
+            fields = json.loads(self.file("datapackage.json"))["resources"][0]["schema"]["fields"]
+            read = {str(one["name"]): _COLUMN_TYPES.get(one["type"], str) for one in fields}
+            lines = csv.DictReader(io.StringIO(self.file("release.csv").decode()))
+            return [
+                {name: read[name](text) if text else None for name, text in line.items()}
+                for line in lines
+            ]
+        except _UNREADABLE as error:
+            raise _no_table(f"release {self.id}", error) from None
+
+    def to_frame(self) -> Any:
+        """Return `rows` as a pandas.DataFrame. Raises OutputError if pandas is not installed."""
+        return _frame(self.rows())
+
+    def save(self, folder: Path) -> Path:
+        """Write the release's files into a new folder that `rappor release verify` can check.
+
+        Each file is compared with its digest at the service, and the manifest with the release's.
+        Only the signature shows who made them.
+
+        Raises:
+            RemoteError: a file is not as its digest says, or its name is not that of a release's
+                file.
+            OutputError: the folder exists, or cannot be written.
+        """
+        files = self._download()
+        try:
+            folder.mkdir()
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+        except OSError as error:
+            raise OutputError(f"{folder}: {file_problem(error)}") from None
+        return folder
+
+    def _download(self) -> dict[str, bytes]:
+        files = {}
+        listed = self.refresh().row["files"]
+        if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+            raise RemoteError(f"release {self.id} has no list of its files")
+        for entry in listed:
+            name = str(entry["name"])
+            if not _FILE_NAME.fullmatch(name):
+                raise RemoteError(f"release {self.id}: {name[:70]!a} is not a name of its files")
+            files[name] = self.file(name)
+            if sha256(files[name]).hexdigest() != entry["sha256"]:
+                raise RemoteError(f"release {self.id}: {name} is not as its digest says")
+        if sha256(files.get("manifest.json", b"")).hexdigest() != self.digest:
+            raise RemoteError(f"release {self.id}: its manifest is not as its digest says")
+        return files
+
+    def _decide(self, act: str, reason: str) -> ServiceRelease:
+        self.row = self.service.ask("POST", f"{self.path}/{act}", body={"reason": reason})
+        return self
+
+
+@dataclass(frozen=True)
+class ReleaseDifference:
+    """The difference of a release from the last approved one of its name.
+
+    Attributes:
+        policy: by key, the value before and now.
+        changes: rows of `change`, `table`, `cell`, `before` and `after`.
+    """
+
+    policy: Mapping[str, Any]
+    changes: list[dict[str, str]]
+
+    def to_frame(self) -> Any:
+        """Return the changes as a pandas.DataFrame. Raises OutputError if it is not installed."""
+        return to_frame(self.changes, ("change", "table", "cell", "before", "after"))
+
+
+def _main_table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the main table by its name, or else the first list of rows. Raises LookupError."""
+    for name in _MAIN_TABLES:
+        if name in content:
+            return list(content[name])
+    for value in content.values():
+        if isinstance(value, list) and all(isinstance(row, dict) for row in value):
+            return value
+    raise LookupError("no list of rows")
+
+
+def _frame(rows: list[dict[str, Any]]) -> Any:
+    return to_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
+
+
+def _no_table(what: str, error: Exception) -> RemoteError:
+    return RemoteError(f"{what} has no table that can be read: {visible(str(error))}")
