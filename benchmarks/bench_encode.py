@@ -16,8 +16,7 @@ from time import process_time
 import pytest
 
 from benchmarks.conftest import OURS, Beside
-from client_sdk.randomisation.encoder import Encoder
-from client_sdk.randomisation.metric_encoder import MetricEncoder
+from client_sdk.randomisation.encoder import Encoder, MetricEncoder
 from client_sdk.randomisation.randomness import system_randomness
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams

@@ -33,9 +33,9 @@ from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
 from decoder.density.modes import SECOND_DIAL, modes
 from decoder.density.neighbours import cell_laplacian
+from decoder.grid_cells import parent_cell
 from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.box import Box
-from rappor_core.grid.drawing import parent_cell
 from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams

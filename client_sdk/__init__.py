@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from client_sdk.client import Client
+    from client_sdk.delivery.messages import Ack, Answer
     from client_sdk.delivery.options import Delivery
     from client_sdk.delivery.relay import Relay
-    from client_sdk.delivery.replies import Ack, Answer
     from client_sdk.delivery.transport import Transport
     from client_sdk.errors import (
         ClientError,
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
         UnknownMetricError,
     )
     from client_sdk.lifecycle import Status
-    from client_sdk.privacy_level import PrivacyLevel
     from client_sdk.randomisation.encoder import Encoder
     from client_sdk.randomisation.key_derivation import new_secret
     from client_sdk.randomisation.randomness import system_randomness
+    from client_sdk.recording.bounds import PrivacyLevel
     from client_sdk.recording.recorder import Recorder
     from client_sdk.storage.memory import MemoryState
     from rappor_core.metrics.file import parse_metrics
-    from rappor_core.metrics.loading import load_metrics
+    from rappor_core.metrics.metrics_file import load_metrics
 
 _HOMES = {
-    "Answer": "client_sdk.delivery.replies",
+    "Answer": "client_sdk.delivery.messages",
     "Client": "client_sdk.client",
     "ClientError": "client_sdk.errors",
     "Delivery": "client_sdk.delivery.options",
     "Encoder": "client_sdk.randomisation.encoder",
     "MemoryState": "client_sdk.storage.memory",
-    "PrivacyLevel": "client_sdk.privacy_level",
+    "PrivacyLevel": "client_sdk.recording.bounds",
     "Relay": "client_sdk.delivery.relay",
     "Recorder": "client_sdk.recording.recorder",
-    "Ack": "client_sdk.delivery.replies",
+    "Ack": "client_sdk.delivery.messages",
     "StateChangedError": "client_sdk.errors",
     "StateError": "client_sdk.errors",
     "StateVersionError": "client_sdk.errors",
@@ -58,7 +58,7 @@ _HOMES = {
     "Transport": "client_sdk.delivery.transport",
     "TransportError": "client_sdk.errors",
     "UnknownMetricError": "client_sdk.errors",
-    "load_metrics": "rappor_core.metrics.loading",
+    "load_metrics": "rappor_core.metrics.metrics_file",
     "new_secret": "client_sdk.randomisation.key_derivation",
     "parse_metrics": "rappor_core.metrics.file",
     "system_randomness": "client_sdk.randomisation.randomness",

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from client_sdk import fork_hooks as forks
 from client_sdk.errors import StateBusyError, StateChangedError, StateError, blame, detail_of
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, Lifecycle, Status
-from client_sdk.privacy_level import PrivacyLevel
 from client_sdk.randomisation.randomness import Randomness, system_randomness
-from client_sdk.recording.budget import agree_budget, check_budget
+from client_sdk.recording.bounds import PrivacyLevel, agree_budget, check_budget
 from client_sdk.session import Session, do_not_track
 from client_sdk.setup import Setup, check_consent, make_setup
 from client_sdk.storage.damage import trouble
@@ -123,7 +122,7 @@ class Client:
 
         No value is in it. Of all threads: the latest.
         """
-        from client_sdk.recording.refusals import sentence  # rarely needed: keeps the import light
+        from client_sdk.inspection import sentence  # rarely needed: keeps the import light
 
         reason, detail = self._refused
         known = {**self._setup.metrics.metrics, **self._by_name()}
@@ -164,9 +163,8 @@ class Client:
         each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
         Any rate will do. Never raises, and waits in memory while the state is held, as `record`.
         """
-        return self._guarded(
-            name, lambda session, now: session.fix(name, latitude, longitude, at, now)
-        )
+        points = ((latitude, longitude),)
+        return self._guarded(name, lambda session, now: session.take(name, points, at, now))
 
     def record_trip(
         self, name: str, origin: Point, destination: Point, at: datetime | None = None
@@ -175,9 +173,8 @@ class Client:
 
         origin, destination: latitude and longitude.
         """
-        return self._guarded(
-            name, lambda session, now: session.trip(name, origin, destination, at, now)
-        )
+        points = (origin, destination)
+        return self._guarded(name, lambda session, now: session.take(name, points, at, now))
 
     def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:
         """Do what an app asked for; no trouble with it reaches the app."""

@@ -17,39 +17,26 @@ import atexit
 import os
 import sys
 import threading
-from typing import Protocol
+from typing import Any
 from weakref import WeakSet
 
 EXIT_SECONDS = 5.0  # longest that the end of a program waits for a module that is being loaded
 
 
-class WatchedClient(Protocol):
-    """A client that is open."""
-
-    def before_fork(self) -> None:
-        """Close connections, and hold the lock until after the fork."""
-
-    def after_fork_in_parent(self) -> None:
-        """Let go of the lock."""
-
-    def after_fork_in_child(self) -> None:
-        """Take a new lock, and start afresh."""
-
-    def at_exit(self) -> None:
-        """End all threads."""
-
-
 class _Registry:
-    """The open clients of this process; hooks are registered once, with the first of them."""
+    """The open clients of this process: objects of `client_sdk.lifecycle.Lifecycle`.
+
+    Hooks are registered once, with the first of them.
+    """
 
     def __init__(self) -> None:
-        self.clients: WeakSet[WatchedClient] = WeakSet()
+        self.clients: WeakSet[Any] = WeakSet()
         self._hooked = False
         self._lock = threading.Lock()
         self.loading = threading.RLock()
-        self._held: list[WatchedClient] = []
+        self._held: list[Any] = []
 
-    def add(self, client: WatchedClient) -> None:
+    def add(self, client: Any) -> None:
         with self._lock:
             self.clients.add(client)
             if self._hooked:
@@ -96,12 +83,12 @@ def loading() -> threading.RLock:
     return _registry.loading
 
 
-def watch(client: WatchedClient) -> None:
+def watch(client: Any) -> None:
     """Call a client at forks and at the end of the program, for as long as it exists."""
     _registry.add(client)
 
 
-def at_end_of_child(client: WatchedClient) -> None:
+def at_end_of_child(client: Any) -> None:
     """End a client's threads when a child of `multiprocessing` ends: `os._exit` calls no atexit."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
@@ -110,6 +97,6 @@ def at_end_of_child(client: WatchedClient) -> None:
         Finalize(None, client.at_exit, exitpriority=0)
 
 
-def forget(client: WatchedClient) -> None:
+def forget(client: Any) -> None:
     """Stop calling a client that is closed."""
     _registry.clients.discard(client)

@@ -25,13 +25,7 @@ from opentelemetry.metrics import (
     NoOpCounter,
     NoOpHistogram,
     NoOpMeter,
-    NoOpObservableCounter,
-    NoOpObservableGauge,
-    NoOpObservableUpDownCounter,
     NoOpUpDownCounter,
-    ObservableCounter,
-    ObservableGauge,
-    ObservableUpDownCounter,
     Observation,
     UpDownCounter,
 )
@@ -189,15 +183,14 @@ class _DeclaredMeter(NoOpMeter):
     def create_up_down_counter(
         self, name: str, unit: str = "", description: str = ""
     ) -> UpDownCounter:
-        act = self._provider.acting("up-down counter", name, _SUM)
-        return (
-            _ActingUpDownCounter(act, name, unit, description) if act else NoOpUpDownCounter(name)
-        )
+        if act := self._provider.acting("up-down counter", name, _SUM):
+            return _ActingUpDownCounter(act, name, unit, description)
+        return NoOpUpDownCounter(name)
 
     def create_histogram(
-        self, name: str, unit: str = "", description: str = "", **advice: Any
+        self, name: str, unit: str = "", description: str = "", **_advice: Any
     ) -> Histogram:
-        del advice  # bounds of buckets: the metric's edges are public and its own
+        # the advice on buckets is dropped: the metric's edges are public and its own
         act = self._provider.acting("histogram", name, _OTHER)
         return _ActingHistogram(act, name, unit, description) if act else NoOpHistogram(name)
 
@@ -206,20 +199,16 @@ class _DeclaredMeter(NoOpMeter):
         return _ActingGauge(act, name, unit, description) if act else NoOpGauge(name)
 
     def create_observable_gauge(
-        self, name: str, callbacks: Any = None, unit: str = "", description: str = ""
-    ) -> ObservableGauge:
+        self, name: str, callbacks: Any = None, *rest: Any, **more: Any
+    ) -> Any:
         if act := self._provider.acting("observable gauge", name, _OTHER):
             self._provider.watch(name, callbacks or (), act)
-        return NoOpObservableGauge(name, callbacks, unit, description)
+        return super().create_observable_gauge(name, callbacks, *rest, **more)
 
-    def create_observable_counter(
-        self, name: str, callbacks: Any = None, unit: str = "", description: str = ""
-    ) -> ObservableCounter:
+    def create_observable_counter(self, name: str, *rest: Any, **more: Any) -> Any:
         self._provider.acting("observable counter", name, _NONE)
-        return NoOpObservableCounter(name, callbacks, unit, description)
+        return super().create_observable_counter(name, *rest, **more)
 
-    def create_observable_up_down_counter(
-        self, name: str, callbacks: Any = None, unit: str = "", description: str = ""
-    ) -> ObservableUpDownCounter:
+    def create_observable_up_down_counter(self, name: str, *rest: Any, **more: Any) -> Any:
         self._provider.acting("observable up-down counter", name, _NONE)
-        return NoOpObservableUpDownCounter(name, callbacks, unit, description)
+        return super().create_observable_up_down_counter(name, *rest, **more)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.thread import SenderThread
 from client_sdk.errors import ClientError, StateBusyError, StateError, UnknownMetricError, blame
-from client_sdk.recording.account_wipe import wipe
 from client_sdk.recording.ledger import check_ledger
 from client_sdk.recording.overflow import Overflow
 from client_sdk.recording.recorder import Recorder
+from client_sdk.recording.withdrawal import wipe
 from client_sdk.setup import Setup
 from client_sdk.storage.damage import trouble
 from client_sdk.storage.interface import NUMBERS, VISITS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from client_sdk.location.recorder import LocationRecorder, Point
-    from client_sdk.numbers.recorder import NumberRecorder
+    from client_sdk.numbers import NumberRecorder
 
 DO_NOT_TRACK = "DO_NOT_TRACK"
 
@@ -122,18 +122,12 @@ class Session:
         """Record a value as `Recorder.record` does, or let it wait: see `_do`."""
         return self._do(self._record, name, value, now)
 
-    def fix(
-        self, name: str, latitude: float, longitude: float, at: datetime | None, now: float
+    def take(
+        self, name: str, points: tuple[Point, ...], at: datetime | None, now: float
     ) -> str | None:
-        """Accept a fix as `LocationRecorder.fix` does, or let it wait: see `_do`."""
-        return self._do(self._fix, name, latitude, longitude, *self.places.times(at, now))
-
-    def trip(
-        self, name: str, origin: Point, destination: Point, at: datetime | None, now: float
-    ) -> str | None:
-        """Accept a trip as `LocationRecorder.trip` does, or let it wait: see `_do`."""
-        ends = (tuple(end) if isinstance(end, list) else end for end in (origin, destination))
-        return self._do(self._trip, name, *ends, *self.places.times(at, now))
+        """Take a fix or a trip as `LocationRecorder.take` does, or let it wait: see `_do`."""
+        points = tuple(tuple(end) if isinstance(end, list) else end for end in points)
+        return self._do(self._take, name, points, *self.places.times(at, now))
 
     def _do(self, act: Callable[..., str | None], name: str, *rest: object) -> str | None:
         """Do what the app asked for, behind what waits already.
@@ -170,11 +164,8 @@ class Session:
             return self._scrubbing(self.numbers.record(name, value, now))
         return self.recorder.record(name, value, now)
 
-    def _fix(self, name: str, *fix: object) -> str | None:
-        return self._scrubbing(self.places.fix_at(name, *fix))  # type: ignore[arg-type]
-
-    def _trip(self, name: str, *trip: object) -> str | None:
-        return self._scrubbing(self.places.trip_at(name, *trip))  # type: ignore[arg-type]
+    def _take(self, name: str, *rest: object) -> str | None:
+        return self._scrubbing(self.places.take(name, *rest))  # type: ignore[arg-type]
 
     def _scrubbing(self, outcome: str | None) -> str | None:
         """Where a period was closed, have what was kept of it scrubbed from the files now."""
@@ -219,7 +210,7 @@ class Session:
         with self._places_lock:
             if self._numbers is None:
                 with forks.loading():
-                    from client_sdk.numbers.recorder import NumberRecorder  # as for places
+                    from client_sdk.numbers import NumberRecorder  # as for places
 
                 metrics = self._setup.metrics.metrics
                 self._numbers = NumberRecorder(metrics, self.state, self.recorder)

@@ -6,15 +6,13 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client_sdk.delivery.options import Delivery
-from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.delivery.options import Delivery, check_key, check_key_is_hidden, split_url
 from client_sdk.randomisation.randomness import Randomness
+from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.storage.directory import StateDirectory
-from client_sdk.url import check_key, check_key_is_hidden, split_url
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.metrics.loading import load_metrics
-from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile, load_metrics
 
 if TYPE_CHECKING:
     from client_sdk.delivery.relay import Relay

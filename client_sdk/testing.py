@@ -19,14 +19,13 @@ from types import TracebackType
 from typing import Any, NamedTuple, cast
 
 from client_sdk.client import Client
-from client_sdk.delivery.batches import GZIP
+from client_sdk.delivery.messages import GZIP, PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.delivery.options import Delivery
-from client_sdk.delivery.replies import PROBLEM_TYPE, PROBLEM_URN
 from client_sdk.delivery.transport import REPORTS_PATH
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
-from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import decode_batch
 from rappor_core.wire.report import Batch, Report
 
 MAX_BODY_BYTES = 4 << 20

@@ -11,11 +11,11 @@ from starlette.responses import Response
 from collector import errors
 from rappor_core.errors import (
     AggregateError,
+    EncapsulationError,
     MetricsFileError,
     RapporError,
     WireFormatError,
 )
-from rappor_core.ohttp.errors import EncapsulationError
 from rappor_server.logs import Log
 from rappor_server.problems import RETRY_LATER, problem, status_of
 

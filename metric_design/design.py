@@ -34,8 +34,8 @@ from metric_design.population import ExpectedShares
 from metric_design.request import DEFAULTS, LIMITS, PlanRequest, Unknown
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.groups import CROWD, cohorts_affordable
 from rappor_core.params import MAX_BITS, RapporParams
+from rappor_core.risk import CROWD, cohorts_affordable
 
 MOST_COHORTS = 64
 MOST_HASHES = 4

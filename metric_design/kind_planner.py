@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from metric_design.metric_plan import MetricPlan, MetricToPlan, Review
 from metric_design.solve_plan import solve_metric
-from rappor_core.metrics.groups import CROWD, cohorts_affordable
 from rappor_core.metrics.metric import Metric
+from rappor_core.risk import CROWD, cohorts_affordable
 
 
 class KindPlanner:

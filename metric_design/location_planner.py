@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from decoder.density.modes import modes
+from decoder.grid_cells import num_cells
 from metric_design.kind_planner import KindPlanner, length_of, powers_of_cohorts
 from metric_design.map_findings import map_error
 from metric_design.metric_plan import MetricToPlan
 from metric_design.noise import rounded_down
-from rappor_core.grid.drawing import num_cells
 from rappor_core.metrics.metric import Metric
 
 

@@ -8,15 +8,15 @@ from datetime import date
 
 from decoder.density.modes import Predicted, modes, predict
 from decoder.density.predicted_error import MapError, predicted_error
+from decoder.grid_cells import num_cells
 from metric_design.noise import rounded_down
 from metric_design.review import Finding
 from rappor_core.calendar import MEAN_DAYS
-from rappor_core.grid.drawing import num_cells
 from rappor_core.grid.grid import MAX_CELLS
-from rappor_core.metrics.file import MetricsFile
-from rappor_core.metrics.groups import CROWD, cohorts_affordable
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.risk import CROWD, cohorts_affordable
 from rappor_core.text import counted
 
 USUAL_PLACES = 3  # of a device in its life, where nothing else is said

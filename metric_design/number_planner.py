@@ -11,8 +11,8 @@ from metric_design.metric_plan import MetricToPlan
 from metric_design.noise import rounded_down
 from metric_design.number_kind import Z, curve_error, mean_error, of_the_range
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.file_number import number_metric
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.number_kind import number_metric
 
 STRATA = 8, 4, 16, 32  # of a mean
 SYMBOLS = 8, 6, 4, 3, 2  # of mode `once`

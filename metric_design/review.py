@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from decoder.grid_cells import num_cells
 from metric_design import review_texts
 from metric_design.kinds import kind_design
 from rappor_core.calendar import PERIOD_DAYS
-from rappor_core.grid.drawing import num_cells
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics.file import MetricsFile
-from rappor_core.metrics.groups import (
+from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.validation import WEB
+from rappor_core.risk import (
     CROWD,
     cohorts_affordable,
     groups_together,
     linked_by_groups,
     public_groups,
 )
-from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
-from rappor_core.metrics.validation import WEB
 from rappor_core.text import counted
 
 HALF_TURN = 180.0  # degrees
@@ -167,7 +167,7 @@ def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
         f"the cohorts of {len(telling)} metrics, with levels and turns, are {groups:,} groups, and "
         f"alone link {linked:.1%} of {population:,} devices for an observer who knows which "
         f"batches are of one device; use {cohorts} in each, ask each device for fewer metrics, or "
-        "see that nobody can know: leave isolate_metrics on, and send through a relay"
+        "send through a relay, so that nobody can know"
     )
     yield Finding("warning", "", message)
 

@@ -14,8 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from privacy_audit.location_attacks import attack
-from rappor_core.metrics.groups import linked_by_groups
 from rappor_core.params import RapporParams
+from rappor_core.risk import linked_by_groups
 
 METRICS = 4
 COHORTS = (32, 8, 4, 1)

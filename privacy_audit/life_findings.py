@@ -17,8 +17,8 @@ from privacy_audit.linkage_by_life import (
     find_by_life,
 )
 from privacy_audit.lives import World
-from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.sequence_risk import sequence_risk
 
 PERIODS = 45

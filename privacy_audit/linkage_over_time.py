@@ -26,10 +26,10 @@ from privacy_audit.location_attacks import draw_permanent, draw_shown
 from privacy_audit.trackability import reports_in
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.mechanism import PROBABILITY_SCALE
-from rappor_core.metrics.file import MetricsFile
-from rappor_core.metrics.groups import public_groups
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
+from rappor_core.risk import public_groups
 
 DAYS = (2, 30, 90)
 GATHERED = 0.9  # of a device's reports in one track

@@ -23,9 +23,9 @@ from privacy_audit.linkage_over_time import (
     gathered_over_time,
     reports_over,
 )
-from rappor_core.metrics.file import MetricsFile
-from rappor_core.metrics.groups import public_groups
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.risk import public_groups
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_limits
 from metric_design.review import Finding
 from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.location_attacks import AttackResult, attack, relinked, series_scores
-from rappor_core.metrics.file import MetricsFile
-from rappor_core.metrics.groups import groups_together, linked_by_groups, place_groups
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
+from rappor_core.risk import groups_together, linked_by_groups, place_groups
 
 Floats = NDArray[np.float64]
 CROWD = 1_500
@@ -189,6 +189,5 @@ def _advice_together(metrics: Sequence[Metric], found: FileAttack, population: i
         f"the reports of {names} together re-link {found.relinked:.0%} of {population:,} devices "
         f"after a year, {found.by_groups:.0%} by their cohorts, levels and turns alone "
         f"({found.groups:,} groups), for an observer who knows which batches are of one device; "
-        "ask each device for one of them, with fewer cohorts in each, and keep batches apart "
-        "(isolate_metrics, a relay)"
+        "ask each device for one of them, with fewer cohorts in each, and send through a relay"
     )

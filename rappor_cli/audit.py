@@ -19,7 +19,7 @@ from privacy_audit.identity import identity
 from privacy_audit.promises import promise_of
 from privacy_audit.report import DEFAULT_METRICS, nats, page, percent, to_dict
 from rappor_cli.progress import stage_bars
-from rappor_core.metrics.loading import load_metrics
+from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.whole_files import write_whole
 
 MOST_PROCESSES = 8

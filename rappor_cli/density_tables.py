@@ -13,6 +13,7 @@ from rich.text import Text
 from decoder.comparison.differences import Differences
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
+from decoder.grid_cells import cell_centre
 from decoder.output.base_layer import BaseLayer, place_name
 from decoder.output.density_text import (
     NOT_APART,
@@ -24,8 +25,7 @@ from decoder.output.density_text import (
 )
 from decoder.output.number_text import points_interval
 from decoder.results.warnings import percent, points
-from rappor_core.grid.drawing import cell_centre
-from rappor_core.reserved import RESERVED
+from rappor_core.grid.box import RESERVED
 
 _SHOWN = 10
 _DETECTED = "≠ 0"  # eight columns less

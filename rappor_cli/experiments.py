@@ -28,8 +28,8 @@ from rappor_cli.task_pools import Workers, pool_of
 from rappor_cli.text import print_note
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.flow_kind import FLOW
-from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import load_metrics
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
 from simulations.experiments import paper

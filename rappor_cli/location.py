@@ -19,8 +19,8 @@ from privacy_audit.lives import WORLDS
 from privacy_audit.trackability import PERIODS, attack_file, attacks_on
 from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
-from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import load_metrics
 
 
 def location_attacks(

@@ -33,8 +33,7 @@ from rappor_cli.plan_tables import (
 from rappor_cli.plan_text import print_plan
 from rappor_cli.progress import stage_bars
 from rappor_cli.whole_check import whole_check
-from rappor_core.metrics.file import MetricsFile
-from rappor_core.metrics.loading import load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile, load_metrics
 from simulations.experiments.plan_preview import Preview, preview
 
 LISTED: tuple[str, ...] = get_args(KindChoice)  # kinds whose values are looked for in a list

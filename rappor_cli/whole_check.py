@@ -11,8 +11,8 @@ from functools import lru_cache
 from importlib import import_module
 
 from metric_design.review import Finding, check_metrics
-from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 _ATTACKS = ("trackability.track_findings", "linkage_over_time.gathering_findings",
             "life_findings.life_findings")  # fmt: skip

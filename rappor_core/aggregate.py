@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from rappor_core.errors import AggregateError, WireFormatError, shown
 from rappor_core.metrics.metric import Metric
@@ -26,23 +26,6 @@ _FIELDS = {
     "reports_per_cohort",
     "bit_counts",
 }
-
-
-class Dated(Protocol):
-    """Counts of a metric with a first and last day: an aggregate, or its description before it
-    is read."""
-
-    @property
-    def metric(self) -> str:
-        """Name of the metric."""
-
-    @property
-    def first_day(self) -> date | None:
-        """The first day of the window."""
-
-    @property
-    def last_day(self) -> date | None:
-        """The last day of the window, inclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +189,16 @@ def _check_definition(aggregate: Aggregate) -> None:
             raise AggregateError(f"{name} = {shown(here)}, but the definition says {shown(there)}")
 
 
-def check_apart(one: Dated, other: Dated) -> None:
-    """Raises AggregateError for windows that overlap, or of which one is not known."""
+def check_apart(one: Any, other: Any) -> None:
+    """Check that two windows do not overlap.
+
+    Args:
+        one: an aggregate, or its description: it has metric, first_day and last_day.
+        other: likewise.
+
+    Raises:
+        AggregateError: they overlap, or one of them is unknown.
+    """
     if not (one.first_day and one.last_day and other.first_day and other.last_day):
         raise AggregateError(
             f"{one.metric!r}: a window is not known, so the same reports might count twice"

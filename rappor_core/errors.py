@@ -6,7 +6,9 @@ RapporError
 |-- ValueRefusedError        a value that the metric cannot encode
 |-- MetricsFileError         metrics.toml is wrong: names the metric, the key and the value
 |-- WireFormatError          bytes that are not a report or a batch of a known version
-`-- AggregateError           aggregates that do not fit together, or whose counts cannot be
+|-- AggregateError           aggregates that do not fit together, or whose counts cannot be
+`-- EncapsulationError       bytes that are not an encapsulated message
+    `-- UnknownKeyError      a request for a key that its receiver does not have
 
 Messages repeat the bad value and name the way out. None of them holds a secret.
 """
@@ -90,3 +92,19 @@ class WireFormatError(RapporError, ValueError):
 
 class AggregateError(RapporError, ValueError):
     """Aggregates do not fit together, or have counts that no set of reports can give."""
+
+
+class EncapsulationError(RapporError):
+    """Bytes that are not an encapsulated message, or that none of the keys opens."""
+
+
+class UnknownKeyError(EncapsulationError):
+    """A request for a key that its receiver does not have, or not any more."""
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """Check that a value is a whole number from `least` to `most`. Raises ParameterError."""
+    if type(value) is not int or not least <= value <= most:
+        raise ParameterError(
+            f"{name} = {shown(value)} is not a whole number from {least} to {most}"
+        )

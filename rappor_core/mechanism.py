@@ -129,14 +129,9 @@ class TwoRoundMechanism(Frozen):
         P(S = x | x) = e^epsilon_one / (e^epsilon_one + g - 1), given the rounded first one.
         """
         _check_epsilons(epsilon_infinity, epsilon_one)
-        if type(num_symbols) is not int or not 2 <= num_symbols <= 256:
-            raise ParameterError(f"num_symbols = {num_symbols!r} is not a whole number, 2 to 256")
+        p1, q1 = _symbol_round("epsilon_infinity", num_symbols, epsilon_infinity)
         others = num_symbols - 1
-        q1 = math.ceil(PROBABILITY_SCALE / (math.exp(epsilon_infinity) + others))
         target = math.exp(epsilon_one) / (math.exp(epsilon_one) + others)
-        p1 = PROBABILITY_SCALE - others * q1
-        if p1 <= q1:
-            raise InformationLostError(f"epsilon_infinity = {epsilon_infinity!r} keeps nothing")
         kept = (target * PROBABILITY_SCALE - q1) / (p1 - q1)
         q2 = math.ceil(PROBABILITY_SCALE * (1 - kept) / others)
         if q2 < 0:
@@ -162,13 +157,7 @@ class TwoRoundMechanism(Frozen):
         """
         if not 0 < epsilon < 11:
             raise ParameterError(f"epsilon = {epsilon!r} is not above 0 and below 11 nats")
-        if type(num_symbols) is not int or not 2 <= num_symbols <= 256:
-            raise ParameterError(f"num_symbols = {num_symbols!r} is not a whole number, 2 to 256")
-        others = num_symbols - 1
-        q2 = math.ceil(PROBABILITY_SCALE / (math.exp(epsilon) + others))
-        p2 = PROBABILITY_SCALE - others * q2
-        if p2 <= q2:
-            raise InformationLostError(f"epsilon = {epsilon!r} keeps nothing")
+        p2, q2 = _symbol_round("epsilon", num_symbols, epsilon)
         return cls(p1=PROBABILITY_SCALE, q1=0, p2=p2, q2=q2)
 
     @classmethod
@@ -203,6 +192,17 @@ class TwoRoundMechanism(Frozen):
     def _report_probability(self, permanent: int) -> float:
         mixed = permanent * self.p2 + (PROBABILITY_SCALE - permanent) * self.q2
         return mixed / (PROBABILITY_SCALE * PROBABILITY_SCALE)
+
+
+def _symbol_round(name: str, num_symbols: int, epsilon: float) -> tuple[int, int]:
+    """P(kept) and P(each other symbol) over 2**16 for an epsilon; the lies are rounded up."""
+    if type(num_symbols) is not int or not 2 <= num_symbols <= 256:
+        raise ParameterError(f"num_symbols = {num_symbols!r} is not a whole number, 2 to 256")
+    lie = math.ceil(PROBABILITY_SCALE / (math.exp(epsilon) + num_symbols - 1))
+    kept = PROBABILITY_SCALE - (num_symbols - 1) * lie
+    if kept <= lie:
+        raise InformationLostError(f"{name} = {epsilon!r} keeps nothing")
+    return kept, lie
 
 
 def _check_certain(epsilon_infinity: float, q1: int) -> None:

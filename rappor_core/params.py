@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
 from rappor_core.encodings.interface import Encoding, encoding_named
-from rappor_core.errors import ParameterError, shown
+from rappor_core.errors import ParameterError, check_whole
 from rappor_core.frozen import Frozen
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
@@ -48,9 +48,9 @@ class RapporParams(Frozen):
         encoding_named(self.encoding)
         if self.hash not in get_args(HashFamily):
             raise ParameterError(f"hash = {self.hash!r} is not one of {get_args(HashFamily)}")
-        _check_whole("num_bits", self.num_bits, MAX_BITS)
-        _check_whole("num_hashes", self.num_hashes, MAX_HASHES)
-        _check_whole("num_cohorts", self.num_cohorts, MAX_COHORTS)
+        check_whole("num_bits", self.num_bits, 1, MAX_BITS)
+        check_whole("num_hashes", self.num_hashes, 1, MAX_HASHES)
+        check_whole("num_cohorts", self.num_cohorts, 1, MAX_COHORTS)
         self.scheme.check(self)
 
     @cached_property
@@ -158,8 +158,3 @@ class RapporParams(Frozen):
 def is_positive(value: object) -> bool:
     """Whether a value is a number of nats that a device could spend."""
     return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]
-
-
-def _check_whole(name: str, value: object, largest: int) -> None:
-    if type(value) is not int or not 1 <= value <= largest:
-        raise ParameterError(f"{name} = {shown(value)} is not a whole number from 1 to {largest}")

@@ -9,24 +9,14 @@ their figures from here, by what the ledger of a device lets it send in its whol
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rappor_core.metrics.validation import APP, WEB
-from rappor_core.suspicion import PRIOR, THOUGHT, belief_text, believed, percent_up
+from rappor_core.params import MAX_COHORTS
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
-
-__all__ = [
-    "PRIOR",
-    "THOUGHT",
-    "Risk",
-    "belief_text",
-    "believed",
-    "percent_up",
-    "rise_text",
-    "risk_of",
-]
 
 
 class Risk(NamedTuple):
@@ -92,3 +82,80 @@ def risk_of(*metrics: Metric) -> Risk:
             for metric in metrics
         ),
     )
+
+
+PRIOR = 0.01  # of the example: how likely somebody thought an answer before
+THOUGHT = f"Who thinks it {100 * PRIOR:g} % likely that an answer is yours believes it"
+
+
+def believed(epsilon: float, prior: float = PRIOR) -> float:
+    """The most that a suspicion can become, by Bayes' rule.
+
+    Args:
+        epsilon: nats by which what was seen is bounded, 0 or more; infinite gives 1.
+        prior: how likely it was thought before, in (0, 1).
+    """
+    return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
+
+
+def belief_text(epsilon: float) -> str:
+    """What a suspicion of `PRIOR` can become at most, with the epsilon (in nats) that says so."""
+    bound = f"epsilon {epsilon:.2f}" if epsilon < math.inf else "no bound"
+    return f"{percent_up(believed(epsilon))} ({bound})"
+
+
+def percent_up(share: float) -> str:
+    """A share in per cent, rounded up, since it is stated as a bound."""
+    digits = 2 if share < 0.1 else 1
+    factor = 10**digits
+    return f"{min(math.ceil(100 * share * factor - 1e-9) / factor, 100):g} %"
+
+
+CROWD = 1_000  # devices that should share what is public of each
+
+
+def public_groups(metric: Metric) -> int:
+    """Number of groups into which a metric divides devices by what its reports show for certain.
+
+    A device that reports once for life shows its cohort once, which nothing later is compared with.
+    """
+    if metric.max_reports == 1:
+        return 1
+    return metric.params.num_cohorts * place_groups(metric)
+
+
+def place_groups(metric: Metric) -> int:
+    """How many groups a location's level and turn divide a cohort into; both show in reports.
+
+    A turn that is drawn anew tells nothing of a device's next one. 1 for metrics of other kinds.
+    """
+    location = metric.location
+    if location is None:
+        return 1
+    return len(location.grid.levels) * (1 if location.turn == "fresh" else location.num_turns)
+
+
+def groups_together(metrics: Sequence[Metric]) -> int:
+    """Number of groups into which all metrics of a device together divide the devices."""
+    return math.prod(map(public_groups, metrics))
+
+
+def linked_by_groups(groups: int, population: int) -> float:
+    """Share of devices that groups of equal chances re-link: groups in use over devices.
+
+    population: devices, 1 or more.
+    """
+    if groups == 1:
+        return 1 / population
+    used = -math.expm1(population * math.log1p(-1 / groups))  # share of the groups
+    return min(1.0, groups * used / population)
+
+
+def cohorts_affordable(crowd: int, population: int, metrics: int = 1) -> int:
+    """The largest power of two of cohorts for each of some metrics that keeps a crowd together.
+
+    crowd: devices that should share all cohorts.  population: devices.
+    A metric has 65,536 cohorts at most.
+    """
+    each = math.floor((max(1, population // crowd)) ** (1 / metrics) + 1e-9)
+    return min(int(1 << (each.bit_length() - 1)), MAX_COHORTS)

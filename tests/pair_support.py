@@ -11,7 +11,7 @@ from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.pair import Pair
+from rappor_core.metrics.pair_kind import Pair
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 

@@ -19,8 +19,8 @@ from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
 
 Counts = NDArray[np.int64]

@@ -25,10 +25,10 @@ from rappor_core.ohttp.encapsulation import (
     REQUEST_TYPE,
     RESPONSE_TYPE,
     Exchange,
+    KeyConfig,
     decapsulate,
     encapsulate,
 )
-from rappor_core.ohttp.key_config import KeyConfig
 
 OUTER = {"content-type": REQUEST_TYPE}
 JSON = {b"content-type": b"application/json"}

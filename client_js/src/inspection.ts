@@ -3,7 +3,7 @@
 import type { DeviceAccount, LineAccount } from "./account.js";
 import { valueOf, type Bound } from "./core/state.js";
 
-const PRIOR = 0.01; // of the example, as rappor_core/suspicion.py has it: how likely an answer was thought before
+const PRIOR = 0.01; // of the example, as rappor_core/risk.py has it: how likely an answer was thought before
 
 /** The most that a suspicion can become by what an epsilon bounds (Bayes' rule), in per cent, rounded up. */
 const believed = (nats: Bound): string => {

@@ -10,20 +10,18 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
-from client_sdk.delivery.batches import make_body, read_body, shuffled
+from client_sdk.delivery.messages import Answer, make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
-from client_sdk.delivery.replies import Answer
 from client_sdk.randomisation.randomness import Randomness
+from client_sdk.storage.interface import STOP_REASONS, Stop, load_stop, put_stop
 from client_sdk.storage.sqlite import SqliteState
-from client_sdk.storage.stops import REASONS, Stop, load_stop, put_stop
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16
-LOG_BYTES = 1 << 20  # of the state's log, above which it is shortened between two batches
 REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
 
-INSERT = "INSERT INTO batches (batch_id, reports, last_day, json, body) VALUES (?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO batches (batch_id, reports, last_day, json, body) VALUES (?, ?, ?, 0, ?)"
 MEMBERS = """
     SELECT metric, params_id, cohort, day, bits FROM queue JOIN sources ON sources.id = source
 """
@@ -35,7 +33,6 @@ class StoredBatch(NamedTuple):
     number: int
     batch_id: str
     reports: int
-    json: bool
     body: bytes
 
 
@@ -66,23 +63,6 @@ class ReportQueue:
         for numbers in self._partition(self._state.rows(query)):
             self._compose_one(numbers)
 
-    def sync(self) -> None:
-        """Write through to the disk what the batches hang on: themselves, the counts of their
-        reports, and the memoised values that these were made from.
-
-        After it a loss of power undoes none of that, so that no report is sent again under another
-        id, or drawn again. Raises OSError.
-        """
-        self._state.sync()
-
-    def checkpoint(self) -> None:
-        """Keep the state's log short while many batches are sent."""
-        self._state.checkpoint(LOG_BYTES)
-
-    def has_waiting(self) -> bool:
-        """Whether any report or batch may be sent now."""
-        return self._state.has_waiting()
-
     def batch_ids(self) -> list[str]:
         """Ids of the stored batches."""
         return [batch_id.hex() for (batch_id,) in self._state.rows("SELECT batch_id FROM batches")]
@@ -90,16 +70,13 @@ class ReportQueue:
     def batches(self) -> Iterator[StoredBatch]:
         """Yield the stored batches in random order; each is read when its turn comes."""
         numbers = [number for (number,) in self._state.rows("SELECT id FROM batches ORDER BY id")]
-        query = "SELECT id, batch_id, reports, json, body FROM batches WHERE id = ?"
+        query = "SELECT id, batch_id, reports, body FROM batches WHERE id = ?"
         for chosen in shuffled(numbers, self._randomness):
-            for number, batch_id, reports, json, body in self._state.rows(query, (chosen,)):
-                yield StoredBatch(number, batch_id.hex(), reports, bool(json), body)
+            for number, batch_id, reports, body in self._state.rows(query, (chosen,)):
+                yield StoredBatch(number, batch_id.hex(), reports, body)
 
     def waiting(self) -> int:
-        """Number of batches that wait, each for a random time of its own; 1 where they leave
-        together."""
-        if not self._delivery.isolate_metrics:
-            return 1
+        """Count the batches that wait, each for a random time of its own; at least 1."""
         query = (
             "SELECT (SELECT count(*) FROM batches) + count(DISTINCT metric) "
             "FROM queue JOIN sources ON sources.id = source"
@@ -109,7 +86,7 @@ class ReportQueue:
     def ack(self, batch: StoredBatch, answer: Answer) -> None:
         """Delete a batch that was answered, count accepted and refused reports, by metric, and
         remember which metrics the collector has stopped."""
-        groups = read_body(batch.body, json=batch.json).groups
+        groups = read_body(batch.body).groups
         versions = [(group.metric, group.params_id) for group in groups for _ in group.rows]
         outcomes, words = Counter[str](), dict[tuple[str, str], str]()
         for version, result in zip(versions, answer.results, strict=True):
@@ -124,7 +101,7 @@ class ReportQueue:
     def _stop(self, metric: str, params_id: str, reason: str) -> None:
         """Stop a metric by the last answer to its reports, or resume it."""
         before = load_stop(self._state, metric)
-        if reason in REASONS:
+        if reason in STOP_REASONS:
             put_stop(self._state, metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
         elif before is not None and before.params_id == params_id:
             put_stop(self._state, metric, None)
@@ -142,16 +119,20 @@ class ReportQueue:
         number, size, _ = self._held()
         if number <= most and size <= most_bytes:
             return
-        with self._state.transaction():
+        with self._state.transaction() as database:
             while True:
                 number, size, batches = self._held()
                 if number <= most and size <= most_bytes:
                     return
                 if batches:
-                    self._drop_oldest_batch()
+                    oldest = "SELECT id, reports FROM batches ORDER BY id LIMIT 1"
+                    ((row, dropped),) = database.execute(oldest).fetchall()
+                    database.execute("DELETE FROM batches WHERE id = ?", (row,))
                 else:
-                    fitting = min(most, number * most_bytes // size)
-                    self._drop_oldest_queued(number - fitting)
+                    excess = number - min(most, number * most_bytes // size)
+                    oldest = "id IN (SELECT id FROM queue ORDER BY id LIMIT ?)"
+                    dropped = self._take_out(oldest, (excess,))
+                self._count("dropped:queue_full", dropped)
 
     def _held(self) -> tuple[int, int, int]:
         """Reports and bytes that wait, and how many batches are among them; nobody waits for it."""
@@ -170,17 +151,18 @@ class ReportQueue:
             old = "SELECT coalesce(sum(reports), 0) FROM batches WHERE last_day < ?"
             (composed,) = database.execute(old, (day,)).fetchone()
             database.execute("DELETE FROM batches WHERE last_day < ?", (day,))
-            self._count_dropped("too_old", composed + self._take_out("day < ?", (day,)))
+            dropped = composed + self._take_out("day < ?", (day,))
+            if dropped:
+                self._count("dropped:too_old", dropped)
 
     def _partition(self, rows: Sequence[tuple[str, int]]) -> Iterator[list[int]]:
-        """Numbers of queued reports, shuffled and cut into batches (of one metric if asked)."""
-        if self._delivery.isolate_metrics:
-            groups = [[n for _, n in run] for _, run in groupby(sorted(rows), lambda row: row[0])]
-        else:
-            groups = [[number for _, number in rows]]
+        """Numbers of queued reports, shuffled and cut into batches of one metric each.
+
+        The cohorts of several metrics, side by side, would be a fingerprint of the device.
+        """
         most = self._delivery.batch_reports
-        for group in groups:
-            order = shuffled(group, self._randomness)
+        for _, group in groupby(sorted(rows), lambda row: row[0]):
+            order = shuffled([number for _, number in group], self._randomness)
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
     def _compose_one(self, numbers: list[int]) -> None:
@@ -193,27 +175,27 @@ class ReportQueue:
             Report(metric, params_id, cohort, date_of(day), bits)
             for metric, params_id, cohort, day, bits in rows
         ]
-        batch = self._row(reports, json=self._delivery.json)
+        batch = self._row(reports)
         with suppress(_MembersGoneError), self._state.transaction() as database:
             if self._take_out(among, tuple(numbers)) != len(numbers):
                 raise _MembersGoneError  # as above, in the last moment: undo
             database.execute(INSERT, batch)
 
-    def _row(self, reports: Sequence[Report], *, json: bool) -> tuple[object, ...]:
+    def _row(self, reports: Sequence[Report]) -> tuple[object, ...]:
         """A new batch of some reports, as a row of the state."""
         batch_id = self._randomness(BATCH_ID_BYTES)
-        body = make_body(batch_id, reports, pad_to=self._delivery.pad_to, json=json)
-        return batch_id, len(reports), max(day_of(one.day) for one in reports), json, body
+        body = make_body(batch_id, reports, pad_to=self._delivery.pad_to)
+        return batch_id, len(reports), max(day_of(one.day) for one in reports), body
 
     def split(self, batch: StoredBatch) -> bool:
         """Replace a batch that the collector finds too large by two of half its reports. Return
         False for a batch of one report. Raises WireFormatError for one that is damaged."""
         if batch.reports < 2:
             return False
-        reports = read_body(batch.body, json=batch.json).ungrouped().reports
+        reports = read_body(batch.body).ungrouped().reports
         order = [reports[index] for index in shuffled(range(len(reports)), self._randomness)]
         middle = len(order) // 2
-        rows = [self._row(half, json=batch.json) for half in (order[:middle], order[middle:])]
+        rows = [self._row(half) for half in (order[:middle], order[middle:])]
         with self._state.transaction() as database:
             if database.execute("DELETE FROM batches WHERE id = ?", (batch.number,)).rowcount:
                 database.executemany(INSERT, rows)
@@ -228,21 +210,6 @@ class ReportQueue:
             database.executemany("UPDATE entries SET reports = reports + ? WHERE id = ?", counts)
             delete = f"DELETE FROM queue WHERE {where}"  # noqa: S608
             return database.execute(delete, values).rowcount
-
-    def _drop_oldest_batch(self) -> None:
-        with self._state.transaction() as database:
-            query = "SELECT id, reports FROM batches ORDER BY id LIMIT 1"
-            for number, reports in database.execute(query).fetchall():
-                database.execute("DELETE FROM batches WHERE id = ?", (number,))
-                self._count_dropped("queue_full", reports)
-
-    def _drop_oldest_queued(self, number: int) -> None:
-        where = "id IN (SELECT id FROM queue ORDER BY id LIMIT ?)"
-        self._count_dropped("queue_full", self._take_out(where, (number,)))
-
-    def _count_dropped(self, reason: str, number: int) -> None:
-        if number:
-            self._count(f"dropped:{reason}", number)
 
     def _count(self, outcome: str, number: int) -> None:
         self._state.count(outcome, number)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from client_sdk.delivery.replies import failure
+from client_sdk.delivery.messages import failure
+from client_sdk.delivery.options import address_of, split_url
 from client_sdk.delivery.transport import REPORTS_PATH, Transport
 from client_sdk.errors import TransportError
-from client_sdk.url import address_of, split_url
-from rappor_core.errors import ParameterError, shown
+from rappor_core.errors import EncapsulationError, ParameterError, shown
 
 try:
     from rappor_core.ohttp.binary_http import (
@@ -23,16 +23,18 @@ try:
         decode_response,
         encode_request,
     )
-    from rappor_core.ohttp.encapsulation import REQUEST_TYPE, RESPONSE_TYPE, encapsulate
-    from rappor_core.ohttp.errors import EncapsulationError
-    from rappor_core.ohttp.key_config import decode_keys
+    from rappor_core.ohttp.encapsulation import (
+        REQUEST_TYPE,
+        RESPONSE_TYPE,
+        decode_keys,
+        encapsulate,
+    )
 except ModuleNotFoundError as error:
     raise ImportError(
         "a relay needs the library cryptography: pip install 'rappor-telemetry[relay]'"
     ) from error
 
 if TYPE_CHECKING:
-    from client_sdk.delivery.options import Delivery
     from client_sdk.delivery.transport import Fields
 
 UNKNOWN_KEY = b"http-problem-types#ohttp-key"  # RFC 9458, section 5.3
@@ -69,14 +71,6 @@ class Relay:
     def __repr__(self) -> str:
         """The address and the number of the key."""
         return f"Relay({self.url!r}, key {self.config.key_id})"
-
-    def check(self, delivery: Delivery) -> None:
-        """Raise ParameterError for options with which the batches of a device could be linked."""
-        if not delivery.isolate_metrics:
-            raise ParameterError(
-                "isolate_metrics = False behind a relay: the cohorts of several metrics in a batch "
-                "would make it the device's; leave it at True"
-            )
 
     def transport(self, collector: str, key: str | None, **options: Any) -> RelayTransport:
         """A way to the collector through the relay alone; options as of `Transport`."""

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from math import ceil, log
 
 from client_sdk import fork_hooks as forks
-from client_sdk.delivery.batches import content_type, read_body
+from client_sdk.delivery.messages import TOO_LARGE, read_body
 from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import ReportQueue, StoredBatch
-from client_sdk.delivery.replies import TOO_LARGE
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
 from client_sdk.randomisation.randomness import Randomness
-from client_sdk.storage.file_lock import FileLock
+from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import WireFormatError
@@ -28,6 +27,7 @@ BUSY_PAUSE_UNHURRIED = 5.0
 KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
 LONGEST_DELAY = 10  # times the mean
+LOG_BYTES = 1 << 20  # of the state's log, above which it is shortened between two batches
 FAILING = "failing_since"  # of the time of the first failure, in the state's table `meta`
 
 
@@ -44,18 +44,26 @@ class SendLoop:
         clock: Callable[[], float],
         stopped: Callable[[str], None],
     ) -> None:
-        """state: a connection of the sending thread's own. clock: seconds since 1970."""
+        """Prepare to send.
+
+        Args:
+            state: a connection of the sending thread's own.
+            transport: other threads may only end it.
+            lock: at most one process sends at a time.
+            delivery: the app's options.
+            randomness: of ids, orders and delays.
+            clock: seconds since 1970.
+            stopped: called with a metric that the collector has stopped or resumed.
+        """
         self._state = state
         self._delivery = delivery
         self._randomness = randomness
         self._clock = clock
         self._outbox = ReportQueue(state, delivery, randomness, clock, stopped)
-        self._sender = Sender(
-            self._outbox,
-            transport,
-            lock,
-            isolate=delivery.isolate_metrics,
-        )
+        self._transport = transport
+        self._lock = lock
+        # Batches that may have been counted though no answer came: the halves of one have new ids.
+        self._tried = set(self._outbox.batch_ids())
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
         self._failing_since: float | None = state.get(FAILING)
@@ -86,7 +94,7 @@ class SendLoop:
         """
         self._outbox.trim()
         self._state.checkpoint()
-        if not self._outbox.has_waiting():
+        if not self._state.has_waiting():
             self._delivered()
             self._lost_before = self.num_lost
             self._reschedule()
@@ -98,7 +106,7 @@ class SendLoop:
 
     def _send(self, *, hurried: bool) -> float:
         try:
-            done = self._sender.round(only_one=self._delivery.isolate_metrics and not hurried)
+            done = self._round(only_one=not hurried)
         except TransportError as error:
             if error.reason == "cancelled":
                 return BUSY_PAUSE  # the state may be gone: nothing more is done with it
@@ -116,6 +124,48 @@ class SendLoop:
         self._pauses.succeeded()
         self._reschedule()
         return 0.0
+
+    def _round(self, *, only_one: bool) -> bool:
+        """Send all waiting batches, or one. Return False if another process is sending.
+
+        Raises TransportError for the failure that ended the round; what was answered stays done.
+        """
+        if not self._lock.try_acquire():
+            return False
+        try:
+            self._outbox.compose()
+            # What the batches depend on is on the disk before any leaves: after a loss of power no
+            # report is sent again under another id, or drawn again.
+            self._state.sync()
+            for batch in self._outbox.batches():
+                self._post(batch)
+                self._state.checkpoint(LOG_BYTES)
+                if only_one:
+                    break
+        finally:
+            self._transport.close()
+            self._lock.release()
+        return True
+
+    def _post(self, batch: StoredBatch) -> None:
+        """Send a batch over a connection of its own, and act on the answer."""
+        if not _is_whole(batch):  # the answer to it could never fit
+            self._outbox.discard(batch, "damaged")
+            return
+        try:
+            answer = self._transport.post(batch.body, batch.batch_id, batch.reports)
+        except TransportError as error:
+            is_new = batch.batch_id not in self._tried
+            if error.reason == TOO_LARGE and is_new and self._outbox.split(batch):
+                return
+            self._tried.add(batch.batch_id)
+            if error.retry:
+                raise
+            self._outbox.discard(batch, error.reason)
+            return
+        finally:
+            self._transport.close()
+        self._outbox.ack(batch, answer)
 
     def _failed(self, error: str) -> None:
         """Remember since when, over starts of the app; one warning in the log is enough."""
@@ -164,80 +214,10 @@ class SendLoop:
             self._state.put("send_at", None)
 
 
-class Sender:
-    """Sends the batches of a queue. Used by one thread; other threads may only end the
-    transport.
-
-    lock: at most one process sends at a time.  isolate: a connection for each batch.
-    """
-
-    def __init__(
-        self,
-        outbox: ReportQueue,
-        transport: Transport,
-        lock: FileLock,
-        *,
-        isolate: bool,
-    ) -> None:
-        """Nothing is connected yet."""
-        # Batches that may have been counted though no answer came: the halves of one have new ids.
-        self._tried = set(outbox.batch_ids())
-        self._outbox = outbox
-        self._transport = transport
-        self._lock = lock
-        self._isolate = isolate
-
-    def round(self, *, only_one: bool = False) -> bool:
-        """Send all waiting batches, or one. Return False if another process is sending.
-
-        Raises TransportError for the failure that ended the round; what was answered stays done.
-        """
-        if not self._lock.try_acquire():
-            return False
-        try:
-            self._outbox.compose()
-            self._outbox.sync()
-            for batch in self._outbox.batches():
-                self._send(batch)
-                self._outbox.checkpoint()
-                if only_one:
-                    break
-        finally:
-            self._transport.close()
-            self._lock.release()
-        return True
-
-    def _send(self, batch: StoredBatch) -> None:
-        if not _is_whole(batch):  # the answer to it could never fit
-            self._outbox.discard(batch, "damaged")
-            return
-        try:
-            answer = self._transport.post(
-                batch.body,
-                batch.batch_id,
-                batch.reports,
-                content_type=content_type(json=batch.json),
-                encoding="gzip",
-            )
-        except TransportError as error:
-            is_new = batch.batch_id not in self._tried
-            if error.reason == TOO_LARGE and is_new and self._outbox.split(batch):
-                return
-            self._tried.add(batch.batch_id)
-            if error.retry:
-                raise
-            self._outbox.discard(batch, error.reason)
-            return
-        finally:
-            if self._isolate:
-                self._transport.close()
-        self._outbox.ack(batch, answer)
-
-
 def _is_whole(batch: StoredBatch) -> bool:
     """Whether a stored body is the batch that its row says."""
     try:
-        stored = read_body(batch.body, json=batch.json)
+        stored = read_body(batch.body)
     except WireFormatError:
         return False
     return (stored.batch_id, stored.num_reports) == (batch.batch_id, batch.reports)

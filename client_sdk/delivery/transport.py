@@ -13,12 +13,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
-from client_sdk.delivery.batches import GZIP, content_type, encode
 from client_sdk.delivery.cancellation import Cancellation, CancelledError
-from client_sdk.delivery.replies import Answer, failure, read_answer
+from client_sdk.delivery.messages import GZIP, Answer, failure, read_answer
+from client_sdk.delivery.options import address_of, check_key, check_key_is_hidden, split_url
 from client_sdk.errors import TransportError
-from client_sdk.url import address_of, check_key, check_key_is_hidden, split_url
-from rappor_core.wire.report import WIRE_VERSION, Batch
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, WIRE_VERSION, Batch
 
 if TYPE_CHECKING:
     import ssl
@@ -79,33 +79,20 @@ class Transport:
         self._dialer: Dialer | None = None
         self._connection: Connection | None = None
 
-    def send(self, batch: Batch, *, binary: bool = True, compress: bool = True) -> Answer:
+    def send(self, batch: Batch) -> Answer:
         """Encode a batch, send it once, and return the collector's results.
 
-        Raises TransportError when no answer to this batch came; its `retry` says whether the same
+        Raises TransportError if no answer to this batch came; its `retry` says whether the same
         batch may be sent again.
         """
-        body = encode(batch, json=not binary)
-        encoding = "gzip" if compress else None
-        body = zlib.compress(body, 6, wbits=GZIP) if compress else body
-        kind = content_type(json=not binary)
-        return self.post(
-            body, batch.batch_id, len(batch.reports), content_type=kind, encoding=encoding
-        )
+        body = zlib.compress(encode_binary(batch), 6, wbits=GZIP)
+        return self.post(body, batch.batch_id, len(batch.reports))
 
-    def post(
-        self,
-        body: bytes,
-        batch_id: str,
-        num_reports: int,
-        *,
-        content_type: str,
-        encoding: str | None,
-    ) -> Answer:
-        """Send bytes made earlier; otherwise as `send`."""
-        headers = {**self._headers, "Content-Type": content_type}
-        if encoding is not None:
-            headers["Content-Encoding"] = encoding
+    def post(self, body: bytes, batch_id: str, num_reports: int) -> Answer:
+        """Send a gzipped body that was made earlier, as `send` does."""
+        headers = {
+            **self._headers, "Content-Type": BINARY_CONTENT_TYPE, "Content-Encoding": "gzip"
+        }  # fmt: skip
         status, fields, answer = self._exchange(body, headers)
         if fields.get("Content-Encoding", "").strip().lower() == "gzip":  # though not asked for
             answer = _inflated(answer)

@@ -13,8 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from client_sdk.location.assignment import Assignment, assignment_of
-from client_sdk.location.dwell_time import OUTSIDE, Dwell, Place
-from client_sdk.location.local_time import SECONDS_AN_HOUR, Moment, is_weekend
+from client_sdk.location.dwell_time import (
+    OUTSIDE,
+    SECONDS_AN_HOUR,
+    Dwell,
+    Moment,
+    Place,
+    is_weekend,
+)
 from client_sdk.storage.periods import Periods
 from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.errors import ParameterError, ValueRefusedError

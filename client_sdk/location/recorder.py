@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
-from client_sdk.location.local_time import Moment, moment_at, moment_of
+from client_sdk.location.dwell_time import Moment, moment_at, moment_of
 from client_sdk.location.period_visits import Refusal, Send, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS
@@ -76,50 +76,39 @@ class LocationRecorder:
         at: datetime | None,
         now: float | None = None,
     ) -> Taken:
-        """Take a fix for a metric. Return "queued" if it closed a period, whose reports are then
-        queued.
+        """Take a fix for a metric, as `take` does.
 
-        A refusal: nothing of it is kept.
-        at: with a time zone; None: now.  now: what the device's clock shows, seconds since 1970;
-        None: the time of the fix.
-        Raises UnknownMetricError, ValueRefusedError, StateChangedError.
+        Args:
+            name: declared name of the metric.
+            latitude: degrees.
+            longitude: degrees.
+            at: with a time zone; None: now.
+            now: the device's clock, seconds since 1970; None: the time of the fix.
         """
-        return self.fix_at(name, latitude, longitude, *self.times(at, now))
+        return self.take(name, ((latitude, longitude),), *self.times(at, now))
 
-    def fix_at(
-        self, name: str, latitude: float, longitude: float, moment: Moment, clock: Moment | None
+    def take(
+        self, name: str, points: tuple[Point, ...], moment: Moment, clock: Moment | None
     ) -> Taken:
-        """Take a fix as `fix` does, with moment and clock given. Raises StateBusyError if
-        nothing was taken."""
-        return self._take(name, moment, clock, lambda of: of.fix(latitude, longitude, moment))
+        """Take a fix (one point) or a trip (two).
 
-    def trip(
-        self,
-        name: str,
-        origin: Point,
-        destination: Point,
-        at: datetime | None,
-        now: float | None = None,
-    ) -> Taken:
-        """Take a trip that ended at a time. Raises as `fix`."""
-        return self.trip_at(name, origin, destination, *self.times(at, now))
+        Returns:
+            "queued" if it closed a period, whose reports are then queued; None if it did not; or
+            the reason for which nothing of it is kept.
 
-    def trip_at(
-        self, name: str, origin: Point, destination: Point, moment: Moment, clock: Moment | None
-    ) -> Taken:
-        """Take a trip as `trip` does, with moment and clock given. Raises StateBusyError if
-        nothing was taken."""
-        return self._take(name, moment, clock, lambda of: of.trip(origin, destination, moment))
-
-    def _take(
-        self, name: str, moment: Moment, clock: Moment | None, take: Callable[[Visits], bool]
-    ) -> Taken:
-        """Let the visits of a metric that runs here take what they do not refuse."""
+        Raises:
+            UnknownMetricError, ValueRefusedError, StateChangedError.
+            StateBusyError: nothing was taken.
+        """
         with self._lock:
             if name in self._elsewhere:
                 return ELSEWHERE
             visits = self._of(name)
-            return visits.refuses(moment, clock) or self._counted(take(visits))
+            if refusal := visits.refuses(moment, clock):
+                return refusal
+            if len(points) == 1:
+                return self._counted(visits.fix(*points[0], moment))
+            return self._counted(visits.trip(points[0], points[1], moment))
 
     def roll(self, at: datetime | float) -> bool:
         """Close the periods that are over; True if any was."""

@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from client_sdk.errors import StateError
-from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.recording.budget import store_budget, stored_budget
+from client_sdk.recording.bounds import PrivacyLevel, store_budget, stored_budget
 from client_sdk.storage.interface import Entry, Line
 from client_sdk.storage.periods import MOST_TOUCHED
 from rappor_core.calendar import PERIOD_DAYS
@@ -26,7 +25,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
-    from client_sdk.randomisation.metric_encoder import MetricEncoder
+    from client_sdk.randomisation.encoder import MetricEncoder
     from client_sdk.storage.interface import State
 
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
@@ -54,16 +53,27 @@ class Promise(Frozen):
 
     @classmethod
     def of(cls, metric: Metric) -> Promise:
-        """The promise in a definition."""
+        """Make the promise of a definition."""
+        place, period, per_period = metric.location, str(metric.period), math.inf
+        in_a_period: float = metric.max_reports_per_period
+        if not metric.spaced:
+            per_period = in_a_period
+        if place is not None:
+            in_a_period = len(place.slots) / place.num_turns
+        in_window = 1.0
+        if place is not None and metric.spaced:  # the time between two reports bounds them
+            period = ""
+            in_window = float(place.most_reports_in(place.window))
         return cls(
             metric.params.epsilon_infinity,
             metric.epsilon_per_report,
             metric.lifetime_epsilon,
             metric.max_permanent_responses,
             math.inf if metric.max_reports is None else metric.max_reports,
-            _reports_in_a_period(metric) / PERIOD_DAYS[metric.period],
-            *_limit_by_period(metric),
-            _reports_in_window(metric),
+            in_a_period / PERIOD_DAYS[metric.period],
+            period,
+            per_period,
+            in_window,
         )
 
     def weaker_than(self, first: Promise) -> list[str]:
@@ -89,15 +99,7 @@ class Promise(Frozen):
             raise StateError(f"the ledger is damaged: {error}", "state_corrupt") from error
 
 
-_BOUNDS = (
-    "epsilon_infinity",
-    "epsilon_one",
-    "lifetime_epsilon",
-    "max_memoized_values",
-    "max_reports",
-    "reports_per_day",
-    "reports_in_window",
-)
+_BOUNDS = (*Promise.field_names[:6], "reports_in_window")  # compared one by one
 
 
 class Decision(NamedTuple):
@@ -195,27 +197,6 @@ class Ledger:
         )
         extra = [Entry(name, b"", "", cost)] * number
         return others + committed(line, entries + extra) <= self.budget * ROUNDING
-
-
-def _reports_in_a_period(metric: Metric) -> float:
-    """At most, by the declared name: of a location, one a slot, or one in a window."""
-    place = metric.location
-    if place is None:
-        return metric.max_reports_per_period
-    return len(place.slots) / place.num_turns
-
-
-def _limit_by_period(metric: Metric) -> tuple[str, float]:
-    """The unit and number of reports that each counted name may have in it."""
-    if metric.spaced:
-        return "", math.inf  # bounded by the time between two reports: `reports_per_day`
-    return metric.period, metric.max_reports_per_period
-
-
-def _reports_in_window(metric: Metric) -> float:
-    """At most, in any `window` periods in a row; 1 where no window is declared."""
-    place = metric.location
-    return 1.0 if place is None or not metric.spaced else float(place.most_reports_in(place.window))
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:

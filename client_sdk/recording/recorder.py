@@ -10,13 +10,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from client_sdk.errors import StateChangedError
-from client_sdk.privacy_level import PrivacyLevel
-from client_sdk.randomisation.encoder import Encoder
-from client_sdk.randomisation.metric_encoder import MetricEncoder
+from client_sdk.randomisation.encoder import Encoder, MetricEncoder
 from client_sdk.randomisation.randomness import Randomness, system_randomness
+from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger
-from client_sdk.storage.interface import Draft, Limits, Source, Stored
-from client_sdk.storage.stops import RETIRED, Stop, load_stop, put_stop
+from client_sdk.storage.interface import (
+    RETIRED,
+    Draft,
+    Limits,
+    Source,
+    Stop,
+    Stored,
+    load_stop,
+    put_stop,
+)
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, Platform

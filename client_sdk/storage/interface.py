@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places
 NUMBERS = "numbers:"  # likewise: then the name of a metric of numbers
+STOP = "stop:"  # of a value in the table `meta`: then the name of a metric
+RETIRED, PAUSED = "metric_retired", "metric_paused"
+STOP_REASONS = frozenset({RETIRED, PAUSED})
 
 Stored = Literal["queued", "full", "not_memoised"]
 
@@ -102,3 +105,34 @@ class Limits(NamedTuple):
     line: str
     most_ever: int | None
     alone_in: tuple[int, int] | None = None
+
+
+class Stop(NamedTuple):
+    """A metric that the collector has stopped, by its answer to a report.
+
+    An answer can only narrow what a device sends. `metric_retired`: nothing of the metric is
+    recorded until its `params_id` changes. `metric_paused`: nothing for a day; then one report is
+    recorded and sent, and where it is answered so again the device waits another day.
+
+    reason: RETIRED or PAUSED.  params_id: of the version that was refused.
+    until: seconds since 1970 from which one report may be sent; of a pause.
+    """
+
+    reason: str
+    params_id: str
+    until: float
+
+
+def load_stop(state: State, metric: str) -> Stop | None:
+    """Read the stop of a metric; None where there is none."""
+    text = state.get(STOP + metric)
+    if text is None:
+        return None
+    reason, params_id, until = text.split(" ")
+    return Stop(reason, params_id, float(until))
+
+
+def put_stop(state: State, metric: str, stop: Stop | None) -> None:
+    """Store the stop of a metric, or remove it."""
+    text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
+    state.put(STOP + metric, text)

@@ -17,7 +17,7 @@ from time import monotonic
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from collector.errors import NotFoundError, RequestError, SettingsError
-from rappor_core.ohttp.key_config import MAX_KEY_ID, KeyConfig
+from rappor_core.ohttp.encapsulation import MAX_KEY_ID, KeyConfig
 
 MAX_KEYS = 8
 FILE_VERSION = 1

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from rappor_core.calendar import EPOCH
-from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import decode_batch
 from rappor_core.wire.report import (
     JSON_CONTENT_TYPE,
     MAX_REPORTS,
@@ -76,7 +76,7 @@ def read_submission(
 def decode_groups(
     body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS
 ) -> GroupedBatch:
-    """As `rappor_core.wire.decode.decode_batch`, and quicker. Raises WireFormatError."""
+    """As `rappor_core.wire.json.decode_batch`, and quicker. Raises WireFormatError."""
     batch = read_compact(body) if content_type == JSON_CONTENT_TYPE else None
     if batch is None:
         return decode_batch(body, content_type, max_reports=max_reports)

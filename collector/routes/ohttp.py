@@ -23,6 +23,7 @@ from collector.errors import (
 from collector.problems import Refuser
 from collector.routes.dependencies import AppComponents
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
+from rappor_core.errors import EncapsulationError, UnknownKeyError
 from rappor_core.ohttp.binary_http import (
     SIZE_STEP,
     BinaryRequest,
@@ -38,7 +39,6 @@ from rappor_core.ohttp.encapsulation import (
     decapsulate,
     key_id_of,
 )
-from rappor_core.ohttp.errors import EncapsulationError, UnknownKeyError
 from rappor_server.http_protocol import BODY_RECEIVED
 from rappor_server.limits import RateLimit
 from rappor_server.request_body import BodyBounds, receive_body

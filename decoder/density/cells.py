@@ -16,17 +16,16 @@ from decoder.candidates.lists import Candidates, listed_positions
 from decoder.density.linear_system import design_of
 from decoder.density.neighbours import cell_laplacian
 from decoder.errors import DecodeError
+from decoder.grid_cells import cell_outline, join_pair, parent_cell
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid.box import Point
-from rappor_core.grid.drawing import cell_outline, join_pair, parent_cell
+from rappor_core.grid.box import OTHER, RESERVED, Point
 from rappor_core.grid.grid import MAX_PAIRS, PAIR_SEPARATOR, Grid
 from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from rappor_core.reserved import OTHER, RESERVED
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,6 @@ class Predicted:
     error: MapError
 
 
-def register_plans(mode: str, plans: Plans) -> None:
-    """Offer ways to spend a budget in a mode of `rappor_core.metrics.location_modes`, too."""
-    _PLANS[mode] = plans
-
-
 def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> list[Mode]:
     """List the compared modes of a location metric for a lifetime budget (nats).
 

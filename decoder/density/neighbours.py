@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rappor_core.grid.drawing import cell_outline
+from decoder.grid_cells import cell_outline
+from rappor_core.grid.box import RESERVED
 from rappor_core.grid.grid import Grid
-from rappor_core.reserved import RESERVED
 
 _PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a metre, are one
 

@@ -11,9 +11,9 @@ from scipy import sparse
 
 from decoder.density.areas import Areas
 from decoder.density.regions import polygons_of
+from decoder.grid_cells import cell_outline
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.errors import ParameterError, shown
-from rappor_core.grid.drawing import cell_outline
 from rappor_core.grid.grid import Grid
 
 MOST_AREAS = 500

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from decoder.grid_cells import cell_outline, cells_touching
 from rappor_core.errors import ParameterError, ValueRefusedError
-from rappor_core.grid.box import Box, Point
-from rappor_core.grid.drawing import cell_outline, cells_touching
+from rappor_core.grid.box import RESERVED, Box, Point
 from rappor_core.grid.grid import Grid
-from rappor_core.reserved import RESERVED
 
 Ring = Sequence[Point]  # latitude, longitude
 

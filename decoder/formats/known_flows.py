@@ -15,8 +15,8 @@ from decoder.files import naming
 from decoder.progress import Note, quiet
 from decoder.typing import Floats
 from rappor_core.errors import shown
+from rappor_core.grid.box import OTHER
 from rappor_core.metrics.flow import Flow
-from rappor_core.reserved import OTHER
 
 COLUMNS = ("origin", "destination", "count")
 _WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"

@@ -18,11 +18,11 @@ from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.files import make_folder, replacing
+from decoder.grid_cells import cell_centre, cell_outline
 from decoder.output.density_text import row_notes
 from decoder.output.geo_files import write_geoparquet
 from decoder.output.geojson import DECIMALS, geometry
 from decoder.typing import Floats
-from rappor_core.grid.drawing import cell_centre, cell_outline
 
 UNLISTED = "unlisted"
 

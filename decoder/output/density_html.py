@@ -11,6 +11,7 @@ import numpy as np
 
 from decoder.density.areas import AreaShares
 from decoder.density.maps import LEAST_IN_BOX, Density
+from decoder.grid_cells import cell_centre, unrolled
 from decoder.output.base_layer import BaseLayer, place_name
 from decoder.output.basemap import bundled_source
 from decoder.output.density_text import (
@@ -34,7 +35,6 @@ from decoder.output.palette import (
     top_share,
 )
 from rappor_core.grid.box import Point
-from rappor_core.grid.drawing import cell_centre, unrolled
 
 BUSIEST = 10  # cells of the page's table
 

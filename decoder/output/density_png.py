@@ -18,6 +18,7 @@ from matplotlib.patheffects import withStroke
 
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
+from decoder.grid_cells import unrolled
 from decoder.output.base_layer import BaseLayer
 from decoder.output.basemap import View, surroundings
 from decoder.output.density_text import NONE_DETECTED, NOT_APART, window_text
@@ -33,7 +34,6 @@ from decoder.output.palette import (
 from decoder.results.tables import short
 from decoder.results.warnings import percent
 from rappor_core.grid.box import Point
-from rappor_core.grid.drawing import unrolled
 
 MOST_PANELS = 12
 MOST_NAMED = 20  # areas

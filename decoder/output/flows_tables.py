@@ -17,9 +17,8 @@ from decoder.flows.tables import FlowDecoding, ShareTable
 from decoder.output.base_layer import BaseLayer, place_name
 from decoder.output.basemap import distance_km
 from decoder.typing import Floats, Indices
-from rappor_core.grid.box import Point
+from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import METRES, Flow
-from rappor_core.reserved import RESERVED
 
 Columns = dict[str, list[Any]]
 

@@ -21,8 +21,8 @@ from decoder.output.map_picture import map_picture
 from decoder.output.svg import share_forest
 from decoder.output.tables import TableQuery, page_of
 from decoder.results.warnings import percent
+from rappor_core.grid.box import RESERVED
 from rappor_core.metrics.flow import QUESTIONS, Flow
-from rappor_core.reserved import RESERVED
 
 LEAST_TEXT = 0.0005  # a share below that is no number in the matrix
 

@@ -14,7 +14,7 @@ from decoder.output.density_text import window_text
 from decoder.output.map_data import counted
 from decoder.output.map_picture import first_shown, map_picture
 from decoder.output.palette import change_positions
-from rappor_core.reserved import RESERVED
+from rappor_core.grid.box import RESERVED
 
 MOST_ROWS = 10  # of the table that stands before the script runs
 MOST_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base

@@ -16,7 +16,7 @@ from decoder.options import DecodeOptions
 from decoder.pairs.model import PairCounts, fit_pair, pair_independence
 from decoder.pairs.table import MAX_CELLS, JointTable, joint_table
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.pair import Pair
+from rappor_core.metrics.pair_kind import Pair
 
 
 def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> JointTable:

@@ -27,7 +27,6 @@ from decoder.progress import (
 from decoder.sources.windows import Each, sum_of
 from decoder.workflows.decoding import DecodeJob
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import ParameterError
 
 _HOMES = {
     "number": "decoder.workflows.numbers",
@@ -138,8 +137,8 @@ class DecoderKind:
 
 
 def decoder_kind_names() -> tuple[str, ...]:
-    """The names of all kinds that have a decoder of their own, in the order of registration."""
-    return tuple(dict.fromkeys((*_HOMES, *_LOADED)))
+    """The names of all kinds that have a decoder of their own."""
+    return tuple(_HOMES)
 
 
 def decoder_kind(name: object) -> DecoderKind | None:
@@ -149,17 +148,6 @@ def decoder_kind(name: object) -> DecoderKind | None:
     if name not in _LOADED:
         _LOADED[name] = import_module(_HOMES[name]).KIND
     return _LOADED[name]
-
-
-def register_decoder_kind(kind: DecoderKind) -> None:
-    """Register the decoder of an app's own kind; do so in every process that decodes or shows
-    it.
-
-    Raises ParameterError for a name that is taken.
-    """
-    if kind.name in decoder_kind_names():
-        raise ParameterError(f"kind {kind.name!r} has a decoder already")
-    _LOADED[kind.name] = kind
 
 
 @dataclass(frozen=True)

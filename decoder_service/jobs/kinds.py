@@ -23,7 +23,6 @@ from decoder.workflows.decoding import CandidateChoice, DecodeJob
 from decoder.workflows.kinds import DecoderKind, FetchedCounts, decoder_kind, decoder_kind_names
 from decoder_service.jobs.known_counts import KnownCounts, sum_of_known
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import ParameterError
 
 if TYPE_CHECKING:
     from decoder.output.tables import TableQuery
@@ -206,7 +205,7 @@ class JobKind:
 
 def job_kind_names() -> tuple[str, ...]:
     """All kinds of jobs: those of the service, and kinds of metric that have a decoder."""
-    return tuple(dict.fromkeys((*_HOMES, *_LOADED, *decoder_kind_names())))
+    return tuple(dict.fromkeys((*_HOMES, *decoder_kind_names())))
 
 
 def job_kind(name: object) -> JobKind | None:
@@ -248,13 +247,3 @@ def job_kind_of_metric(metric_kind: object) -> JobKind:
     values, *others = job_kinds()
     own = (kind for kind in others if kind.metric_kind is not None)
     return next((kind for kind in own if kind.metric_kind == metric_kind), values)
-
-
-def register_job_kind(kind: JobKind) -> None:
-    """Add a kind of job, in every process that serves, does or shows it.
-
-    Raises ParameterError for a name that is taken.
-    """
-    if kind.name in job_kind_names():
-        raise ParameterError(f"there is a kind of job {kind.name!r} already")
-    _LOADED[kind.name] = kind

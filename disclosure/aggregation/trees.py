@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import TableError
-from rappor_core.reserved import RESERVED
+from rappor_core.grid.box import RESERVED
 
 ROOT = "*"
 

@@ -13,8 +13,8 @@ from disclosure.release.reading import CsvRow, DamagedFileError, JsonPart, read_
 from disclosure.release.tables import PARTITION, CellTable, stratum_key
 from disclosure.typing import Floats
 from rappor_core.errors import file_problem, shown
+from rappor_core.grid.box import RESERVED
 from rappor_core.grid.grid import PAIR_SEPARATOR
-from rappor_core.reserved import RESERVED
 
 _UNLISTED = "unlisted"  # the row of the cells that are not shown, in density.csv
 _WHOLE = ("one_hot", "boolean")  # encodings of metrics whose values are all candidates

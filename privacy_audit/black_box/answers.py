@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy import stats
 
+from decoder.grid_cells import cell_centre
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.checks import Check, exact, test
@@ -45,7 +46,6 @@ from privacy_audit.black_box.shown_metrics import (
     nearly_clear,
 )
 from privacy_audit.black_box.trials import ClientSource
-from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile

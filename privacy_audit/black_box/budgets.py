@@ -18,7 +18,8 @@ from itertools import pairwise
 from random import Random
 from typing import Final, NamedTuple
 
-from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.recording.bounds import PrivacyLevel
+from decoder.grid_cells import cell_centre
 from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.lives import Event, SeenReport, Value, WholeLife
@@ -30,7 +31,6 @@ from privacy_audit.black_box.shown_metrics import exchanged, without_second_roun
 from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import MEAN_DAYS, day_of, last_day, period_number
-from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile

@@ -15,6 +15,7 @@ from datetime import timedelta
 from random import Random
 from typing import Final
 
+from decoder.grid_cells import cell_centre
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.expected_answers import ExpectedReport, expected
 from privacy_audit.black_box.lives import NOTHING, Event, SeenReport, Step, Value, WholeLife
@@ -23,7 +24,6 @@ from privacy_audit.black_box.scenarios import disjoint, values_of
 from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
 from privacy_audit.black_box.trials import ClientSource
 from rappor_core.calendar import PERIOD_DAYS, day_of
-from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from privacy_audit.black_box.lives import NOTHING, Step, Value
 from privacy_audit.black_box.number_scenarios import CLEAR
 from rappor_core.calendar import date_of, last_day, period_number
+from rappor_core.grid.box import NO_DATA
 from rappor_core.grid.grid import OTHER, PAIR_SEPARATOR
 from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
-from rappor_core.reserved import NO_DATA
 
 SATURDAY = 5
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from decoder.grid_cells import cell_centre
 from privacy_audit.black_box.lives import NOTHING, Step, Value
 from privacy_audit.black_box.scenario import Scenario
 from rappor_core.calendar import date_of, day_of, last_day, period_number
-from rappor_core.grid.drawing import cell_centre
+from rappor_core.grid.box import NO_DATA, OTHER
 from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.metric import Metric
-from rappor_core.reserved import NO_DATA, OTHER
 
 MOST_PERIODS = 40  # of a life that is watched
 WEDNESDAY, SATURDAY = 2, 5

@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from client_sdk.location.local_time import is_weekend
+from client_sdk.location.dwell_time import is_weekend
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.memory import MemoryState
+from decoder.grid_cells import cell_centre
 from privacy_audit.black_box.checks import Check, exact
 from privacy_audit.black_box.derivations import BOX
 from privacy_audit.black_box.flow_scenarios import (
@@ -33,13 +34,12 @@ from privacy_audit.black_box.trials import ClientSource
 from privacy_audit.black_box.turns import independence_check, uniform_check
 from privacy_audit.errors import client_errors
 from rappor_core.calendar import SECONDS_A_DAY, day_of, period_number
-from rappor_core.grid.drawing import cell_centre
+from rappor_core.grid.box import NO_DATA
 from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
-from rappor_core.reserved import NO_DATA
 from rappor_core.wire.report import Report
 
 DEVICES = 200

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from decoder.grid_cells import cell_centre
 from privacy_audit.black_box.lives import NOTHING, Step, Value
 from privacy_audit.black_box.scenario import Scenario, reports_text
 from rappor_core.calendar import day_of, last_day, period_number
-from rappor_core.grid.drawing import cell_centre
+from rappor_core.grid.box import OTHER
 from rappor_core.metrics.metric import Metric
-from rappor_core.reserved import OTHER
 
 
 def place_scenarios(metric: Metric) -> Iterator[Scenario]:

@@ -33,7 +33,7 @@ from rappor_core.errors import WireFormatError
 from rappor_core.failures import failure_reason
 from rappor_core.metrics.compiled import compiled
 from rappor_core.metrics.metrics_file import MetricsFile
-from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import decode_batch
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, ReportGroup
 
 Answer = dict[str, Any]

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
 from client_sdk.location.recorder import LocationRecorder
-from client_sdk.numbers.recorder import NumberRecorder
-from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.numbers import NumberRecorder
 from client_sdk.randomisation.encoder import Encoder
+from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from privacy_audit.black_box.asked_places import asked_of_fixes
@@ -31,7 +31,7 @@ from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP
 from rappor_core.wire.binary import encode_binary
-from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import decode_batch
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, Report, make_batch
 
 

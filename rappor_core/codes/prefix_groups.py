@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rappor_core.codes.prefix_code import PrefixCode, packaged_code, read_code
-from rappor_core.errors import ParameterError, shown
+from rappor_core.errors import ParameterError, check_whole, shown
 from rappor_core.frozen import Frozen
 
 MAX_CODE_BITS = 64
@@ -35,11 +35,7 @@ class PrefixGroups(Frozen):
     def __post_init__(self) -> None:
         """Check the ranges."""
         for name, lowest, most in (("num_levels", 2, 8), ("bits_per_level", 4, MAX_BITS_PER_LEVEL)):
-            value = getattr(self, name)
-            if type(value) is not int or not lowest <= value <= most:
-                raise ParameterError(
-                    f"{name} = {shown(value)} is not a whole number from {lowest} to {most}"
-                )
+            check_whole(name, getattr(self, name), lowest, most)
         if self.code_bits > MAX_CODE_BITS:
             raise ParameterError(
                 f"num_levels = {self.num_levels} of bits_per_level = {self.bits_per_level} are "

@@ -1,7 +1,7 @@
 """The interface of an encoding, and the register of encodings.
 
-A new encoding is a module with a subclass of `Encoding`, its instance `ENCODING`, and a line in
-`_HOMES`. A module is loaded when parameters first name it, so that a device loads those it uses.
+A new encoding is a subclass of `Encoding`, its instance in the `ENCODINGS` of its module, and a
+line in `_HOMES`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,18 @@ from rappor_core.errors import ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE
 
 if TYPE_CHECKING:  # also read by tools that freeze an app, which look for imports
-    from rappor_core.encodings import bloom as bloom
-    from rappor_core.encodings import boolean as boolean
-    from rappor_core.encodings import coded_prefix as coded_prefix
-    from rappor_core.encodings import flow_symbol as flow_symbol
-    from rappor_core.encodings import one_hot as one_hot
-    from rappor_core.encodings import ordered as ordered
-    from rappor_core.encodings import symbol as symbol
+    from rappor_core.encodings import schemes as schemes
     from rappor_core.metrics.metric import Metric
     from rappor_core.params import RapporParams
 
 _HOMES = {
-    "bloom": "rappor_core.encodings.bloom",
-    "one_hot": "rappor_core.encodings.one_hot",
-    "boolean": "rappor_core.encodings.boolean",
-    "symbol": "rappor_core.encodings.symbol",
-    "ordered": "rappor_core.encodings.ordered",
-    "coded_prefix": "rappor_core.encodings.coded_prefix",
-    "flow_symbol": "rappor_core.encodings.flow_symbol",
+    "bloom": "rappor_core.encodings.schemes",
+    "one_hot": "rappor_core.encodings.schemes",
+    "boolean": "rappor_core.encodings.schemes",
+    "symbol": "rappor_core.encodings.schemes",
+    "ordered": "rappor_core.encodings.schemes",
+    "coded_prefix": "rappor_core.encodings.schemes",
+    "flow_symbol": "rappor_core.metrics.flow_kind",
 }
 _LOADED: dict[str, Encoding] = {}
 
@@ -159,26 +153,10 @@ def _as_integer(positions: Sequence[int]) -> int:
     return bits
 
 
-def encoding_names() -> tuple[str, ...]:
-    """The names of all encodings, in the order of registration."""
-    return tuple(dict.fromkeys((*_HOMES, *_LOADED)))
-
-
 def encoding_named(name: str) -> Encoding:
     """Load the encoding of a name. Raises ParameterError for an unknown one."""
-    encoding = _LOADED.get(name) if isinstance(name, str) else None
-    if encoding is None:
-        if not isinstance(name, str) or name not in _HOMES:
-            raise ParameterError(f"encoding = {name!r} is not one of {encoding_names()}")
-        encoding = _LOADED[name] = import_module(_HOMES[name]).ENCODING
-    return encoding
-
-
-def register_encoding(encoding: Encoding) -> None:
-    """Register an encoding of an app's own; do so in every process that reads its parameters.
-
-    Raises ParameterError for a name that is taken.
-    """
-    if encoding.name in encoding_names():
-        raise ParameterError(f"encoding {encoding.name!r} is registered already")
-    _LOADED[encoding.name] = encoding
+    if not isinstance(name, str) or name not in _HOMES:
+        raise ParameterError(f"encoding = {name!r} is not one of {tuple(_HOMES)}")
+    if name not in _LOADED:
+        _LOADED[name] = import_module(_HOMES[name]).ENCODINGS[name]
+    return _LOADED[name]

@@ -11,6 +11,9 @@ from typing import Protocol
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 
+OTHER = "other"  # of a location: outside the grid, past the cap, and no data unless it is apart
+NO_DATA = "no_data"  # of a location that declares it: a slot and period without a fix
+RESERVED = (OTHER, NO_DATA)  # in the order in which they follow the cells of a grid
 Point = tuple[float, float]  # latitude, longitude
 
 

@@ -16,11 +16,10 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError, ValueRefusedError, shown
 from rappor_core.frozen import Frozen
+from rappor_core.grid.box import OTHER as OTHER
 from rappor_core.grid.box import Box, CellSystem
-from rappor_core.grid.geohash import Geohash
-from rappor_core.grid.quadkey import MERCATOR_LATITUDE, Quadkey
+from rappor_core.grid.prefix_cells import MERCATOR_LATITUDE, Geohash, Quadkey
 from rappor_core.grid.square import Square
-from rappor_core.reserved import OTHER as OTHER
 
 GridKind = Literal["quadkey", "geohash", "square", "h3"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rappor_core.errors import ParameterError, ValueRefusedError, shown
+from rappor_core.errors import ValueRefusedError, check_whole
 from rappor_core.grid.box import Box, Point, rectangle
 
 
@@ -18,10 +18,7 @@ class Square:
 
     def __init__(self, box: Box, rows: int, columns: int) -> None:
         for name, value in (("rows", rows), ("columns", columns)):
-            if type(value) is not int or not 1 <= value <= 4096:
-                raise ParameterError(
-                    f"{name} = {shown(value)} is not a whole number from 1 to 4,096"
-                )
+            check_whole(name, value, 1, 4096)
         self._box = box
         self._rows = rows
         self._columns = columns

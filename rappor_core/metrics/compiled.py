@@ -1,23 +1,134 @@
 """The compiled form of a `metrics.toml`: JSON that a device reads without a TOML parser.
 
-Written at build time by `rappor metrics compile`; docs/metrics.md says what stands in it. A device
-has `rappor_core.metrics.compiled_reading` alone.
+`rappor metrics compile` writes it; docs/metrics.md describes it. Reading is strict: what does not
+come out as it went in, or has another `params_id`, is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Any
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
 
-from rappor_core.metrics.compiled_reading import (
-    COMPILED_VERSION,
-    DIGEST,
-    digest_of,
-    read_compiled,
-)
-from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.errors import MetricsFileError, RapporError, WireFormatError, shown
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile, check_budget, read_budget
+from rappor_core.strict_json import parse_strict_json
 
-__all__ = ["compiled", "compiled_text", "digest_of", "read_compiled"]
+COMPILED_VERSION = 1
+MAX_CHARACTERS = 4_000_000
+DIGEST = "digest"
+_TOP_KEYS = {"version", "budget", "metrics"}
+_ROW_KEYS = {"params_id", "definition"}
+
+
+def read_compiled(text: str) -> MetricsFile:
+    """Read the text of a compiled file. Raises MetricsFileError that names the metric."""
+    if len(text) > MAX_CHARACTERS:
+        raise MetricsFileError(f"{len(text):,} characters; it has {MAX_CHARACTERS:,} at most")
+    try:
+        document = parse_strict_json(text.encode("utf-8", "surrogatepass"))
+    except WireFormatError as error:
+        raise MetricsFileError(f"not a compiled file: {error}") from None
+    sealed = isinstance(document, dict) and DIGEST in document
+    top = _fields("the file", document, _TOP_KEYS | {DIGEST} if sealed else _TOP_KEYS)
+    version, rows = top["version"], top["metrics"]
+    if type(version) is not int or version != COMPILED_VERSION:
+        why = f"is not {COMPILED_VERSION}, the one known here; compile again"
+        raise MetricsFileError(f"version = {shown(version)} {why}")
+    if not isinstance(rows, list) or not rows:
+        raise MetricsFileError("there are no metrics")
+    metrics: dict[str, Metric] = {}
+    for metric in map(_metric, rows):
+        if metric.name in metrics:
+            _refuse(metric.name, "stands twice")
+        metrics[metric.name] = metric
+    file = MetricsFile(metrics, read_budget(top["budget"]))
+    for declared in file.declared:
+        _check_parts(declared.base_name, file.parts(declared.base_name))
+    check_budget(file)
+    if sealed and top[DIGEST] != digest_of(top):
+        raise MetricsFileError("its digest is another's: it was changed after it was compiled")
+    return file
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """The digest of a compiled document, 32 hexadecimal digits (docs/porting.md, part 9).
+
+    Half of SHAKE-256 over budget and metrics as JSON without spaces, in UTF-8, where each number is
+    a text: its 8 bytes as a double, lowest first, in hexadecimal digits.
+    """
+    parts = [document["budget"], document["metrics"]]
+    text = json.dumps(_with_doubles(parts), separators=(",", ":"), ensure_ascii=False)
+    return hashlib.shake_256(text.encode("utf-8", "surrogatepass")).hexdigest(16)
+
+
+def _with_doubles(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_doubles(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_doubles(part) for part in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return struct.pack("<d", value).hex() if is_number else value
+
+
+def _metric(row: Any) -> Metric:
+    fields = _fields("a metric", row, _ROW_KEYS)
+    definition = fields["definition"]
+    if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
+        raise MetricsFileError(f"definition = {shown(definition)} is not that of a named metric")
+    name = definition["name"]
+    try:
+        metric = Metric.from_dict(definition)
+        again = metric.to_dict()
+    except MetricsFileError:
+        raise
+    except (RapporError, TypeError, ValueError, AttributeError, LookupError) as error:
+        raise MetricsFileError(f"metric {shown(name)}: {error}") from error
+    if again != definition:
+        wrong = [key for key in definition if definition[key] != again.get(key)]
+        _refuse(name, f"is not as `rappor metrics compile` writes it: {', '.join(wrong)}")
+    if metric.params_id != fields["params_id"]:
+        _refuse(name, f"params_id = {shown(fields['params_id'])} is not its definition's")
+    return metric
+
+
+def _check_parts(name: str, parts: Iterable[Metric]) -> None:
+    """Check that a declared location has each slot and level once, and one promise for all."""
+    first, *others = parts
+    if not others and first.location is None:
+        return
+    place = first.location
+    names = {name} if place is None else {
+        f"{name}/{slot.name}/{level}" for slot in place.slots for level in place.grid.levels
+    }  # fmt: skip
+    if {first.name, *(metric.name for metric in others)} != names:
+        _refuse(name, "has not one definition for each of its slots and levels")
+    if any(_shared(metric) != _shared(first) for metric in others):
+        _refuse(name, "has slots or levels with different rules")
+
+
+def _shared(metric: Metric) -> dict[str, Any]:
+    """What the sub-metrics of a declared metric have in common."""
+    shared = metric.to_dict()
+    location, params = shared.get("location", {}), shared["params"]
+    for fields, own in ((shared, ["name"]), (location, ["slot", "level"]), (params, ["num_bits"])):
+        for key in own:
+            fields.pop(key, None)
+    return shared
+
+
+def _fields(where: str, value: Any, keys: set[str]) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or value.keys() != keys:
+        wanted = ", ".join(sorted(keys))
+        raise MetricsFileError(f"{where} is not an object of {wanted}: {shown(value)}")
+    return value
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise MetricsFileError(f"metric {shown(name)}: {why}")
 
 
 def compiled(file: MetricsFile) -> dict[str, Any]:

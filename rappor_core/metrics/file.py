@@ -13,8 +13,6 @@ from rappor_core.metrics.metrics_file import MetricsFile, check_budget, read_bud
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown, refused
 from rappor_core.params import RapporParams
 
-__all__ = ["MetricsFile", "parse_metrics", "table_metrics"]
-
 MAX_CHARACTERS = 1_000_000
 _TOP_KEYS = {"budget", "metrics"}
 _METRIC_KEYS = {

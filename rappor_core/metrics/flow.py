@@ -15,13 +15,18 @@ from typing import Any, Literal, get_args
 
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.grid.box import Point
+from rappor_core.grid.box import RESERVED, Point
 from rappor_core.grid.grid import PAIR_SEPARATOR, Grid
 from rappor_core.hashing import mmh3_positions
-from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, MAX_GAP_MINUTES, Slot, slot_at
+from rappor_core.metrics.location import (
+    DEFAULT_GAP_MINUTES,
+    MAX_GAP_MINUTES,
+    Slot,
+    check_no_overlap,
+    slot_at,
+)
 from rappor_core.metrics.location_modes import MAX_WINDOW
 from rappor_core.params import RapporParams
-from rappor_core.reserved import RESERVED
 
 FlowMode = Literal["once", "window"]
 
@@ -104,13 +109,7 @@ class Flow(Frozen):
             return
         if one.name == two.name:
             raise ParameterError(f"from and to are both named {one.name!r}; name them apart")
-        for weekend in (False, True):
-            for hour in range(24):
-                if one.covers(hour, weekend) and two.covers(hour, weekend):
-                    raise ParameterError(
-                        f"from {one.name!r} and to {two.name!r} overlap at {hour} o'clock; an hour "
-                        "belongs to one slot"
-                    )
+        check_no_overlap((one, two))
 
     def _check_bands(self) -> None:
         edges = self.bands_km

@@ -1,15 +1,35 @@
-"""The kind `flow`: a pair of usual cells, of which a device answers one question."""
+"""The kind `flow`: a pair of usual cells, of which a device answers one question; its encoding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.errors import ValueRefusedError
+from rappor_core.encodings.interface import Encoding, check_symbols
+from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.grid.box import NO_DATA, OTHER, RESERVED
 from rappor_core.grid.grid import PAIR_SEPARATOR
-from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow
+from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.flow import (
+    COHORT_STEP,
+    MAX_SYMBOLS,
+    Flow,
+    as_bands,
+    flow_symbol,
+    question_of,
+)
 from rappor_core.metrics.kinds import Kind, refuse_field
-from rappor_core.reserved import NO_DATA, OTHER, RESERVED
+from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, Slot
+from rappor_core.metrics.location_kind import PATIENT_DAYS, read_grid
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.tables import (
+    needed,
+    positive,
+    read_common,
+    refuse,
+    refused,
+)
+from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
@@ -30,8 +50,6 @@ class FlowKind(Kind):
 
     def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
         """Read a whole `[metrics.NAME]` table."""
-        from rappor_core.metrics.file_flow import flow_metric  # only for a file
-
         return (flow_metric(name, table),)
 
     def details_from_dict(self, fields: Mapping[str, Any]) -> Flow:
@@ -117,3 +135,92 @@ class FlowKind(Kind):
 
 
 FLOW = FlowKind()
+
+_FLOW_KEYS = {"grid", "box", "levels", "rows", "columns", "from", "to", "bands_km", "mode"}
+_FLOW_KEYS |= {"spread", "window", "lag", "max_gap_minutes", "epsilon", "num_symbols"}
+_FLOW_KEYS |= {"num_cohorts", "no_data"}
+
+
+def flow_metric(name: str, table: Mapping[str, Any]) -> Metric:
+    """Make a metric of kind `flow` from its `[metrics.NAME]` table. Raises MetricsFileError that
+    names the metric, the key and the value."""
+    common = read_common(name, table, _FLOW_KEYS)
+    if table.get("period") in ("week", "month"):
+        common.setdefault("accept_days", PATIENT_DAYS)
+    if table.get("mode") == "once":
+        if table.get("max_reports", 1) != 1:
+            refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")
+        common["max_reports"] = 1
+    if table.get("no_data", NO_DATA) != NO_DATA:
+        refuse(name, "no_data", table["no_data"], f"is not {NO_DATA!r}, its name for a flow")
+    try:
+        return Metric(name=name, params=_params(name, table), details=_flow(name, table),
+                      max_memoized_values=1, fallback=OTHER, no_data=NO_DATA,
+                      **common)  # fmt: skip
+    except (ParameterError, TypeError) as error:
+        raise refused(name, table, error) from error
+
+
+def _flow(name: str, table: Mapping[str, Any]) -> Flow:
+    return Flow(
+        grid=read_grid(name, table),
+        origin=_slot(name, table, "from"),
+        destination=_slot(name, table, "to"),
+        bands_km=as_bands(needed(name, table, "bands_km")),
+        mode=needed(name, table, "mode"),
+        spread=table.get("spread", 1),
+        window=table.get("window", 0),
+        lag=table.get("lag", 0),
+        max_gap_minutes=table.get("max_gap_minutes", DEFAULT_GAP_MINUTES),
+    )
+
+
+def _slot(name: str, table: Mapping[str, Any], key: str) -> Slot:
+    try:
+        return Slot.parse(needed(name, table, key))
+    except ParameterError as error:
+        raise ParameterError(f"{key}: {error}") from error
+
+
+def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
+    """So many symbols and cohorts, and k-ary randomised response with the whole epsilon."""
+    symbols = needed(name, table, "num_symbols")
+    if type(symbols) is not int or not 2 <= symbols <= MAX_SYMBOLS:
+        refuse(name, "num_symbols", symbols, f"is not a whole number from 2 to {MAX_SYMBOLS}")
+    cohorts = needed(name, table, "num_cohorts")
+    if type(cohorts) is not int or cohorts % COHORT_STEP:
+        why = f"is not a multiple of {COHORT_STEP}, of which each set asks all questions"
+        refuse(name, "num_cohorts", cohorts, why)
+    mechanism = TwoRoundMechanism.one_symbol(symbols, positive(name, table, "epsilon"))
+    return RapporParams(symbols, 1, cohorts, mechanism, "flow_symbol")
+
+
+class FlowSymbol(Encoding):
+    """The encoding of a pair of usual cells (`rappor_core.metrics.flow`): a cohort asks one
+    question."""
+
+    name = "flow_symbol"
+    symbols = True
+    one_entry = True
+
+    def check(self, params: RapporParams) -> None:
+        """Require one hash, of family mmh3, and probabilities that add up. Raises
+        ParameterError."""
+        super().check(params)
+        check_symbols(params)
+
+    def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
+        """The symbol of a pair, as one set bit. Raises ValueRefusedError."""
+        flow, question = metric.details, question_of(cohort)
+        pair = flow.split(metric.rules.index(metric, value))
+        return 1 << flow_symbol(metric.params, question, flow.class_of(question, *pair), cohort)
+
+    def check_num_values(self, params: RapporParams, num_values: int) -> None:
+        """Refuse: which symbol a pair has depends on the question of the cohort."""
+        del params, num_values
+        raise ParameterError(
+            "a metric of flows has a matrix, not a list of candidates: use rappor flows"
+        )
+
+
+ENCODINGS = {"flow_symbol": FlowSymbol()}

@@ -277,29 +277,18 @@ STRING, CATEGORY, BOOLEAN = String(), Category(), Boolean()
 
 
 def kind_names() -> tuple[str, ...]:
-    """The names of all kinds, in the order of registration."""
-    return tuple(dict.fromkeys((*_HOMES, *_LOADED)))
+    """The names of all kinds."""
+    return tuple(_HOMES)
 
 
 def kind_named(name: object) -> Kind:
-    """Load the kind of a name. Raises ParameterError for one that is unknown."""
-    if not isinstance(name, str) or name not in kind_names():
-        raise ParameterError(f"kind = {name!r} is not one of {', '.join(kind_names())}")
-    kind = _LOADED.get(name)
-    if kind is None:
+    """Load the kind of a name. Raises ParameterError for an unknown one."""
+    if not isinstance(name, str) or name not in _HOMES:
+        raise ParameterError(f"kind = {name!r} is not one of {', '.join(_HOMES)}")
+    if name not in _LOADED:
         home, instance = _HOMES[name]
-        kind = _LOADED[name] = getattr(import_module(home), instance)
-    return kind
-
-
-def register_kind(kind: Kind) -> None:
-    """Register a kind of an app's own; do so in every process that reads its metrics.
-
-    Raises ParameterError for a name that is taken.
-    """
-    if kind.name in kind_names():
-        raise ParameterError(f"kind {kind.name!r} is registered already")
-    _LOADED[kind.name] = kind
+        _LOADED[name] = getattr(import_module(home), instance)
+    return _LOADED[name]
 
 
 def wrong_type(metric: Metric, value: object, wanted: str) -> ValueRefusedError:

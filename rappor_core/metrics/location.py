@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from rappor_core.errors import ParameterError, shown
+from rappor_core.errors import ParameterError, check_whole, shown
 from rappor_core.frozen import Frozen
+from rappor_core.grid.box import RESERVED
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.location_modes import PlaceMode, mode_named
-from rappor_core.reserved import RESERVED
 
 Turn = Literal["fixed", "fresh"]
 Days = Literal["all", "weekdays", "weekends"]
@@ -116,11 +116,7 @@ class Location(Frozen):
                 f"window = {shown(self.window)}: mode 'window' needs 2 to 1,000 periods, "
                 "the other modes none"
             )
-        gap = self.max_gap_minutes
-        if type(gap) is not int or not 1 <= gap <= MAX_GAP_MINUTES:
-            raise ParameterError(
-                f"max_gap_minutes = {shown(gap)} is not from 1 to {MAX_GAP_MINUTES}"
-            )
+        check_whole("max_gap_minutes", self.max_gap_minutes, 1, MAX_GAP_MINUTES)
         if type(self.pairs) is not bool:
             raise ParameterError(f"pairs = {self.pairs!r} is not true or false")
         self._check_turn_and_hold()
@@ -138,14 +134,7 @@ class Location(Frozen):
         names = [slot.name for slot in self.slots]
         if self.slot not in names or len(set(names)) != len(names) or len(names) > 24:
             raise ParameterError(f"slots {names} need 1 to 24 different names; {self.slot!r} too")
-        for weekend in (False, True):
-            for hour in range(24):
-                both = [slot.name for slot in self.slots if slot.covers(hour, weekend)]
-                if len(both) > 1:
-                    raise ParameterError(
-                        f"slots {both[0]!r} and {both[1]!r} overlap at {hour} o'clock; "
-                        "an hour belongs to one slot"
-                    )
+        check_no_overlap(self.slots)
 
     @property
     def rules(self) -> PlaceMode:
@@ -205,6 +194,18 @@ class Location(Frozen):
         known["grid"] = Grid.from_dict(known["grid"])
         known["slots"] = tuple(map(Slot.parse, known["slots"]))
         return cls(**known)
+
+
+def check_no_overlap(slots: Iterable[Slot]) -> None:
+    """Check that no hour belongs to two slots. Raises ParameterError."""
+    for weekend in (False, True):
+        for hour in range(24):
+            both = [slot.name for slot in slots if slot.covers(hour, weekend)]
+            if len(both) > 1:
+                raise ParameterError(
+                    f"slots {both[0]!r} and {both[1]!r} overlap at {hour} o'clock; "
+                    "an hour belongs to one slot"
+                )
 
 
 def slot_at(slots: Iterable[Slot], hour: int, weekend: bool) -> str | None:

@@ -113,13 +113,3 @@ def mode_named(name: object) -> PlaceMode:
     if not isinstance(name, str) or name not in _MODES:
         raise ParameterError(f"mode = {shown(name)} is not one of {', '.join(_MODES)}")
     return _MODES[name]
-
-
-def register_mode(mode: PlaceMode) -> None:
-    """Add a mode of an app's own, in every process that reads its metrics.
-
-    Raises ParameterError for a name that is taken.
-    """
-    if mode.name in _MODES:
-        raise ParameterError(f"mode {mode.name!r} is registered already")
-    _MODES[mode.name] = mode

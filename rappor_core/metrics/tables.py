@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, NoReturn
 
 from rappor_core.errors import InformationLostError, MetricsFileError, meant, shown
@@ -11,6 +11,9 @@ from rappor_core.params import is_positive
 
 SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
 NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}
+_REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
+_OPTIONAL_KEYS = {"period", "min_reports", "min_reports_per_cohort", "accept_days", "keep_raw_days"}
+_OPTIONAL_KEYS |= {"platforms", "lives", "max_reports"}
 _MECHANISMS = ("rappor", "l-sue", "l-osue")
 
 
@@ -47,6 +50,24 @@ def check_hashes(name: str, num_hashes: Any) -> None:
         refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
 
 
+def read_common(name: str, table: Mapping[str, Any], own: Set[str], *extra: str) -> dict[str, Any]:
+    """Read the keys of a table that go into `Metric` as they are; refuse unknown ones.
+
+    Args:
+        name: of the metric.
+        table: its table.
+        own: the keys that its kind reads itself.
+        *extra: further keys that go into `Metric`.
+
+    Raises:
+        MetricsFileError: for an unknown key, or a required one that is missing.
+    """
+    optional = _OPTIONAL_KEYS | set(extra)
+    refuse_unknown(f"metric {name!r}", table, own | optional | _REQUIRED_KEYS)
+    common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
+    return common | {key: table[key] for key in optional & table.keys()}
+
+
 def positive(name: str, table: Mapping[str, Any], key: str) -> float:
     """Read a key that must be a positive number of nats."""
     value = needed(name, table, key)
@@ -62,7 +83,7 @@ def needed(name: str, table: Mapping[str, Any], key: str) -> Any:
     return table[key]
 
 
-def refuse_unknown(where: str, table: Mapping[str, Any], known: set[str]) -> None:
+def refuse_unknown(where: str, table: Mapping[str, Any], known: Set[str]) -> None:
     """Raise MetricsFileError for the first key that is not known, with its value."""
     for key in sorted(table.keys() - known):
         value, name = table[key], shown(key)[1:-1]

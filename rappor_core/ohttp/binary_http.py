@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rappor_core.ohttp.errors import EncapsulationError
+from rappor_core.errors import EncapsulationError
 
 REQUEST, RESPONSE = 0, 1  # framing indicators
 SIZE_STEP = 1024  # messages of devices and collectors are padded to a multiple of so many bytes

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from rappor_core.ohttp.errors import EncapsulationError
+from rappor_core.errors import EncapsulationError
 
 KEM_ID, KDF_ID, AEAD_ID = 0x0020, 0x0001, 0x0001
 KEY_BYTES, NONCE_BYTES, TAG_BYTES = 16, 12, 16

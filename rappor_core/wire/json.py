@@ -11,7 +11,10 @@ from typing import Any
 from rappor_core.calendar import EPOCH
 from rappor_core.errors import WireFormatError, shown
 from rappor_core.strict_json import parse_strict_json
+from rappor_core.wire.binary import decode_binary
 from rappor_core.wire.report import (
+    BINARY_CONTENT_TYPE,
+    JSON_CONTENT_TYPE,
     MAX_REPORT_BYTES,
     MAX_REPORTS,
     WIRE_VERSION,
@@ -162,3 +165,15 @@ def check_hex_128(what: str, text: Any) -> str:
     if type(text) is not str or not _HEX_128.fullmatch(text):
         raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
     return text
+
+
+def decode_batch(body: bytes, content_type: str, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch in the form that its content type names. Raises WireFormatError."""
+    if content_type == BINARY_CONTENT_TYPE:
+        return decode_binary(body, max_reports=max_reports)
+    if content_type == JSON_CONTENT_TYPE:
+        return read_json(parse_body(body), max_reports)
+    raise WireFormatError(
+        f"content type {content_type[:80]!r} is neither {JSON_CONTENT_TYPE} "
+        f"nor {BINARY_CONTENT_TYPE}"
+    )

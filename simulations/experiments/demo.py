@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from simulations.populations.fleet import RecordedValue, repetition
 from simulations.populations.populations import (
     PopulationError,

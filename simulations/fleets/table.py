@@ -15,8 +15,8 @@ from decoder.candidates.lists import metric_candidates
 from metric_design.detection import PlanSetting, by_itself, detectable_share
 from metric_design.population import read_shares, zipf_shares
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.loading import load_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.params import RapporParams
 from simulations.fleets.draws import (
     Counts,

@@ -11,8 +11,8 @@ import numpy as np
 from decoder.flows.space import FlowSpace, cell_metres
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.file_flow import flow_metric
 from rappor_core.metrics.flow import METRES, Flow, flow_symbols, question_of
+from rappor_core.metrics.flow_kind import flow_metric
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 

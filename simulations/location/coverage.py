@@ -14,12 +14,12 @@ from scipy.optimize import brentq
 
 from decoder.density.cell_estimates import CellEstimates, cell_estimates
 from decoder.density.cells import Places, places_of
+from decoder.grid_cells import cell_centre
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from privacy_audit.lives import NONE, Lives
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
-from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.location import Location, reserved_values
 from rappor_core.metrics.metric import Metric
 from simulations.location.draws import draw_window

@@ -15,8 +15,8 @@ import numpy as np
 from decoder.numbers.survival import CutCounts, cut_counts
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.file_number import number_metric
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.number_kind import number_metric
 from simulations.numbers.populations import Population
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 

@@ -40,7 +40,6 @@ NOT_IMPORTED = {
     "rappor_core.grid.h3": "the adapter of h3, an extra",
     "rappor_core.ohttp.encapsulation": "needs cryptography, the same extra",
     "rappor_core.ohttp.hpke": "needs cryptography, the same extra",
-    "rappor_core.ohttp.key_config": "needs cryptography, the same extra",
     "collector.migrations.env": "runs a migration; alembic executes it",
 }
 BY_NAME = ("import_module", "__import__")  # calls whose first argument is a module

@@ -101,7 +101,7 @@ def test_every_list_of_packages_has_them_all() -> None:
         ("decoder/inference/intervals.py", "import_module('pandas.io')", ""),
         ("decoder/inference/intervals.py", "import_module('polars.io')", "polars"),
         ("collector/store/raw.py", "from pandas import DataFrame", "pandas"),
-        ("client_sdk/url.py", "def late():\n    __import__('requests')", "requests"),
+        ("client_sdk/delivery/options.py", "def late():\n    __import__('requests')", "requests"),
     ],
 )
 def test_a_planted_library_is_seen(file: str, planted: str, library: str, tmp_path: Path) -> None:

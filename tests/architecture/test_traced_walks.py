@@ -17,7 +17,7 @@ import pytest
 
 from client_sdk import Client
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.loading import load_metrics
+from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Batch, make_batch

@@ -17,19 +17,17 @@ import numpy as np
 import pytest
 
 from client_sdk import Client, Delivery
-from client_sdk.delivery.batches import read_body
+from client_sdk.delivery.messages import Ack, Answer, read_body
 from client_sdk.delivery.queue import ReportQueue
-from client_sdk.delivery.replies import Ack, Answer
 from client_sdk.delivery.schedule import SendLoop
-from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.file_lock import FileLock
+from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from privacy_audit.batch_linkage import linkage
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.groups import linked_by_groups
 from rappor_core.params import RapporParams
+from rappor_core.risk import linked_by_groups
 
 DAY = 86_400.0
 NOON = 1_795_262_400.0
@@ -59,7 +57,7 @@ Body = frozenset[tuple[str, int]]  # what a body tells for certain: the metrics 
 
 
 def bodies_of(requests: list[Any]) -> list[Body]:
-    batches = (read_body(raw, json=False).ungrouped() for _, raw in requests)
+    batches = (read_body(raw).ungrouped() for _, raw in requests)
     return [frozenset((r.metric, r.cohort) for r in batch.reports) for batch in batches]
 
 
@@ -101,13 +99,6 @@ def test_batches_of_two_days_no_longer_link(tmp_path: Path) -> None:
     assert all(len(body) == 1 for day in days.values() for _, body in day)
     assert len(days[0]) == DEVICES * len(NAMES)
     assert linked(days) <= 1.2 * linked_by_groups(COHORTS, DEVICES)  # 4 cohorts among 20: .20
-
-
-def test_four_metrics_in_a_batch_are_a_fingerprint(tmp_path: Path) -> None:
-    """The counterpart: the same devices, all metrics together; 256 fingerprints for 20."""
-    days = two_days(tmp_path, Delivery(mean_delay=DAY, isolate_metrics=False))
-    assert all(len(body) == len(NAMES) for day in days.values() for _, body in day)
-    assert linked(days) > 0.85
 
 
 class FakeTransport:
@@ -163,7 +154,7 @@ def test_each_metric_leaves_at_its_random_time(
             if len(transport.sent) > count:
                 raise AssertionError("sent before its time")
             for body in _newly(transport):
-                (group,) = read_body(body, json=False).groups
+                (group,) = read_body(body).groups
                 times[group.metric].append(now[0] - start)
     for waits in times.values():
         assert len(waits) == 100
@@ -187,10 +178,9 @@ def test_which_batch_leaves_first_is_drawn_at_random(state: SqliteState) -> None
     outbox.compose()
     assert outbox.waiting() == 3
     for _ in range(300):
-        (group,) = read_body(next(outbox.batches()).body, json=False).groups
+        (group,) = read_body(next(outbox.batches()).body).groups
         first[group.metric] += 1
     assert all(70 < number < 130 for number in first.values())
-    assert ReportQueue(state, Delivery(isolate_metrics=False), system_randomness).waiting() == 1
 
 
 def test_what_remains_is_as_docs_privacy_says() -> None:

@@ -20,7 +20,8 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.conftest import METRICS
 
 CERTIFICATE = Path(__file__).parents[1] / "client" / "tls" / "loopback.pem"

@@ -14,8 +14,8 @@ from decoder.errors import RemoteError
 from decoder.workflows.maps import MAP_FILES
 from decoder_service.client import Service
 from rappor_cli.main import main
+from rappor_core.grid.box import RESERVED
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.reserved import RESERVED
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rappor_cli.main import main
-from rappor_core.ohttp.key_config import decode_keys
+from rappor_core.ohttp.encapsulation import decode_keys
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -8,7 +8,8 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 METRICS = """
 [metrics.homepage]

@@ -18,16 +18,15 @@ from typing import Any
 
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.codes.prefix_groups import PrefixGroups
-from rappor_core.grid.box import Box
+from rappor_core.grid.box import NO_DATA, OTHER, Box
 from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.flow import COHORT_STEP, QUESTIONS, Flow, question_of
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import Number, NumberMode
-from rappor_core.metrics.pair import Pair
+from rappor_core.metrics.pair_kind import Pair
 from rappor_core.params import RapporParams
-from rappor_core.reserved import NO_DATA, OTHER
 from tests.client.enumeration import SETTINGS, Enumerated
 from tests.client.exact_laws import (
     Chances,

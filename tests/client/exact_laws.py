@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 
 from client_sdk.randomisation import rounds
-from client_sdk.randomisation.metric_encoder import MetricEncoder
+from client_sdk.randomisation.encoder import MetricEncoder
 from privacy_audit.errors import AuditError
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric

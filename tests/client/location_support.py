@@ -7,7 +7,8 @@ from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
 
 DECLARED = """

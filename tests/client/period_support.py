@@ -1,7 +1,8 @@
 """A metric with a limit by period, `m`."""
 
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 METRIC = """
 [metrics.m]

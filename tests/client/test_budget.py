@@ -12,12 +12,13 @@ import pytest
 from client_sdk.__main__ import main
 from client_sdk.client import Client
 from client_sdk.errors import StateError
-from client_sdk.recording.budget import agree_budget, store_budget, stored_budget
+from client_sdk.recording.bounds import agree_budget, store_budget, stored_budget
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.errors import ParameterError
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 NOON = 1_795_262_400.0
 EACH = 2.043  # epsilon_infinity of one value; a metric costs twice that, with its fallback

@@ -20,7 +20,8 @@ from client_sdk.__main__ import main
 from client_sdk.delivery.queue import ReportQueue
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.storage import schema
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.process_support import output_of
 
 QUIET = Delivery(mean_delay=86_400.0)  # nothing is sent during a test

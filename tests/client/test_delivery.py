@@ -21,13 +21,14 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery, Encoder
-from client_sdk.delivery.batches import gzip_padded, make_body, read_body, shuffled
+from client_sdk.delivery.messages import gzip_padded, make_body, read_body, shuffled
 from client_sdk.delivery.schedule import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.errors import TransportError
 from client_sdk.randomisation.randomness import system_randomness
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Batch
 from tests.waiting import flush_in_vain, until, waited
 
@@ -256,10 +257,10 @@ def test_the_write_ahead_log_is_bounded(
     assert client.inspect()["queued"] == {"homepage": 3_000}
 
 
-def test_one_metric_a_batch_when_asked(open_client: Any, collector: MemoryCollector) -> None:
+def test_one_metric_a_batch(open_client: Any, collector: MemoryCollector) -> None:
     batches: list[Batch] = []
     collector.answer = batches.append  # returns None: the batch is counted as always
-    client = open_client(delivery=WHEN_FLUSHED.replace(isolate_metrics=True))
+    client = open_client(delivery=WHEN_FLUSHED)
     record(client, 5)
     assert client.record("theme", "dark")
     assert client.record("crashed", False)
@@ -348,9 +349,9 @@ def test_a_body_says_nothing_by_its_order(metrics: MetricsFile) -> None:
     reports = [encoder.encode("homepage", value, EPOCH) for value in "abcdefgh"]
     one = make_body(bytes(16), reports)
     assert make_body(bytes(16), reversed(reports)) == one
-    assert Counter(read_body(one, json=False).ungrouped().reports) == Counter(reports)
+    assert Counter(read_body(one).ungrouped().reports) == Counter(reports)
     with pytest.raises(WireFormatError, match="gzip"):
-        read_body(b"no", json=False)
+        read_body(b"no")
 
 
 def test_shuffling_reaches_every_order() -> None:
@@ -406,7 +407,6 @@ def test_uniform_draws_cover_the_unit_interval() -> None:
         {"max_queued": True},
         {"pad_to": 1 << 20},
         {"batch_reports": 50.0},  # the sending thread would fail at each of these, for good
-        {"json": "no"},
         {"proxy": "relay.example"},
     ],
 )

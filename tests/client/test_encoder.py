@@ -14,7 +14,7 @@ from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 
 DAY = date(2026, 11, 21)
 

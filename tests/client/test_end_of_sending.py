@@ -167,7 +167,7 @@ def test_while_a_body_is_being_sent(open_client: Any, end: End) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.settimeout(5)
-        delivery = AT_ONCE.replace(json=True, pad_to=32_768, mean_delay=3600.0)
+        delivery = AT_ONCE.replace(pad_to=32_768, mean_delay=3600.0)
         client = open_client(collector=url_of(listener), delivery=delivery)
         for _ in range(100):
             client.record("homepage", "a")
@@ -269,7 +269,7 @@ def test_one_deadline_for_a_whole_exchange(listener: socket.socket, kind: str) -
 
         def post() -> None:
             with pytest.raises(TransportError) as failed:
-                transport.post(b"x", "0" * 32, 1, content_type="text/plain", encoding=None)
+                transport.post(b"x", "0" * 32, 1)
             errors.append(failed.value)
 
         errors: list[TransportError] = []
@@ -296,7 +296,7 @@ def test_an_unknown_name_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -
     transport = Transport("http://collector.example.org", timeout=0.2)
     for _ in range(3):
         with pytest.raises(TransportError, match="within"):
-            transport.post(b"x", "0" * 32, 1, content_type="text/plain", encoding=None)
+            transport.post(b"x", "0" * 32, 1)
     assert len(asked) == 1  # one lookup at a time, however often it is tried
     release.set()
 
@@ -319,7 +319,7 @@ def test_a_silent_address_leaves_time_for_the_next(
         Transport("http://two.example.org", timeout=1.0) as transport,
         pytest.raises(TransportError) as answered,
     ):
-        transport.post(b"x", "0" * 32, 1, content_type="text/plain", encoding=None)
+        transport.post(b"x", "0" * 32, 1)
     assert answered.value.reason == "http_400"
     for filler in fillers:
         filler.close()

@@ -9,13 +9,13 @@ from itertools import product
 
 import pytest
 
-from client_sdk.location.local_time import moment_of
+from client_sdk.location.dwell_time import moment_of
 from client_sdk.location.recorder import visits_of
-from client_sdk.randomisation.metric_encoder import MetricEncoder
+from client_sdk.randomisation.encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import day_of
-from rappor_core.metrics.file import MetricsFile
 from rappor_core.metrics.flow import QUESTIONS, question_of
+from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.test_flows import NIGHT, START, WORK, declared, secrets
 
 SMALL = {

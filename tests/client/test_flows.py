@@ -17,15 +17,15 @@ from client_sdk import Client
 from client_sdk.__main__ import account_of
 from client_sdk.errors import UnknownMetricError
 from client_sdk.inspection import render
-from client_sdk.location.dwell_time import OUTSIDE
-from client_sdk.location.local_time import moment_of
+from client_sdk.location.dwell_time import OUTSIDE, moment_of
 from client_sdk.location.recorder import LocationRecorder, visits_of
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import day_of, period_number
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
 from tests.flow_support import LAGGED, YEARLY, flow_text
 

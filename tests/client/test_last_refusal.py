@@ -12,9 +12,8 @@ import pytest
 
 import client_sdk
 from client_sdk.__main__ import main
-from client_sdk.inspection import render
-from client_sdk.randomisation.metric_encoder import MAX_VALUE_CHARS
-from client_sdk.recording.refusals import sentence
+from client_sdk.inspection import render, sentence
+from client_sdk.randomisation.encoder import MAX_VALUE_CHARS
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
 from tests.client.conftest import METRICS

@@ -13,20 +13,21 @@ from typing import Any
 import pytest
 
 from client_sdk.errors import StateChangedError, UnknownMetricError
-from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.randomisation.encoder import MetricEncoder
 from client_sdk.randomisation.key_derivation import new_secret
-from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.randomisation.randomness import system_randomness
-from client_sdk.recording.account_wipe import wipe_state
+from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Promise, committed, entry_spent, spent
 from client_sdk.recording.recorder import Recorder
+from client_sdk.recording.withdrawal import wipe_state
 from client_sdk.storage.interface import Limits
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import last_day, period_number
 from rappor_core.errors import ParameterError
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 NOON = 1_795_262_400.0  # 2026-11-21, 12:00 UTC
 DAY = 86_400.0

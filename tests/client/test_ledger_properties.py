@@ -14,7 +14,8 @@ from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.sqlite import SqliteState
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 CAP, PER_WEEK, BUDGET = 3, 2, 22.0
 SECRET = bytes(range(32))

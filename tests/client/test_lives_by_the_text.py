@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk.recording.budget import agree_budget
+from client_sdk.recording.bounds import agree_budget
 from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState

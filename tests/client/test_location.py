@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from client_sdk import Client
 from client_sdk.errors import UnknownMetricError
 from client_sdk.location.assignment import assignment_of
-from client_sdk.location.dwell_time import MOST_PLACES, Dwell
-from client_sdk.location.local_time import is_weekend, moment_at, moment_of
+from client_sdk.location.dwell_time import MOST_PLACES, Dwell, is_weekend, moment_at, moment_of
 from client_sdk.storage.periods import Periods
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.calendar import EPOCH_ORDINAL, last_day, period_number

@@ -17,14 +17,15 @@ from pathlib import Path
 import pytest
 
 from client_sdk.location.recorder import LocationRecorder
-from client_sdk.recording.account_wipe import wipe_state
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
+from client_sdk.recording.withdrawal import wipe_state
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import last_day, period_number
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 DECLARED = """
 [metrics.density]

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from client_sdk.location.assignment import Assignment
 from client_sdk.location.recorder import LocationRecorder
-from client_sdk.randomisation import metric_encoder as device
+from client_sdk.randomisation import encoder as device
 from client_sdk.recording.ledger import Ledger, spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 DECLARED = """
 [metrics.density]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from client_sdk import Client
-from client_sdk.location.local_time import moment_of
+from client_sdk.location.dwell_time import moment_of
 from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.metric import Metric
 from tests.client.location_support import MODES, START, Phone, declared, values, visits_of

@@ -12,8 +12,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.inspection import inspect_state, render
 from client_sdk.location.assignment import assignment_of
-from client_sdk.location.dwell_time import OUTSIDE
-from client_sdk.location.local_time import moment_of
+from client_sdk.location.dwell_time import OUTSIDE, moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
@@ -21,7 +20,8 @@ from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import EPOCH_ORDINAL
 from rappor_core.errors import ValueRefusedError
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
 from tests.client.location_support import (
     DECLARED,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Delivery, MemoryState, Recorder
-from client_sdk.numbers.recorder import NumberRecorder
+from client_sdk.numbers import NumberRecorder
 from client_sdk.randomisation.key_derivation import derive, jitter_of
 from client_sdk.storage.directory import STATE_FILE
 from client_sdk.storage.interface import NUMBERS

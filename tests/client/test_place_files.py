@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.compiled_reading import read_compiled
+from rappor_core.metrics.compiled import read_compiled
 from rappor_core.metrics.file import parse_metrics
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "v1"

@@ -18,9 +18,9 @@ import h3
 import pytest
 
 from client_sdk.location.assignment import assignment_of
-from client_sdk.location.local_time import moment_of
+from client_sdk.location.dwell_time import moment_of
 from client_sdk.location.period_visits import Visits
-from client_sdk.randomisation.metric_encoder import MetricEncoder
+from client_sdk.randomisation.encoder import MetricEncoder
 from client_sdk.randomisation.rounds import SymbolCoin
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState

@@ -17,7 +17,7 @@ import pytest
 
 from client_sdk import Client, Delivery, Relay
 from client_sdk.testing import MemoryCollector
-from rappor_core.ohttp.key_config import encode_keys
+from rappor_core.ohttp.encapsulation import encode_keys
 from tests.relay_support import OpeningRelay, new_keys
 
 PROGRAM = Path(__file__).with_name("device_process.py")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery
-from client_sdk.delivery.replies import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
+from client_sdk.delivery.messages import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
 from client_sdk.testing import MemoryCollector
 from collector.problems import STATUS
 from rappor_core.wire.report import Batch

@@ -15,13 +15,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from client_sdk import Client, Delivery, Relay
-from client_sdk.delivery.batches import read_body
+from client_sdk.delivery.messages import read_body
 from collector.domain.relay_keys import read_relay_keys, retire_relay_keys
 from rappor_core.errors import ParameterError
-from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.ohttp.binary_http import SIZE_STEP, decode_request
-from rappor_core.ohttp.encapsulation import OVERHEAD, decapsulate
-from rappor_core.ohttp.key_config import KeyConfig, encode_keys
+from rappor_core.ohttp.encapsulation import OVERHEAD, KeyConfig, decapsulate, encode_keys
 from tests.client.conftest import AT_ONCE
 from tests.client.conftest import Clock as DeviceClock
 from tests.collector.support import Clock, Server, running_server
@@ -105,7 +104,7 @@ def test_the_relay_sees_fixed_head_and_size(parts: Parts) -> None:
         client.record("crashed", True)
         assert client.flush(20), client.last_error
     contents = (parts.plain(number).content for number in range(len(parts.relay.requests)))
-    batches = [read_body(content, json=False) for content in contents]
+    batches = [read_body(content) for content in contents]
     told = {tuple({one.metric for one in batch.groups}) for batch in batches}
     assert told == {("crashed",), ("homepage",)}  # cohorts of several metrics single a device out
     for number, (path, headers, body) in enumerate(parts.relay.requests):
@@ -227,8 +226,6 @@ def test_a_relay_needs_https_and_keys(parts: Parts) -> None:
     given = Relay("https://relay.example.net/ohttp", keys)
     assert Delivery(relay=given).relay is given
     parts.client(relay=None, delivery=Delivery(relay=given)).close()
-    with pytest.raises(ParameterError, match="isolate_metrics = False behind a relay"):
-        parts.client(delivery=Delivery(isolate_metrics=False))
     path = parts.folder / "relay.keys"
     path.write_bytes(encode_keys([parts.config]))
     for given in (path, str(path), path.read_bytes()):

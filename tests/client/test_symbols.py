@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from client_sdk.randomisation.metric_encoder import MetricEncoder
+from client_sdk.randomisation.encoder import MetricEncoder
 from client_sdk.randomisation.rounds import SymbolCoin
 from client_sdk.testing import FixedRandomness
 from rappor_core.mechanism import TwoRoundMechanism

@@ -15,7 +15,7 @@ import pytest
 
 from client_sdk import Encoder, Transport, TransportError
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Batch, make_batch
 from tests.http_server import serving
 

@@ -16,7 +16,7 @@ import pytest
 from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.ohttp.key_config import KeyConfig, encode_keys
+from rappor_core.ohttp.encapsulation import KeyConfig, encode_keys
 
 ROOT = Path(__file__).parents[2]
 HOME = """
@@ -125,15 +125,15 @@ print(sorted(name for name in sys.modules if name in UNREAD))
 """
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 EVERY_KIND = HOME + FLOW + NUMBERS + SITE + PAIR
-UNREAD = {"tomllib", "rappor_core.metrics.file", "rappor_core.metrics.tables"}
+UNREAD = {"tomllib", "rappor_core.metrics.file"}
 USE = f"UNREAD = {UNREAD!r}" + USE
 COUNTED = {"homepage": 1, "theme": 1, "crashed": 1}
 PLACES = {"home/night/10": 1, "home/work/10": 1}
 SUMS = {"crashes": 1}
 REPORTS = """
 import json, sys
-from client_sdk.randomisation.metric_encoder import MetricEncoder
-from rappor_core.metrics.compiled_reading import read_compiled
+from client_sdk.randomisation.encoder import MetricEncoder
+from rappor_core.metrics.compiled import read_compiled
 folder = sys.argv[1]
 rows = json.load(open(folder + "/device.json"))["reports"]
 good = json.load(open(folder + "/compiled.json"))["good"]["metrics"]["document"]

@@ -16,7 +16,7 @@ import pytest
 
 from client_sdk import Client, Delivery
 from client_sdk.storage.directory import StateDirectory
-from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.period_support import file_of
 from tests.client.process_support import output_of
 from tests.waiting import until

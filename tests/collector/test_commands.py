@@ -19,7 +19,7 @@ import pytest
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.suspicion import belief_text
+from rappor_core.risk import belief_text
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
 from tests.collector.crash import announced_port, await_ready

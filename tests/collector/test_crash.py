@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rappor_core.ohttp.key_config import KeyConfig
+from rappor_core.ohttp.encapsulation import KeyConfig
 from tests.collector.crash import METRIC, SENDERS, crash_test, send_until
 from tests.collector.support import make_bench
 from tests.relay_support import Behind, new_keys

@@ -25,7 +25,7 @@ import yaml
 from collector.broker.client import largest_message
 from collector.settings import Settings, load_settings
 from decoder_service.shell.settings import ServiceSettings as DecoderSettings
-from rappor_core.metrics.loading import load_metrics
+from rappor_core.metrics.metrics_file import load_metrics
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 from tests.free_ports import free_port

@@ -14,11 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rappor_core.errors import EncapsulationError
 from rappor_core.ohttp.binary_http import BinaryRequest, decode_response, encode_request
-from rappor_core.ohttp.encapsulation import Exchange, encapsulate
-from rappor_core.ohttp.errors import EncapsulationError
+from rappor_core.ohttp.encapsulation import Exchange, KeyConfig, encapsulate
 from rappor_core.ohttp.hpke import PUBLIC_KEY_BYTES
-from rappor_core.ohttp.key_config import KeyConfig
 from tests.collector.support import Clock, Server, make_metric, running_server
 from tests.collector.test_hostile import CORPUS, MAX_GROWTH
 from tests.relay_support import JSON, Behind, new_keys, opened

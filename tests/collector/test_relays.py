@@ -25,8 +25,7 @@ import pytest
 from client_sdk import Client, Delivery, Relay
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metrics_file import MetricsFile
-from rappor_core.ohttp.encapsulation import RESPONSE_TYPE
-from rappor_core.ohttp.key_config import KeyConfig, encode_keys
+from rappor_core.ohttp.encapsulation import RESPONSE_TYPE, KeyConfig, encode_keys
 from tests.collector.support import Clock, ServerMaker, make_metric, running_server
 from tests.collector.test_docker_and_proxy import DOCKER, await_port
 from tests.end_to_end.browser import open_browser

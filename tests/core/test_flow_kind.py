@@ -102,7 +102,7 @@ def test_what_changes_an_answer_changes_the_params_id(changes: dict[str, str]) -
         ({"lag": "2"}, "lag = 2 with from = 'night 22-6', to = 'work 9-17'"),
         ({"to": '"night 22-6"'}, "lag = 0 with from = 'night 22-6', to = 'night 22-6'"),
         ({"to": '"night 22-5"'}, "from and to are both named 'night'"),
-        ({"to": '"work 5-17"'}, "from 'night' and to 'work' overlap at 5 o'clock"),
+        ({"to": '"work 5-17"'}, "slots 'night' and 'work' overlap at 5 o'clock"),
         ({"from_": '"night"'}, "from: slot 'night'"),
         ({"spread": "0"}, "spread = 0"),
         ({"epsilon": "0"}, "epsilon = 0 is not a positive number of nats"),

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from decoder.grid_cells import cell_centre, cell_outline, join_pair, parent_cell, unrolled
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.box import Box
-from rappor_core.grid.drawing import cell_centre, cell_outline, join_pair, parent_cell, unrolled
-from rappor_core.grid.geohash import Geohash
 from rappor_core.grid.grid import OTHER, Grid, GridKind
-from rappor_core.grid.quadkey import Quadkey
+from rappor_core.grid.prefix_cells import Geohash, Quadkey
 
 CITY = Box(40.5, -74.3, 40.95, -73.65)
 FIJI = Box(-21.0, 176.0, -12.0, -178.0)  # crosses the antimeridian

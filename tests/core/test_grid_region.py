@@ -5,9 +5,9 @@ import math
 import pytest
 
 from decoder.density.regions import listed_cells, region_cells
+from decoder.grid_cells import cells_touching
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
-from rappor_core.grid.drawing import cells_touching
 from rappor_core.grid.grid import Grid
 
 GRID = Grid("square", Box(0, 0, 10, 10), (0,), rows=10, columns=10)

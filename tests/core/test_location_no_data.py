@@ -7,10 +7,10 @@ import pytest
 
 from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError
+from rappor_core.grid.box import NO_DATA, OTHER
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
-from rappor_core.reserved import NO_DATA, OTHER
 
 BASE = """
 [metrics.density]

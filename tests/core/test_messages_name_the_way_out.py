@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from client_sdk.errors import UnknownMetricError
-from client_sdk.recording.refusals import sentence
+from client_sdk.inspection import sentence
 from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics

@@ -8,10 +8,11 @@ import pytest
 from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.grid.grid import OTHER
-from rappor_core.metrics.file import MetricsFile, parse_metrics
-from rappor_core.metrics.groups import place_groups
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.risk import place_groups
 
 BASE = """
 [metrics.density]

@@ -6,8 +6,8 @@ import pytest
 
 from metric_design.review import check_metrics, equations
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.groups import cohorts_affordable, linked_by_groups, public_groups
 from rappor_core.params import MAX_COHORTS
+from rappor_core.risk import cohorts_affordable, linked_by_groups, public_groups
 
 TODAY = date(2026, 1, 1)
 PLACE = """

@@ -12,7 +12,7 @@ from rappor_core.hashing import bloom_bits, normalise
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.pair import MAX_PAIRS
+from rappor_core.metrics.pair_kind import MAX_PAIRS
 
 THEME = """
 [metrics.theme]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rappor_core.errors import WireFormatError
 from rappor_core.wire import report as wire
 from rappor_core.wire.binary import decode_binary, encode_binary
-from rappor_core.wire.decode import decode_batch
-from rappor_core.wire.json import decode_json, encode_json
+from rappor_core.wire.json import decode_batch, decode_json, encode_json
 from rappor_core.wire.report import Batch, Report
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "v1"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from collector.domain.submission import decode_groups, read_compact
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.binary import encode_binary
-from rappor_core.wire.decode import decode_batch
-from rappor_core.wire.json import decode_json, encode_json
+from rappor_core.wire.json import decode_batch, decode_json, encode_json
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, Batch, Report
 
 DAY = date(2026, 11, 21)

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from rappor_core.risk import Risk, rise_text
-from rappor_core.suspicion import believed, percent_up
+from rappor_core.risk import Risk, believed, percent_up, rise_text
 
 # what client_js/test/testing.test.mjs holds the other client to
 BELIEVED = [

@@ -12,10 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from decoder.density.maps import Density, DensityOptions, estimate_density
+from decoder.grid_cells import cell_outline
 from decoder.output.area_files import map_layers
 from decoder.output.density_csv import density_table, write_density_files
 from decoder.output.geo_files import well_known_binary, write_geopackage
-from rappor_core.grid.drawing import cell_outline
 from tests.decoder.test_density import BOTH, ONE_HOT, drawn, parts
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from decoder.density.maps import Density, estimate_density
+from decoder.grid_cells import cell_outline
 from decoder.output.density_csv import density_geojson, density_table
 from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
 from decoder.output.geojson import geometry
 from rappor_core.grid.box import Box
-from rappor_core.grid.drawing import cell_outline
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
 from tests.places_support import LocationCounts

@@ -32,11 +32,10 @@ from decoder.model.noise import BitNoise
 from decoder.output.density_csv import density_table, write_density_files
 from decoder.output.density_html import map_data, render_page, view_of
 from decoder.output.density_text import grid_text
-from rappor_core.grid.box import Box
+from rappor_core.grid.box import RESERVED, Box
 from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from rappor_core.reserved import RESERVED
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.series_support import (
     SYMBOLS,

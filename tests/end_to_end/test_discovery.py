@@ -14,7 +14,7 @@ from decoder.discovery.discovery import discover
 from decoder.errors import CandidatesError
 from rappor_core.errors import ValueRefusedError
 from rappor_core.wire.binary import encode_binary
-from rappor_core.wire.decode import decode_batch
+from rappor_core.wire.json import decode_batch
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
 from tests.collector.support import TODAY, served_after_a_day
 from tests.discovery_support import site_metric

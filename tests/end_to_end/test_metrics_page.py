@@ -11,10 +11,10 @@ from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.discover_kind import DISCOVER
 from rappor_core.metrics.file import _METRIC_KEYS, _TOP_KEYS, parse_metrics
-from rappor_core.metrics.file_flow import _KEYS as _FLOW_KEYS
-from rappor_core.metrics.file_location import _KEYS
-from rappor_core.metrics.file_number import _KEYS as _NUMBER_KEYS
+from rappor_core.metrics.flow_kind import _KEYS as _FLOW_KEYS
 from rappor_core.metrics.kinds import kind_names
+from rappor_core.metrics.location_kind import _KEYS
+from rappor_core.metrics.number_kind import _KEYS as _NUMBER_KEYS
 from rappor_core.metrics.pair_kind import PAIR
 from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS
 

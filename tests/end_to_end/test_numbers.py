@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from client_sdk import MemoryState, Recorder
-from client_sdk.numbers.recorder import NumberRecorder
+from client_sdk.numbers import NumberRecorder
 from collector.domain.batch_writer import Receipt, ReportWriter
 from collector.domain.report_validation import ReportJudge
 from decoder.numbers.decoding import decode_numbers

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from client_sdk.inspection import inspect_state, render
-from client_sdk.privacy_level import PrivacyLevel
+from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger, check_ledger
 from client_sdk.storage.directory import StateDirectory
 from decoder.output.dictionary import entries_of, write_site

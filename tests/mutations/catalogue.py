@@ -207,7 +207,7 @@ CLIENT = (
     ),
     Mutation(
         "budget-raised", "a larger declaration does not raise the budget that a device began with",
-        "client_sdk/recording/budget.py",
+        "client_sdk/recording/bounds.py",
         "return stored is None or nats < stored",
         "return stored is None or nats != stored",
         ("tests/client/test_budget.py",),
@@ -242,7 +242,7 @@ CLIENT = (
     ),
     Mutation(
         "batch-in-order-of-recording", "the order of a batch says nothing of when values came",
-        "client_sdk/delivery/batches.py",
+        "client_sdk/delivery/messages.py",
         "make_batch(batch_id, sorted(reports, key=_content))",
         "make_batch(batch_id, reports)",
         ("tests/client/test_delivery.py",),
@@ -312,7 +312,7 @@ CLIENT = (
     ),
     Mutation(
         "word-of-a-proxy", "only the collector's own word makes a device drop a batch",
-        "client_sdk/delivery/replies.py",
+        "client_sdk/delivery/messages.py",
         "digest == sha256(body).hexdigest()",
         "True",
         ("tests/client/test_refusals.py",),
@@ -771,14 +771,14 @@ NUMBERS = (
     ),
     Mutation(
         "silent-without-data", "a period without data is reported, too",
-        "client_sdk/numbers/recorder.py",
+        "client_sdk/numbers.py",
         "if self._is_due(name, period):\n                self._send(",
         "if self._is_due(name, period) and collected.kept:\n                self._send(",
         ("tests/client/test_numbers.py",),
     ),
     Mutation(
         "numbers-in-memory", "a number is in the state when `record` returns",
-        "client_sdk/numbers/recorder.py",
+        "client_sdk/numbers.py",
         "                self._state.put_note(NUMBERS + name, collected.to_json())\n",
         "                if closed:\n                    "
         "self._state.put_note(NUMBERS + name, collected.to_json())\n",
@@ -920,7 +920,7 @@ SECRETS_AND_LEVELS = (
     ),
     Mutation(
         "jitter-left-out", "a device compares with its own threshold, not with the edge",
-        "client_sdk/randomisation/metric_encoder.py",
+        "client_sdk/randomisation/encoder.py",
         "jitter_of(secret, self.line, self.params_id) if jittered else 0.0",
         "0.0 * jittered",
         ("tests/client/test_numbers.py", "tests/client/test_number_vectors.py"),

@@ -10,7 +10,7 @@ import sys
 
 from privacy_audit.audit import AuditOptions, audit
 from privacy_audit.black_box.checks import Check
-from rappor_core.metrics.loading import load_metrics
+from rappor_core.metrics.metrics_file import load_metrics
 from tests.client.exact_checks import exact_checks
 from tests.client.whole.installations import installation_checks
 

@@ -165,13 +165,13 @@ class Fault(NamedTuple):
 _ROUNDS = "client_sdk/randomisation/rounds.py"
 _COINS = "client_sdk/randomisation/randomness.py"
 _KEYS = "client_sdk/randomisation/key_derivation.py"
-_DEVICE = "client_sdk/randomisation/metric_encoder.py"
+_DEVICE = "client_sdk/randomisation/encoder.py"
 _LEDGER = "client_sdk/recording/ledger.py"
 _RECORDER = "client_sdk/recording/recorder.py"
 _QUEUED = "        return self._queue(state, state.device.value_bits(value), day)"  # a line of it
-_NUMBERS = "client_sdk/numbers/recorder.py"
+_NUMBERS = "client_sdk/numbers.py"
 _QUEUE = "client_sdk/delivery/queue.py"
-_BATCHES = "client_sdk/delivery/batches.py"
+_BATCHES = "client_sdk/delivery/messages.py"
 _SENT = "return self._instantaneous.__call__(permanent_bits).to_bytes"
 
 _PERMANENT = "return toss(bits, shake_256(keyed).digest(self._num_bytes))"
@@ -342,7 +342,7 @@ FAULTS = (
           "cohort", STRINGS),
     Fault("prefix-without-noise", _ROUNDS, _PERMANENT, "return bits | " + _PERMANENT[7:],
           "the first round has its declared chances", STRINGS),
-    Fault("whole-string-in-every-group", "rappor_core/encodings/coded_prefix.py",
+    Fault("whole-string-in-every-group", "rappor_core/encodings/schemes.py",
           "key = groups.key(groups.prefix(data, group), group)", "key = data",
           "strings that begin alike", STRINGS),
     Fault("one-report-in-five-hundred-bare", _DEVICE, _SENT,
@@ -460,7 +460,7 @@ FAULTS = (
           "bounds = self._declared, self._level.max_epsilon",
           "bounds = self._declared, math.inf",
           "within the person's budget"),
-    Fault("budget-raised-by-the-next-version", "client_sdk/recording/budget.py",
+    Fault("budget-raised-by-the-next-version", "client_sdk/recording/bounds.py",
           "return stored is None or nats < stored", "return stored is None or nats != stored",
           "within the budget that the device began with"),
     Fault("cap-of-each-slot", _DEVICE, "self.line = metric.base_name", "self.line = metric.name",
@@ -595,7 +595,7 @@ FAULTS = (
           + _QUEUED,
           "values do not show in what is logged", installations=2),
     # After a no, and after a new yes.
-    Fault("secret-kept-over-a-withdrawal", "client_sdk/recording/account_wipe.py",
+    Fault("secret-kept-over-a-withdrawal", "client_sdk/recording/withdrawal.py",
           "            state.set_secret(None)\n", "            pass\n",
           "a withdrawal ends the secret", installations=4),
     Fault("secret-of-the-process-over-a-withdrawal", _RECORDER,
@@ -604,7 +604,7 @@ FAULTS = (
           "        self._secret = secret\n"
           "        self._check_secret = lambda: None\n",
           "after a new consent are independent", installations=4),
-    Fault("queue-kept-over-a-withdrawal", "client_sdk/recording/account_wipe.py",
+    Fault("queue-kept-over-a-withdrawal", "client_sdk/recording/withdrawal.py",
           '("queue", "batches", "entries", "sources", "notes")', '("entries", "notes")',
           "that waited when consent was withdrawn", installations=4),
     # Bytes of the state's files.

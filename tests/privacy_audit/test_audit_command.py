@@ -21,7 +21,7 @@ from privacy_audit.promises import promise_of
 from privacy_audit.report import DEFAULT_METRICS, page, to_dict
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.loading import load_metrics
+from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.risk import risk_of
 from tests.privacy_audit.faults import METRICS, PLACES
 
@@ -83,7 +83,7 @@ def test_honest_clients_pass_with_each_kind(name: str) -> None:
 def test_an_answer_that_depends_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from client_sdk.numbers.recorder import NumberRecorder
+    from client_sdk.numbers import NumberRecorder
 
     file = load_metrics(DEFAULT_METRICS)
     options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=ALPHA)

@@ -17,9 +17,9 @@ from privacy_audit.black_box.scenarios import left_out, scenarios, why_not
 from privacy_audit.black_box.sdk_client import SdkClient
 from privacy_audit.black_box.trials import ClientSource, run_chunk
 from privacy_audit.promises import promise_of
-from rappor_core.encodings.flow_symbol import FlowSymbol
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.flow_kind import FlowSymbol
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.flow_support import LAGGED, YEARLY, flow_text
 

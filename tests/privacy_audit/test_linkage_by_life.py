@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from client_sdk.location.local_time import moment_of
+from client_sdk.location.dwell_time import moment_of
 from privacy_audit.life_findings import life_findings, life_text
 from privacy_audit.linkage_by_life import FoundByLife, can_be_watched, find_by_life
 from privacy_audit.lives import NONE, Lives, draw_lives

@@ -8,7 +8,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from client_sdk.delivery.batches import make_body
+from client_sdk.delivery.messages import make_body
 from privacy_audit.audit import FEWEST_DEVICES, AuditOptions
 from privacy_audit.black_box.bounds import normal_p_value
 from privacy_audit.black_box.freshness import at_least, equal_pairs

@@ -12,7 +12,7 @@ import pytest
 
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import MemoryCollector
-from rappor_core.metrics.file import MetricsFile
+from rappor_core.metrics.metrics_file import MetricsFile
 
 APP = '''
 import sys, time

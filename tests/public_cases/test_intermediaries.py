@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery
-from client_sdk.delivery.replies import PROBLEM_TYPE, PROBLEM_URN
+from client_sdk.delivery.messages import PROBLEM_TYPE, PROBLEM_URN
 from tests.waiting import flush_in_vain
 
 WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05, timeout=2.0)

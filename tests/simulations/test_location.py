@@ -15,10 +15,11 @@ from privacy_audit.trackability import (
     trackability_text,
 )
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.file import MetricsFile, parse_metrics
-from rappor_core.metrics.groups import place_groups
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
+from rappor_core.risk import place_groups
 from simulations.location.draws import capped, draw_memo, draw_window
 
 COHORTS = 64

@@ -16,7 +16,7 @@ from decoder.density.map_check import check_map
 from decoder.density.map_series import map_windows
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
-from rappor_core.reserved import RESERVED
+from rappor_core.grid.box import RESERVED
 from simulations.location.moves import MODES
 from simulations.location.series import draw_windows, square_metric
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rappor_core.metrics.compiled import compiled
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 HERE = Path(__file__).parent / "v1"
 

@@ -11,14 +11,15 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from client_sdk.location.local_time import moment_of
+from client_sdk.location.dwell_time import moment_of
 from client_sdk.location.recorder import visits_of
-from client_sdk.randomisation.metric_encoder import MetricEncoder
+from client_sdk.randomisation.encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled
-from rappor_core.metrics.file import MetricsFile, parse_metrics
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.flow import flow_symbol
+from rappor_core.metrics.metrics_file import MetricsFile
 
 HERE = Path(__file__).parent / "v1"
 SECRETS = [bytes([n]) * 32 for n in range(1, 13)]

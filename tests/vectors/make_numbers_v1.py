@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk import MemoryState, Recorder
-from client_sdk.numbers.collected import Collected
-from client_sdk.numbers.recorder import NumberRecorder
+from client_sdk.numbers import Collected, NumberRecorder
+from client_sdk.randomisation.encoder import MetricEncoder
 from client_sdk.randomisation.key_derivation import jitter_of
-from client_sdk.randomisation.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import compiled

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from decoder.grid_cells import cell_centre
 from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.black_box.lives import Value, time_of
 from privacy_audit.black_box.number_scenarios import MOST_RECORDED
 from privacy_audit.black_box.scenarios import free, values_of
 from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
-from rappor_core.grid.drawing import cell_centre
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.whole.environment import Machine

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy import stats
 
-from client_sdk.delivery.batches import read_body
+from client_sdk.delivery.messages import read_body
 from client_sdk.randomisation.key_derivation import SECRET_BYTES
 from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, test
@@ -150,8 +150,7 @@ def _structure(request: WitnessedRequest) -> object:
 
 
 def _batch(request: WitnessedRequest) -> GroupedBatch:
-    kind = dict(request.headers).get("Content-Type", "")
-    return read_body(request.body, json="json" in kind)
+    return read_body(request.body)
 
 
 def seen_of(device: WitnessedDevice) -> dict[str, list[SeenReport]]:

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rappor_core.errors import EncapsulationError, UnknownKeyError
 from rappor_core.ohttp.binary_http import (
     MAX_FIELDS,
     BinaryRequest,
@@ -20,9 +21,14 @@ from rappor_core.ohttp.binary_http import (
     encode_request,
     encode_response,
 )
-from rappor_core.ohttp.encapsulation import OVERHEAD, decapsulate, encapsulate
-from rappor_core.ohttp.errors import EncapsulationError, UnknownKeyError
-from rappor_core.ohttp.key_config import KeyConfig, decode_keys, encode_keys
+from rappor_core.ohttp.encapsulation import (
+    OVERHEAD,
+    KeyConfig,
+    decapsulate,
+    decode_keys,
+    encapsulate,
+    encode_keys,
+)
 
 KEY = X25519PrivateKey.generate()
 CONFIG = KeyConfig(7, KEY.public_key().public_bytes_raw())

@@ -18,9 +18,14 @@ from rappor_core.ohttp.binary_http import (
     encode_request,
     encode_response,
 )
-from rappor_core.ohttp.encapsulation import decapsulate, encapsulate
+from rappor_core.ohttp.encapsulation import (
+    KeyConfig,
+    decapsulate,
+    decode_keys,
+    encapsulate,
+    encode_key_config,
+)
 from rappor_core.ohttp.hpke import HpkeContext
-from rappor_core.ohttp.key_config import KeyConfig, decode_keys, encode_key_config
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors/v1/ohttp.json").read_text())
 

@@ -1,14 +1,69 @@
-"""The collector's answers to a batch, and what the sender does after each."""
+"""The body of a batch, whose bytes never change once they are stored, and the answer to it."""
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from client_sdk.errors import TransportError
+from client_sdk.randomisation.randomness import Randomness
 from rappor_core.errors import WireFormatError
 from rappor_core.strict_json import parse_strict_json
-from rappor_core.wire.report import WIRE_VERSION
+from rappor_core.wire.binary import decode_binary, encode_binary
+from rappor_core.wire.report import (
+    WIRE_VERSION,
+    GroupedBatch,
+    Report,
+    make_batch,
+)
+
+GZIP = 31  # zlib's name for "with a gzip header"
+_GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no time, no system
+_EXTRA_ID = b"RP"  # a subfield of our own: zeros, to be skipped (RFC 1952, section 2.3.1.1)
+_EXTRA_BYTES = 6  # two lengths and the name
+
+
+def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) -> bytes:
+    """Make the gzipped body of a batch, padded to a multiple of `pad_to` bytes.
+
+    Reports are sorted by their content: their order reveals nothing else.
+    """
+    batch = make_batch(batch_id, sorted(reports, key=_content))
+    return gzip_padded(encode_binary(batch), pad_to)
+
+
+def read_body(body: bytes) -> GroupedBatch:
+    """Read what `make_body` made. Raises WireFormatError."""
+    try:
+        return decode_binary(zlib.decompress(body, wbits=GZIP))
+    except zlib.error as error:
+        raise WireFormatError(f"the stored batch is not gzip: {error}") from error
+
+
+def gzip_padded(data: bytes, pad_to: int) -> bytes:
+    """Gzip with zeros in the header's extra field up to a multiple of `pad_to` bytes."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = deflate.compress(data) + deflate.flush()
+    check = zlib.crc32(data).to_bytes(4, "little") + (len(data) & 0xFFFFFFFF).to_bytes(4, "little")
+    size = len(_GZIP_HEADER) + _EXTRA_BYTES + len(packed) + len(check)
+    zeros = bytes(-size % pad_to if pad_to else 0)
+    extra = _EXTRA_ID + len(zeros).to_bytes(2, "little") + zeros
+    return _GZIP_HEADER + len(extra).to_bytes(2, "little") + extra + packed + check
+
+
+def shuffled(items: Sequence[int], randomness: Randomness) -> list[int]:
+    """The items in random order: sorted by 8 random bytes each."""
+    draws = randomness(8 * len(items))
+    keys = [draws[start : start + 8] for start in range(0, len(draws), 8)]
+    return [item for _, item in sorted(zip(keys, items, strict=True))]
+
+
+def _content(report: Report) -> tuple[str, str, int, int, bytes]:
+    day = report.day.toordinal()
+    return report.metric, report.params_id, day, report.cohort, report.bits
+
 
 MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
