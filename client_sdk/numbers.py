@@ -217,7 +217,27 @@ class Collected:
 
     def take(self, number: float) -> None:
         """Count one number, which the metric takes, into the period."""
-        self.kept = _TAKE[self._number.of_period](self.kept, number, self._device)
+        kept = self.kept
+        match self._number.of_period:
+            case "sum":
+                kept = [_bounded(sum(kept) + number)]
+            case "count":
+                kept = [sum(kept) + 1]
+            case "max":
+                kept = [max([*kept, number])]
+            case "last":
+                kept = [number]
+            case "mean":
+                many, total = kept or (0.0, 0.0)
+                kept = [many + 1, _bounded(total + number)]
+            case "median":  # the upper of two middle numbers is at a cut where half of all are
+                cuts = self._device.cuts()
+                many, *above = kept or [0.0] * (len(cuts) + 1)
+                kept = [
+                    many + 1,
+                    *(n + (number >= cut) for n, cut in zip(above, cuts, strict=True)),
+                ]
+        self.kept = kept
 
     def bits(self) -> int:
         """The bits B of the period's number, or of no data."""
@@ -232,43 +252,5 @@ class Collected:
         return self._device.value_bits(self.kept[0])
 
 
-def _sum(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
-    return [_bounded(sum(kept) + number)]
-
-
-def _count(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
-    return [sum(kept) + 1]
-
-
-def _mean(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
-    many, total = kept or (0.0, 0.0)
-    return [many + 1, _bounded(total + number)]
-
-
-def _median(kept: Kept, number: float, device: MetricEncoder) -> Kept:
-    """The upper of two middle numbers is at a cut or above where half of all numbers are."""
-    cuts = device.cuts()
-    many, *above = kept or [0.0] * (len(cuts) + 1)
-    return [many + 1, *(a + (number >= cut) for a, cut in zip(above, cuts, strict=True))]
-
-
-def _max(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
-    return [max([*kept, number])]
-
-
-def _last(kept: Kept, number: float, device: MetricEncoder) -> Kept:  # noqa: ARG001
-    return [number]
-
-
 def _bounded(total: float) -> float:
     return min(max(total, -MOST), MOST)
-
-
-_TAKE = {
-    "sum": _sum,
-    "count": _count,
-    "mean": _mean,
-    "median": _median,
-    "max": _max,
-    "last": _last,
-}

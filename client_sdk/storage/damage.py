@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.storage import schema
+from client_sdk.storage.schema import create_tables
 from rappor_core.errors import RapporError
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -103,7 +104,7 @@ def check_contents(
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise damaged(path, str(found))
-        expected, types = _reference(schema.MIGRATIONS)
+        expected, types = _reference()
         if _schema_of(database) != expected:
             raise damaged(path, "its schema is another")
         for query in (*types, *NEVER):
@@ -134,26 +135,14 @@ def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
     return {(*row[:3], " ".join(str(row[3]).split())) for row in database.execute(query)}
 
 
-_known: dict[
-    tuple[str, ...], tuple[set[tuple[str, str, str, str]], tuple[str, ...]]
-] = {}  # by migrations
-
-
-def _reference(
-    migrations: tuple[str, ...],
-) -> tuple[set[tuple[str, str, str, str]], tuple[str, ...]]:
-    """The schema as these migrations make it, and queries for rows of other types."""
-    if migrations not in _known:
-        database = sqlite3.connect(":memory:")
-        try:
-            for script in migrations:
-                schema.run_script(database, script)
-            tables = [row[1] for row in _schema_of(database) if row[0] == "table"]
-            types = tuple(filter(None, (_wrong_types(database, table) for table in tables)))
-            _known[migrations] = _schema_of(database), types
-        finally:
-            database.close()
-    return _known[migrations]
+@cache
+def _reference() -> tuple[set[tuple[str, str, str, str]], tuple[str, ...]]:
+    """The schema of a new file, and queries for rows of other types."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        create_tables(database)
+        tables = [row[1] for row in _schema_of(database) if row[0] == "table"]
+        types = tuple(filter(None, (_wrong_types(database, table) for table in tables)))
+        return _schema_of(database), types
 
 
 def _wrong_types(database: sqlite3.Connection, table: str) -> str:

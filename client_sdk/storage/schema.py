@@ -15,49 +15,46 @@ from collections.abc import Callable
 
 from client_sdk.errors import StateVersionError
 
-FIRST_VERSION = SCHEMA_VERSION = 4  # first: of 0.3.0; files of earlier SDKs are refused
+SCHEMA_VERSION = 4  # files of other versions are refused
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 WAL_BYTES = 1 << 19  # to which a longer write-ahead log is cut when it is written from its start
 BUSY_SECONDS = 1.0  # longest wait for another process where a file is made or brought up to date
 
-# Each step takes a file one version further; the last is SCHEMA_VERSION.
-MIGRATIONS = (
-    """
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-    CREATE TABLE lines (
-        name TEXT PRIMARY KEY, agreed TEXT NOT NULL, past_values INTEGER NOT NULL,
-        past_cost REAL NOT NULL, past_spent REAL NOT NULL, past_reports INTEGER NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE entries (
-        id INTEGER PRIMARY KEY, line TEXT NOT NULL, digest BLOB NOT NULL UNIQUE,
-        params TEXT NOT NULL, cost REAL NOT NULL, reports INTEGER NOT NULL
-    );
-    CREATE TABLE periods (
-        metric TEXT, period INTEGER, reports INTEGER NOT NULL, PRIMARY KEY (metric, period)
-    ) WITHOUT ROWID;
-    CREATE TABLE sources (
-        id INTEGER PRIMARY KEY, metric TEXT NOT NULL, params_id TEXT NOT NULL,
-        cohort INTEGER NOT NULL, UNIQUE (metric, params_id, cohort)
-    );
-    CREATE TABLE queue (
-        id INTEGER PRIMARY KEY, source INTEGER NOT NULL, entry INTEGER NOT NULL,
-        day INTEGER NOT NULL, bits BLOB NOT NULL
-    );
-    CREATE TABLE batches (
-        id INTEGER PRIMARY KEY, batch_id BLOB NOT NULL UNIQUE, reports INTEGER NOT NULL,
-        last_day INTEGER NOT NULL, json INTEGER NOT NULL, body BLOB NOT NULL
-    );
-    CREATE TABLE counters (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
-    CREATE TABLE tombstones (
-        id INTEGER PRIMARY KEY, day INTEGER NOT NULL, reason TEXT NOT NULL, ledger TEXT NOT NULL
-    );
-    CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE used_up (
-        metric TEXT, first INTEGER, last INTEGER NOT NULL, PRIMARY KEY (metric, first)
-    ) WITHOUT ROWID
-    """,
-)
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE lines (
+    name TEXT PRIMARY KEY, agreed TEXT NOT NULL, past_values INTEGER NOT NULL,
+    past_cost REAL NOT NULL, past_spent REAL NOT NULL, past_reports INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY, line TEXT NOT NULL, digest BLOB NOT NULL UNIQUE,
+    params TEXT NOT NULL, cost REAL NOT NULL, reports INTEGER NOT NULL
+);
+CREATE TABLE periods (
+    metric TEXT, period INTEGER, reports INTEGER NOT NULL, PRIMARY KEY (metric, period)
+) WITHOUT ROWID;
+CREATE TABLE sources (
+    id INTEGER PRIMARY KEY, metric TEXT NOT NULL, params_id TEXT NOT NULL,
+    cohort INTEGER NOT NULL, UNIQUE (metric, params_id, cohort)
+);
+CREATE TABLE queue (
+    id INTEGER PRIMARY KEY, source INTEGER NOT NULL, entry INTEGER NOT NULL,
+    day INTEGER NOT NULL, bits BLOB NOT NULL
+);
+CREATE TABLE batches (
+    id INTEGER PRIMARY KEY, batch_id BLOB NOT NULL UNIQUE, reports INTEGER NOT NULL,
+    last_day INTEGER NOT NULL, json INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE counters (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE tombstones (
+    id INTEGER PRIMARY KEY, day INTEGER NOT NULL, reason TEXT NOT NULL, ledger TEXT NOT NULL
+);
+CREATE TABLE notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE used_up (
+    metric TEXT, first INTEGER, last INTEGER NOT NULL, PRIMARY KEY (metric, first)
+) WITHOUT ROWID
+"""
 
 
 def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
@@ -94,7 +91,7 @@ def create_compact(path: str, fill: Callable[[sqlite3.Connection], None]) -> Non
             database.execute("PRAGMA journal_mode = MEMORY").fetchall()
             database.execute("PRAGMA synchronous = FULL")
             database.execute("BEGIN IMMEDIATE")
-            _migrate(database, 0)
+            create_tables(database)
             fill(database)
             database.execute("COMMIT")
         finally:
@@ -105,9 +102,10 @@ def create_compact(path: str, fill: Callable[[sqlite3.Connection], None]) -> Non
         raise
 
 
-def _migrate(database: sqlite3.Connection, version: int) -> None:
-    for script in MIGRATIONS[max(version - FIRST_VERSION + 1, 0) :]:
-        run_script(database, script)
+def create_tables(database: sqlite3.Connection) -> None:
+    """Create the tables, within the caller's transaction."""
+    for statement in TABLES.split(";"):
+        database.execute(statement)
     database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -115,12 +113,6 @@ def _migrate(database: sqlite3.Connection, version: int) -> None:
 def wait_for(database: sqlite3.Connection, seconds: float) -> None:
     """Set how long each statement waits for another process, in seconds."""
     database.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}").fetchall()
-
-
-def run_script(database: sqlite3.Connection, script: str) -> None:
-    """Run statements one by one, within the caller's transaction."""
-    for statement in script.split(";"):
-        database.execute(statement)
 
 
 def version_of(database: sqlite3.Connection) -> int:
@@ -199,13 +191,14 @@ def _upgrade(database: sqlite3.Connection, path: str) -> None:
         version = version_of(database)  # another process may have been first
         if version < 0:
             raise sqlite3.DatabaseError(f"schema version {version}")
-        if version > SCHEMA_VERSION or 0 < version < FIRST_VERSION:
+        if version not in (0, SCHEMA_VERSION):
             raise StateVersionError(
                 f"{path} has schema version {version}; this SDK knows {SCHEMA_VERSION}: "
                 "use the version of the app that wrote it, or a later one",
                 "state_newer",
             )
-        _migrate(database, version)
+        if version == 0:
+            create_tables(database)
         database.execute("COMMIT")
     except BaseException:
         if database.in_transaction:

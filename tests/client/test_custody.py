@@ -18,7 +18,7 @@ from client_sdk.errors import StateError, StateVersionError
 from client_sdk.lifecycle import SENTENCES
 from client_sdk.storage.directory import MARKER_FILE, StateDirectory
 from client_sdk.storage.interface import Identity
-from client_sdk.storage.schema import FIRST_VERSION, MIGRATIONS, SCHEMA_VERSION, connect, version_of
+from client_sdk.storage.schema import SCHEMA_VERSION
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import MemoryCollector
 from tests.waiting import until
@@ -192,7 +192,7 @@ def test_a_reset_needs_consent(open_client: Any) -> None:
         open_client(consent=False).reset()
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, FIRST_VERSION - 1])
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION - 1])
 def test_a_foreign_schema_is_refused_and_not_touched(
     open_client: Any, state_dir: Path, version: int
 ) -> None:
@@ -205,47 +205,6 @@ def test_a_foreign_schema_is_refused_and_not_touched(
     assert str(version) in client.status.sentence
     with pytest.raises(StateVersionError):
         client.reset()
-
-
-def test_migrations_run_from_every_earlier_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A later version adds a step; files of any earlier one are taken forward, with their rows."""
-    path = tmp_path / "old.sqlite"
-    connect(path).close()
-    database = sqlite3.connect(path)
-    database.execute("INSERT INTO meta VALUES ('kept', 1)")
-    database.commit()
-    database.close()
-    monkeypatch.setattr(
-        "client_sdk.storage.schema.MIGRATIONS",
-        (*MIGRATIONS, "ALTER TABLE queue ADD COLUMN note TEXT;"),
-    )
-    monkeypatch.setattr("client_sdk.storage.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
-    for _ in range(2):
-        upgraded = connect(path)
-        assert version_of(upgraded) == SCHEMA_VERSION + 1
-        assert upgraded.execute("SELECT value FROM meta").fetchone() == (1,)
-        assert upgraded.execute("SELECT note FROM queue").fetchall() == []
-        upgraded.close()
-
-
-def test_a_failed_migration_leaves_the_file_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "old.sqlite"
-    connect(path).close()
-    monkeypatch.setattr(
-        "client_sdk.storage.schema.MIGRATIONS",
-        (*MIGRATIONS, "CREATE TABLE x (a); CREATE TABLE x (a);"),
-    )
-    monkeypatch.setattr("client_sdk.storage.schema.SCHEMA_VERSION", SCHEMA_VERSION + 1)
-    with pytest.raises(sqlite3.OperationalError, match="table x already exists"):
-        connect(path)
-    monkeypatch.undo()
-    database = connect(path)
-    assert version_of(database) == SCHEMA_VERSION
-    database.close()
 
 
 def test_a_corrupt_state_without_consent_is_deleted_whole(
