@@ -22,7 +22,7 @@ from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
 
 if TYPE_CHECKING:
-    from client_sdk.storage.interface import State
+    from client_sdk.storage.sqlite import SqliteState
 
 Taken = Literal["queued", "expired", "elsewhere"] | None
 
@@ -33,7 +33,9 @@ class NumberRecorder:
     metrics: the declared ones, by name; those of other kinds are left to `recorder`.
     """
 
-    def __init__(self, metrics: Mapping[str, Metric], state: State, recorder: Recorder) -> None:
+    def __init__(
+        self, metrics: Mapping[str, Metric], state: SqliteState, recorder: Recorder
+    ) -> None:
         """Nothing is read until a metric is used. Raises StateChangedError without a secret."""
         self._metrics = {name: m for name, m in metrics.items() if m.rules.collected}
         self._here = [name for name, m in self._metrics.items() if recorder.runs_here(m)]

@@ -20,7 +20,7 @@ from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
-    from client_sdk.storage.interface import State
+    from client_sdk.storage.sqlite import SqliteState
     from rappor_core.metrics.metric import Metric
 
 SAVE_SECONDS = 5.0  # at most so much of the time spent somewhere is lost with a killed process
@@ -49,7 +49,7 @@ class LocationRecorder:
     def __init__(
         self,
         metrics: MetricsFile,
-        state: State,
+        state: SqliteState,
         recorder: Recorder,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

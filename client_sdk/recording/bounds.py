@@ -15,12 +15,12 @@ from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 
 if TYPE_CHECKING:
-    from client_sdk.storage.interface import State
+    from client_sdk.storage.sqlite import SqliteState
 
 NAME = "budget"  # of the value in the state's table `meta`; infinite where none was declared
 
 
-def stored_budget(state: State) -> float | None:
+def stored_budget(state: SqliteState) -> float | None:
     """The budget stored in the state, nats; infinite where the device began without one; None
     where nothing is stored yet.
 
@@ -33,7 +33,7 @@ def stored_budget(state: State) -> float | None:
     return None if nats is None else float(nats)
 
 
-def store_budget(state: State, declared: float | None) -> None:
+def store_budget(state: SqliteState, declared: float | None) -> None:
     """Store the declared budget if none is stored yet, or if it is smaller.
 
     declared: nats, or None for no bound. Not written through to the disk by itself: every response
@@ -47,7 +47,7 @@ def store_budget(state: State, declared: float | None) -> None:
             state.put(NAME, float(nats))
 
 
-def agree_budget(state: State, nats: float) -> None:
+def agree_budget(state: SqliteState, nats: float) -> None:
     """Replace the stored budget, because the person consented to this one. See `check_budget`."""
     with state.transaction():
         state.put(NAME, float(nats))
@@ -69,7 +69,7 @@ def check_budget(nats: object, declared: float | None) -> float:
     return number
 
 
-def _lowers(state: State, nats: float) -> bool:
+def _lowers(state: SqliteState, nats: float) -> bool:
     stored = stored_budget(state)
     return stored is None or nats < stored
 

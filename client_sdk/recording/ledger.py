@@ -26,7 +26,7 @@ from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from client_sdk.randomisation.encoder import MetricEncoder
-    from client_sdk.storage.interface import State
+    from client_sdk.storage.sqlite import SqliteState
 
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
 
@@ -116,7 +116,7 @@ class Ledger:
     What holds is the least of it, of the budget that the device began with, and of the person's.
     """
 
-    def __init__(self, state: State, budget: float | None, level: PrivacyLevel) -> None:
+    def __init__(self, state: SqliteState, budget: float | None, level: PrivacyLevel) -> None:
         """The person's level tightens the app's bounds. Raises StateError."""
         store_budget(state, budget)
         self._state = state

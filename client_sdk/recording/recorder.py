@@ -29,7 +29,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, Platform
 
 if TYPE_CHECKING:
-    from client_sdk.storage.interface import State
+    from client_sdk.storage.sqlite import SqliteState
 
 ELSEWHERE: Final = "elsewhere"  # the metric is declared for other platforms
 EVER = (1 << 62) - 1  # a period that no clock reaches
@@ -48,7 +48,7 @@ class Recorder:
     def __init__(
         self,
         metrics: Mapping[str, Metric],
-        state: State,
+        state: SqliteState,
         *,
         budget: float | None = None,
         level: PrivacyLevel | None = None,

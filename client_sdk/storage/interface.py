@@ -1,4 +1,4 @@
-"""The records that a state is made of. `State` is one in a file or in memory, of the same methods.
+"""The records that a state is made of.
 
 Everything in them is private, except reports, whose bits have been through both rounds.
 """
@@ -8,12 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from client_sdk.storage.memory import MemoryState
     from client_sdk.storage.sqlite import SqliteState
-
-    State: TypeAlias = SqliteState | MemoryState
 
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places
 NUMBERS = "numbers:"  # likewise: then the name of a metric of numbers
@@ -81,7 +76,7 @@ class Source(NamedTuple):
 class Draft(NamedTuple):
     """A report that is about to be queued.
 
-    source: number from `State.source`.  digest: of the memoised response that it was made from.
+    source: its number.  digest: of the memoised response that it was made from.
     day: days since 1970-01-01, UTC.  bits: as on the wire.
     """
 
@@ -123,7 +118,7 @@ class Stop(NamedTuple):
     until: float
 
 
-def load_stop(state: State, metric: str) -> Stop | None:
+def load_stop(state: SqliteState, metric: str) -> Stop | None:
     """Read the stop of a metric; None where there is none."""
     text = state.get(STOP + metric)
     if text is None:
@@ -132,7 +127,7 @@ def load_stop(state: State, metric: str) -> Stop | None:
     return Stop(reason, params_id, float(until))
 
 
-def put_stop(state: State, metric: str, stop: Stop | None) -> None:
+def put_stop(state: SqliteState, metric: str, stop: Stop | None) -> None:
     """Store the stop of a metric, or remove it."""
     text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
     state.put(STOP + metric, text)

@@ -12,15 +12,12 @@ import sqlite3
 import threading
 from collections.abc import Set
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from client_sdk.randomisation.key_derivation import secret_check
 from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.storage.periods import change_unit, use_up
 from client_sdk.storage.state_file import PATIENCE, StateFile
-
-if TYPE_CHECKING:
-    from client_sdk.storage.interface import State
 
 COUNT = """
     INSERT INTO periods SELECT ?1, ?2, ?3
@@ -262,7 +259,7 @@ def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bo
     return all(database.execute(COUNT, values).rowcount for values in counts)
 
 
-def leave_trace(state: State) -> None:
+def leave_trace(state: SqliteState) -> None:
     """Mark that private rows are deleted, within the transaction that deletes them.
 
     A killed process, a scrub that another process hinders, and an app that is not opened for weeks

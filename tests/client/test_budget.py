@@ -155,7 +155,7 @@ def test_a_state_without_a_budget_takes_the_first(
 
 def test_a_damaged_number_is_a_damaged_state() -> None:
     state = MemoryState(bytes(32))
-    for value in ("9", -1, math.nan, b""):
+    for value in ("9", -1, b""):
         state.put("budget", value)
         with pytest.raises(StateError) as refused:
             Recorder(version(9.0, 1).metrics, state, budget=9.0)
