@@ -31,8 +31,7 @@ from rappor_core.metrics.metrics_file import MetricsFile
 
 NOON = 1_795_262_400.0  # 2026-11-21, 12:00 UTC
 DAY = 86_400.0
-State = MemoryState | SqliteState
-MakeState = Callable[[], State]
+MakeState = Callable[[], MemoryState]
 
 TEMPLATE = """
 [metrics.{name}]
@@ -53,19 +52,9 @@ def declare(name: str = "m", kind: str = "string", f: float = 0.5, more: str = "
     return parse_metrics(TEMPLATE.format(name=name, kind=kind, f=f, more=more))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def make_state(request: pytest.FixtureRequest, tmp_path: Path) -> MakeState:
-    def make() -> State:
-        secret = new_secret(system_randomness)
-        if request.param == "memory":
-            return MemoryState(secret)
-        path = tmp_path / "state.sqlite"
-        state = SqliteState(path, threading.RLock())
-        state.set_secret(secret)
-        request.addfinalizer(state.close)
-        return state
-
-    return make
+@pytest.fixture
+def make_state() -> MakeState:
+    return lambda: MemoryState(new_secret(system_randomness))
 
 
 @pytest.mark.parametrize("most", [1, 99, 130, 777])
@@ -97,7 +86,7 @@ def test_closing_gives_back_what_was_counted_in_advance(tmp_path: Path) -> None:
     state.close()
 
 
-def digests(state: State, line: str = "m") -> set[bytes]:
+def digests(state: SqliteState, line: str = "m") -> set[bytes]:
     return {entry.digest for entry in state.entries(line)}
 
 

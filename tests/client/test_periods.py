@@ -165,18 +165,6 @@ def test_what_is_carried_over_is_never_less(unit: str, new: str, days: list[int]
     assert all(found[period] >= number for period, number in real.items())
 
 
-def test_both_stores_carry_over_alike(device: Device) -> None:
-    memory = MemoryState(bytes(range(32)))
-    outcomes = []
-    for recorder_of in (lambda m: Recorder(m, memory), device.open):
-        got = []
-        for unit, days in (("day", (0, 1, 5)), ("week", (5, 12, 30)), ("month", (31, 70, 100))):
-            recorder = recorder_of(declared(unit))
-            got += [recorder.record("m", "a", (START + day) * DAY) for day in days]
-        outcomes.append(got)
-    assert outcomes[0] == outcomes[1]
-
-
 @pytest.mark.parametrize("unit", UNITS)
 def test_touched_holds_every_day_of_a_period(unit: str) -> None:
     for new in UNITS:
