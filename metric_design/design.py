@@ -20,9 +20,8 @@ from metric_design.detection import (
     COUNTED,
     PlanSetting,
     Theory,
-    can_be_found,
     detectable_share,
-    few_enough,
+    floor_rank,
     information,
     theory,
     why_nothing,
@@ -31,10 +30,11 @@ from metric_design.metric_plan import objection, reviewed, with_budget
 from metric_design.metric_table import Labels, merged_periods, metric_table
 from metric_design.noise import LARGEST, Noise, noises
 from metric_design.population import ExpectedShares
-from metric_design.request import DEFAULTS, LIMITS, PlanRequest, Unknown
+from metric_design.request import DEFAULTS, LIMITS, MAX_BYTES, POWER, PlanRequest, Unknown
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.params import MAX_BITS, RapporParams
+from rappor_core.metrics.kinds import kind_named
+from rappor_core.params import RapporParams
 from rappor_core.risk import CROWD, cohorts_affordable
 
 MOST_COHORTS = 64
@@ -42,7 +42,7 @@ MOST_HASHES = 4
 ALIKE = 0.97  # of the most information: designs that show as much; the smallest is taken
 _STEPS = 36  # of a search
 _CLOSE = 3e-3  # of the logarithm of the number that is solved for
-_START = {"devices": 1e5, "epsilon": 4, "candidates": 1_000, "periods": 7, "bytes": 16}
+_START = {"devices": 1e5, "epsilon": 4, "candidates": 1_000, "periods": 7}
 _STRIDE = math.log(8)
 _FAR = 2.0  # logarithm of a share over that asked for, beyond which it does not matter
 _OLD = date(2000, 1, 1)
@@ -70,26 +70,14 @@ class Design:
         return self.setting.params
 
 
-def completed(request: PlanRequest, population: ExpectedShares) -> tuple[PlanRequest, Unknown]:
-    """The request with what is usual where nobody said, and which number is to be solved for."""
+def completed(request: PlanRequest) -> tuple[PlanRequest, Unknown]:
+    """Return the request with the defaults of what is not given, and which number to solve for."""
     unknown = request.unknown()
     for name, value in DEFAULTS.items():
         if name != unknown and getattr(request, name) is None:
             chosen = 2 if name == "candidates" and request.single_bit else value
             request = _with(request, name, chosen)
-    if request.top is None:
-        return request, unknown
-    if request.share is not None:
-        raise PlanError(
-            f"top = {request.top:g} and share = {request.share:g}: each says what should be seen; "
-            "give one"
-        )
-    if request.candidates is None:
-        raise PlanError(f"top = {request.top:g} needs the number of candidates")
-    held = population(int(request.candidates))
-    if request.top > len(held) or held[int(request.top) - 1] <= 0:
-        raise PlanError(f"top = {request.top:g}: only {int((held > 0).sum())} values are held")
-    return replace(request, top=None, share=float(held[int(request.top) - 1])), unknown
+    return request, unknown
 
 
 def solve(
@@ -108,7 +96,7 @@ def solve(
     Raises:
         PlanError: where no value of the missing number will do, with what bounds it.
     """
-    request, unknown = completed(request, population)
+    request, unknown = completed(request)
     if unknown == "share":
         design = best_design(request, population)
         if design is None or design.share is None:
@@ -116,8 +104,8 @@ def solve(
         if request.share is not None and design.share > request.share:
             raise PlanError(
                 f"share = {request.share:.4g} is below the smallest that these numbers show with "
-                f"power {request.power:g}, {design.share:.3g}: leave out one number (devices, "
-                "epsilon, candidates, periods or bytes) and it is solved for"
+                f"power {POWER:g}, {design.share:.3g}: leave out one number (devices, "
+                "epsilon, candidates or periods) and it is solved for"
             )
         return replace(request, share=request.share or design.share), design, unknown
     found = _solved(request, unknown, population, progress)
@@ -191,20 +179,22 @@ def best_design(request: PlanRequest, population: ExpectedShares) -> Design | No
     told = [
         (_told(setting, shares), kind, setting, noise) for kind, setting, noise in _designs(request)
     ]
-    told.sort(key=lambda entry: (not few_enough(entry[2]), -entry[0]))
+    told.sort(key=lambda entry: (floor_rank(entry[2]), -entry[0]))
     passing: list[tuple[float, str, PlanSetting, Noise]] = []
     for entry in told:
-        if passing and entry[0] < ALIKE * passing[0][0]:
+        if passing and (
+            entry[0] < ALIKE * passing[0][0] or floor_rank(entry[2]) > floor_rank(passing[0][2])
+        ):
             break
         table = metric_table(_LABELS, request, *entry[1:])
-        if can_be_found(entry[2]) and _objection(table, request) is None:
+        if floor_rank(entry[2]) < 2 and _objection(table, request) is None:
             passing.append(entry)
     passing = passing or told[:1]
     if not passing or _objection(metric_table(_LABELS, request, *passing[0][1:]), request):
         return None
     _, kind, setting, noise = min(passing, key=lambda entry: _size(entry[2]))
     given = theory(setting, shares)
-    return Design(kind, setting, noise, given, detectable_share(setting, request.power, given))
+    return Design(kind, setting, noise, given, detectable_share(setting, POWER, given))
 
 
 def _objection(table: str, request: PlanRequest) -> str | None:
@@ -240,10 +230,7 @@ def _designs(request: PlanRequest) -> Iterator[tuple[str, PlanSetting, Noise]]:
                 if noise.mode == "memo":
                     each = max(int(request.periods or 1), merged_periods(devices, cohorts))
                 params = RapporParams(bits, hashes, cohorts, noise.mechanism, encoding)
-                setting = PlanSetting(
-                    params, devices, each, candidates, request.alpha, request.correction
-                )
-                yield kind, setting, noise
+                yield kind, PlanSetting(params, devices, each, candidates), noise
 
 
 def _cohorts(most: int) -> Iterator[int]:
@@ -254,27 +241,23 @@ def _cohorts(most: int) -> Iterator[int]:
 
 
 def _shapes(request: PlanRequest, candidates: int) -> Iterator[tuple[str, str, int, int]]:
-    """Kind, encoding, bits and hashes that fit the bytes and the list."""
-    most = min(int((request.bytes or DEFAULTS["bytes"]) * 8), MAX_BITS)
+    """Kind, encoding, bits and hashes that fit a report and the list."""
+    most, name = MAX_BYTES * 8, kind_named(request.kind).encodings[0]
     if request.single_bit:
-        yield "boolean", "boolean", 1, 1
-    elif request.own_bits:
-        if candidates < 2:
-            raise PlanError(f"candidates = {candidates}: a category needs 2 or more; use a string")
-        if candidates <= most:
-            yield "category", "one_hot", candidates, 1
-            return
-        if not request.hashed:
-            raise PlanError(
-                f"candidates = {candidates:,}: a category has one bit for each, "
-                f"{(candidates + 7) // 8:,} bytes; bytes = {most // 8:,} hold {most:,}. "
-                "Allow more bytes, or use kind = 'string'"
-            )
-    if request.hashed:
-        for bits in (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096):
-            if bits <= most:
-                for hashes in range(1, min(MOST_HASHES, bits // 4) + 1):
-                    yield "string", "bloom", bits, hashes
+        yield request.kind, name, 1, 1
+    elif request.encoding.hashed:
+        for bits in (8, 16, 32, 64, 128):
+            for hashes in range(1, min(MOST_HASHES, bits // 4) + 1):
+                yield request.kind, name, bits, hashes
+    elif candidates < 2:
+        raise PlanError(f"candidates = {candidates}: a category needs 2 or more; use a string")
+    elif candidates > most:
+        raise PlanError(
+            f"candidates = {candidates:,}: a category has one bit for each, "
+            f"{(candidates + 7) // 8:,} bytes; {MAX_BYTES} hold {most:,}. Use kind = 'string'"
+        )
+    else:
+        yield request.kind, name, candidates, 1
 
 
 def _why_impossible(
@@ -289,12 +272,11 @@ def _why_impossible(
         "candidates": "the devices and epsilon, even with a single candidate",
         "periods": "the permanent response, which is drawn once: more periods average only the "
         "other noise",
-        "bytes": "the noise, which more bits do not lower",
         "share": "",
     }[unknown]
     name = {"epsilon": "epsilon_life"}.get(unknown, unknown)
     return (
-        f"share = {request.share:g} cannot be seen with power {request.power:g} by any {name}: at "
+        f"share = {request.share:g} cannot be seen with power {POWER:g} by any {name}: at "
         f"{name} = {good:,.4g} the smallest is {at_best}. It is bounded by {why}. Ask for a larger "
         "share, or change another number"
     )

@@ -1,15 +1,13 @@
 """The probability that a value of a given share is found: first-order theory of the decoder.
 
 A value is found whose score is above the quantile of a level: alpha / candidates by Bonferroni's
-rule, and by the rules of false discovery rates what the other values of the list leave
-(`list_levels`). With
+rule, and by the rules of false discovery rates what the other values of the list leave. With
 a bit of its own (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters and with
 symbols, a value's bits in a cohort are a random vector z of covariance C, and what is seen of a
 cohort has covariance S / N_j: noise of the rounds, of sampling, and tau C from the values that are
 not removed by the fit. By symmetry of the bits S and C share eigenvectors, so that the information
 on a share is I = N * sum over eigenvalues of C / S, whatever the number of cohorts. tau is solved
-for with the list (`interference`): each value adds what the fit cannot tell of its share. What few
-cohorts prevent whatever the share is in `few_cohorts`.
+for with the list (`interference`): each value adds what the fit cannot tell of its share.
 """
 
 from __future__ import annotations
@@ -21,29 +19,24 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, ndtr, ndtri
+from scipy.special import bdtr, bdtrc, factorial, ndtr, ndtri
 
 from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import FEW_COHORTS
+from decoder.inference.multiple_testing import SHORT_LIST, STOREY_LAMBDA
 from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.typing import Floats
-from metric_design.few_cohorts import (
-    floor_sentence,
-    least_score,
-    listed_deviates,
-    smallest_p_value,
-    unmistaken,
-)
 from metric_design.interference import fixed_point_sum
-from metric_design.list_levels import draw_lists, list_levels
-from metric_design.request import PLANNED_CORRECTIONS, PlannedCorrection, PlanRequest
+from metric_design.request import PLANNED_CORRECTIONS, POWER, PlannedCorrection, PlanRequest
 from rappor_core.params import RapporParams
 from rappor_core.text import counted
 
 LEAST_SHARE = 1e-12
 FEWEST = 2  # cohorts up to which predictions are rough
 COUNTED = 2_000  # values of a population that are looked at one by one
+_FAR_BELOW = 1e-3  # of the level: a smallest p-value below it changes nothing
+_ROUNDS, _CLOSE = 200, 1e-4  # of the fixed point of a level
 
 
 @dataclass(frozen=True)
@@ -174,39 +167,23 @@ def rough_sentence(setting: PlanSetting) -> str | None:
     )
 
 
-def clear(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> float:
-    """Probability that no other candidate looks like a given value; 1 but for few cohorts.
-
-    Args:
-        setting: what is decoded.
-        shares: of the values that somebody holds, (n,).
-        unlisted: tau of `interference`.
-    """
-    if setting.params.scheme.own_bits:
-        return 1.0
-    standing_out = int((shares**2 * information(setting, unlisted) > 1).sum())
-    return unmistaken(setting.params, setting.candidates, standing_out)
-
-
 @dataclass(frozen=True)
 class Theory:
     """What the other values of a list do to each one.
 
-    unlisted: tau of `interference`.  clear: of the function of this name.  levels: p-values at or
-    below which a value is found, in lists that are drawn, (draws,).
+    unlisted: tau of `interference`.  level: p-value at or below which a value is found.
     """
 
     unlisted: float
-    clear: float
-    levels: Floats
+    level: float
 
 
 def by_itself(setting: PlanSetting, unlisted: float = 0.0) -> Theory:
-    """The theory of a value that is tested at the first level, whatever else is found.
+    """Return the theory of a value that is tested at the first level, whatever else is found.
 
     unlisted: tau of `interference`.
     """
-    return Theory(unlisted, 1.0, np.array([setting.first_level]))
+    return Theory(unlisted, setting.first_level)
 
 
 def theory(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> Theory:
@@ -219,41 +196,35 @@ def theory(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> Theor
     """
     held = shares[:COUNTED]
     left = interference(setting, held, unlisted + float((shares[COUNTED:] ** 2).sum()))
-    alone = clear(setting, held, left)
-    return Theory(left, alone, _levels(setting, held, left, alone))
+    return Theory(left, _level(setting, held, left))
 
 
-def _levels(setting: PlanSetting, held: Floats, left: float, alone: float) -> Floats:
-    """The levels of lists, with the value between seen and unseen taken for found."""
+def _level(setting: PlanSetting, held: Floats, left: float) -> float:
+    """Return the level of the correction, for the expected number of values that it accepts.
+
+    The rules of false discovery rates accept p-values up to alpha R / (M pi), where R p-values of M
+    are accepted and a share pi is held by nobody (1 by `bh`, Storey's estimate by `fdr`). The
+    largest fixed point is approached from above, with the value in question among those found.
+    """
     if setting.correction == "bonferroni":
-        return np.array([setting.first_level])
-    level = information(setting, left)
-    spread = np.sqrt(1 / level + held * (1 - held) / setting.devices)
-    lists = draw_lists(held * math.sqrt(level), spread * math.sqrt(level), setting.candidates)
-    p = np.where(lists.lot < alone, _p_values(setting, lists.scores), 1.0)
-    params, rule = setting.params, (setting.candidates, setting.alpha)
-    storey = setting.correction == "fdr" and (
-        params.scheme.own_bits or params.num_cohorts > FEW_COHORTS
-    )
-    first = Theory(left, alone, list_levels(p, lists, *rule, storey=storey))
-    chances = detection(setting, held, first)
-    middle = int(np.abs(chances - alone / 2).argmin())
-    p[middle] = 0.0
-    return list_levels(p, lists, *rule, storey=storey)
+        return setting.first_level
+    candidates, others = setting.candidates, max(setting.candidates - len(held), 0)
 
+    def accepted(level: float) -> float:
+        return float(detection(setting, held, Theory(left, level)).sum()) + others * level
 
-def _p_values(setting: PlanSetting, scores: Floats) -> Floats:
-    """The decoder's p-values of true scores, as `_needed` has them."""
-    params = setting.params
-    if params.scheme.own_bits:
-        return np.asarray(ndtr(-scores))
-    shape = params.num_bits, params.num_hashes, params.num_cohorts
-    curve = listed_deviates(*shape) if least_score(*shape, setting.first_level) else None
-    if curve is not None:
-        listed = np.interp(np.log(np.maximum(scores, 1e-9)), np.log(curve[0]), curve[1])
-        return np.asarray(ndtr(-np.where(scores > curve[0][0], listed, scores)))
-    rows = max(params.num_cohorts * (params.num_bits - 1), 1)
-    return np.asarray(ndtr(-scores / np.sqrt(1 + scores**2 / rows)))
+    null, scheme = 1.0, setting.params.scheme
+    storey = scheme.own_bits or setting.params.num_cohorts > FEW_COHORTS
+    if setting.correction == "fdr" and storey and candidates >= SHORT_LIST:
+        above = max(candidates - accepted(STOREY_LAMBDA), 1e-9)  # a Poisson number X, on average
+        null = -above / math.expm1(-above) / ((1 - STOREY_LAMBDA) * candidates)  # by E[1 / (X + 1)]
+    level = STOREY_LAMBDA
+    for _ in range(_ROUNDS):
+        lower = setting.alpha * (accepted(level) + 1) / (candidates * null)
+        if lower >= level * (1 - _CLOSE):
+            break
+        level = lower
+    return min(max(level, setting.first_level), STOREY_LAMBDA)
 
 
 def detection(setting: PlanSetting, shares: Floats, given: Theory) -> Floats:
@@ -265,44 +236,49 @@ def detection(setting: PlanSetting, shares: Floats, given: Theory) -> Floats:
         given: what the other values do.
     """
     if setting.params.scheme.own_bits:
-        levels, times = np.unique(given.levels, return_counts=True)
-        chances = [_own_bit(setting, shares, level) for level in levels]
-        return np.asarray(np.average(chances, axis=0, weights=times))
+        return _own_bit(setting, shares, given.level)
     level = information(setting, given.unlisted)
     deviation = np.sqrt(1 / level + shares * (1 - shares) / setting.devices)
-    needed = np.array([_needed(setting.params, one) for one in given.levels])
-    scores = (shares[:, None] - needed / np.sqrt(level)) / deviation[:, None]
-    return np.asarray(given.clear * ndtr(scores).mean(axis=1))
+    needed = _needed(setting.params, given.level)
+    return np.asarray(ndtr((shares - needed / math.sqrt(level)) / deviation))
+
+
+@lru_cache(maxsize=256)
+def smallest_p_value(num_bits: int, num_hashes: int, num_cohorts: int) -> float:
+    """Return the chance that a random string sets the h bits of a value, in every cohort.
+
+    No p-value of the decoder is smaller.
+    """
+    orders = factorial(min(num_hashes, num_bits))
+    return float((orders / float(num_bits) ** num_hashes) ** num_cohorts)
 
 
 def _needed(params: RapporParams, level: float) -> float:
-    """The least estimate that is found, in its standard errors; infinite where none is.
+    """Return the least estimate that is found, in its standard errors; infinite if none is.
 
     The decoder reads the null variance of a score from a residual that holds the value itself: a
-    true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile. Where few
-    cohorts keep p-values from being small, with the distribution that the decoder lists.
+    true score of x is compared as x / sqrt(1 + x^2 / rows) with the normal quantile.
     """
-    listed = least_score(params.num_bits, params.num_hashes, params.num_cohorts, level)
-    if listed is not None:
-        return listed
+    if smallest_p_value(params.num_bits, params.num_hashes, params.num_cohorts) > level:
+        return math.inf
     quantile = -float(ndtri(level))
     rows = params.num_cohorts * (params.num_bits - 1)
     left = 1 - quantile**2 / max(rows, 1)
     return quantile / math.sqrt(left) if left > 0 else math.inf
 
 
-def few_enough(setting: PlanSetting) -> bool:
-    """Whether the smallest p-value passes the correction for the whole list: quick, and needed for
-    `can_be_found`."""
-    params = setting.params
-    shape = params.num_bits, params.num_hashes, params.num_cohorts
-    return params.scheme.own_bits or smallest_p_value(*shape) <= setting.first_level
+def floor_rank(setting: PlanSetting) -> int:
+    """Return 0 if p-values reach far below the level of the whole list, 1 if they reach it, else 2.
 
-
-def can_be_found(setting: PlanSetting) -> bool:
-    """Whether any p-value can be small enough to pass the correction for the whole list."""
+    Where the smallest p-value is near the level, predictions are rough.
+    """
     params = setting.params
-    return params.scheme.own_bits or math.isfinite(_needed(params, setting.first_level))
+    if params.scheme.own_bits:
+        return 0
+    if not math.isfinite(_needed(params, setting.first_level)):
+        return 2
+    smallest = smallest_p_value(params.num_bits, params.num_hashes, params.num_cohorts)
+    return int(smallest > _FAR_BELOW * setting.first_level)
 
 
 def why_nothing(request: PlanRequest, setting: PlanSetting | None) -> str:
@@ -312,12 +288,15 @@ def why_nothing(request: PlanRequest, setting: PlanSetting | None) -> str:
         request: with every number.
         setting: of the best design; None where there is none.
     """
-    floor = None
-    if setting is not None and not setting.params.scheme.own_bits:
-        floor = floor_sentence(setting.params, setting.first_level)
-    return floor or (
+    if setting is not None and floor_rank(setting) > 1:
+        return (
+            f"no p-value can reach the {setting.first_level:.2g} that the list asks for in "
+            f"{counted(setting.params.num_cohorts, 'cohort')} of {setting.params.num_bits} bits; "
+            "use more cohorts (more devices) or fewer candidates"
+        )
+    return (
         f"with {request.devices:,.0f} devices no share, not even 1, is found with power "
-        f"{request.power:g}: use more devices, more epsilon, or fewer candidates"
+        f"{POWER:g}: use more devices, more epsilon, or fewer candidates"
     )
 
 
@@ -351,7 +330,7 @@ def _least_count(level: float, total: int, chance: float) -> float:
 def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float | None:
     """The smallest share that is found with probability `power`; None if even a share of 1 is not.
 
-    By levels up to `alpha`: where next to all values of a list are found, rules of false discovery
+    By a level up to `alpha`: where next to all values of a list are found, rules of false discovery
     rates accept p-values near 1, so that what nobody holds would be "seen".
 
     Args:
@@ -362,7 +341,7 @@ def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float
     if not 0 < power < 1:
         raise DecodeError(f"power = {power:g} is not between 0 and 1")
 
-    given = replace(given, levels=np.minimum(given.levels, setting.alpha))
+    given = replace(given, level=min(given.level, setting.alpha))
 
     def found(share: float) -> bool:
         return float(detection(setting, np.array([share]), given)[0]) >= power
@@ -374,14 +353,6 @@ def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float
         middle = (low + high) / 2
         low, high = (low, middle) if found(float(np.exp(middle))) else (middle, high)
     return float(np.exp(high))
-
-
-def expected_found(
-    setting: PlanSetting, shares: Floats, unlisted: float = 0.0
-) -> tuple[float, Floats]:
-    """Expected number of values found, and the probability of each to be found, (n,)."""
-    chances = detection(setting, shares, theory(setting, shares, unlisted))
-    return float(chances.sum()), chances
 
 
 def half_width(setting: PlanSetting, share: float, given: Theory) -> float:

@@ -1,18 +1,17 @@
-"""The kind `discover` before it ships: what a reviewer should know, and its types."""
+"""The kind `discover` before it ships: what a reviewer should know, its plans, and its types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any
 
-from metric_design.kinds import KindDesign, Level
+from metric_design.kinds import KindDesign, Level, numbers_of_cohorts, whole_of
+from rappor_core.metrics.discover_kind import NUM_COHORTS
 from rappor_core.metrics.metric import Metric
 
-if TYPE_CHECKING:
-    from metric_design.kind_planner import KindPlanner
-
+USUAL_LEVELS = 4
 _ASCII = 128
 _OF_TWO_BYTES = "\u00e9\u0645".encode()  # a Latin and an Arabic letter
 
@@ -21,11 +20,44 @@ class DiscoverDesign(KindDesign):
     """A metric that finds strings."""
 
     name, part = "discover", "discover"
+    asks = "share"  # one report for life, sent as the permanent response
+    usual = {"max_reports": 1, "max_memoized_values": 2, "fallback": "other"}  # noqa: RUF012
 
-    def planner(self) -> KindPlanner:
-        """Return the planner of unlisted strings: the share of which nearly all are named."""
-        planner: KindPlanner = import_module("metric_design.discover_planner").PLANNER
-        return planner
+    def designs(
+        self,
+        given: Mapping[str, Any],
+        epsilon: float,
+        devices: int,
+        periods: int,  # noqa: ARG002
+    ) -> Iterator[Mapping[str, Any]]:
+        """As many cohorts as have a crowd."""
+        step = whole_of(given, "num_levels", USUAL_LEVELS) + 1
+        for cohorts in numbers_of_cohorts(devices, step, NUM_COHORTS):
+            yield {"epsilon_infinity": epsilon, "num_cohorts": cohorts}
+
+    def precision(self, metric: Metric, devices: float) -> float:
+        """The share of which nearly all strings are named, as the decoder predicts it."""
+        discovery = import_module("decoder.discovery.discovery")  # numpy: not for the review alone
+        noise = import_module("decoder.model.noise").BitNoise.of(metric.params.mechanism)
+        repeats = float(metric.max_reports_per_period)
+        reports, options = devices * repeats, discovery.DiscoverOptions()
+        named = discovery.named_shares(noise, metric.details, options, reports, repeats)
+        return float(named.most)
+
+    def finding(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
+        """The smallest share."""
+        return (
+            f"find a string that {100 * precision:.3g} % of the devices hold, without a list, "
+            f"19 times in 20"
+        )
+
+    def supposed(self, metric: Metric) -> str:
+        """What is hashed of a string."""
+        code = metric.details.code.name
+        return (
+            f"the code '{code}' makes the string short enough to be hashed in "
+            f"{metric.details.code_bits} bits, and no other string begins as it does"
+        )
 
     def findings(
         self,
@@ -35,9 +67,8 @@ class DiscoverDesign(KindDesign):
         """Levels and messages: how frequent a string must be, what text outside ASCII costs."""
         if population:
             with suppress(ModuleNotFoundError):  # the check names what is missing
-                planner = self.planner()
-                share = planner.precision(metric, population)
-                yield "note", f"with {population:,} devices you {planner.finding(metric, share)}"
+                share = self.precision(metric, population)
+                yield "note", f"with {population:,} devices you {self.finding(metric, share)}"
         groups = metric.details
         code, most = groups.code, groups.code_bits
         if max(code.symbols) >= _ASCII:

@@ -1,19 +1,22 @@
-"""The kind `location` before it ships: what a reviewer should know."""
+"""The kind `location` before it ships: what a reviewer should know, and its plans."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+import tomllib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from metric_design.kinds import KindDesign, Level
+from decoder.grid_cells import num_cells
+from metric_design.kinds import KindDesign, Level, length_of, powers_of_cohorts
+from metric_design.metric_plan import rounded_down
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
 from rappor_core.sequence_risk import sequence_risk
 from rappor_core.text import counted
 
 if TYPE_CHECKING:
-    from metric_design.kind_planner import KindPlanner
+    from decoder.density.predicted_error import MapError
 
 
 def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
@@ -100,6 +103,8 @@ class LocationDesign(KindDesign):
     """A location metric."""
 
     name = "location"
+    asks, asks_periods = "error", True
+    usual = {"grid": "quadkey"}  # noqa: RUF012 (never changed)
 
     def turns(self, metric: Metric) -> int:
         """Pairs of period and slot of which a device answers one, times the levels."""
@@ -107,10 +112,43 @@ class LocationDesign(KindDesign):
         assert location is not None  # noqa: S101 (of this kind)
         return location.num_turns * len(location.grid.levels)
 
-    def planner(self) -> KindPlanner:
-        """Return the planner of places, which predicts how far maps will be off."""
-        planner: KindPlanner = import_module("metric_design.location_planner").PLANNER
-        return planner
+    def designs(
+        self,
+        given: Mapping[str, Any],
+        epsilon: float,
+        devices: int,
+        periods: int,
+    ) -> Iterator[Mapping[str, Any]]:
+        """Every mode that is compared by the review, with several numbers of cohorts."""
+        modes = import_module("decoder.density.modes").modes  # numpy: not for the review alone
+        levels = length_of(given, "levels")
+        budget = rounded_down(epsilon)
+        for cohorts in powers_of_cohorts(devices, levels):
+            for mode in modes(budget, periods, cohorts, "no_data" in given):
+                yield tomllib.loads(mode.keys)
+
+    def precision(self, metric: Metric, devices: float) -> float:
+        """Total variation of the map of one slot and period, of the finest level."""
+        return _map_error(metric, devices).total_variation
+
+    def finding(self, metric: Metric, precision: float) -> str:
+        """The map."""
+        location = metric.location
+        assert location is not None  # noqa: S101 (of this kind)
+        cells = num_cells(location.grid, location.grid.finest)
+        what = f"slot and {metric.period}" if len(location.slots) > 1 else metric.period
+        return (
+            f"tell a map of one {what}, of {cells:,} cells, that is {precision:.2f} off in total "
+            "variation"
+        )
+
+    def supposed(self, metric: Metric) -> str:
+        """The reference map."""
+        return (
+            "the crowd is as uneven as the reference map of docs/method.md, of which a map without "
+            f"a report is {_map_error(metric, 1).even:.2f} off; the level is rough, maps of cities "
+            "come out up to twice as far off"
+        )
 
     def findings(
         self,
@@ -129,6 +167,12 @@ class LocationDesign(KindDesign):
         cells = list(location.grid.cells(location.level))
         middle = (cells[len(cells) // 2 :] + cells)[:_EXAMPLES]
         return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
+
+
+def _map_error(metric: Metric, devices: float) -> MapError:
+    """Predict a map; loads numpy, which the review alone does without."""
+    error: MapError = import_module("metric_design.map_findings").map_error(metric, devices)
+    return error
 
 
 KIND = LocationDesign()

@@ -9,7 +9,7 @@ from datetime import date
 from decoder.density.modes import Predicted, modes, predict
 from decoder.density.predicted_error import MapError, predicted_error
 from decoder.grid_cells import num_cells
-from metric_design.noise import rounded_down
+from metric_design.metric_plan import rounded_down
 from metric_design.review import Finding
 from rappor_core.calendar import MEAN_DAYS
 from rappor_core.grid.grid import MAX_CELLS

@@ -1,10 +1,13 @@
-"""What a plan is asked of one metric, and what it answers."""
+"""What `rappor plan` is asked of one metric, what it answers, and its table of `metrics.toml`."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from metric_design.review import Finding, check_metrics, reports_to_serve
@@ -17,6 +20,9 @@ from rappor_core.text import counted
 WEAK = 10.0  # nats of a life from which on 1 % likely may become 99.5 %
 USUAL_LIFE = 6.0  # nats of a life, where another epsilon protects too little
 
+_SIGNIFICANT = 4  # digits of an epsilon of a design, rounded down
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
+
 Review = Callable[[MetricsFile, int], Iterable[Finding]]  # of a file and a population
 
 
@@ -25,10 +31,10 @@ class MetricToPlan:
     """A metric that is to be planned.
 
     name: of the metric.  given: keys of its table in `metrics.toml` that are decided.
-    target: how well it is to be told, in the unit of its planner; None: as well as it can be.
+    target: the precision wanted, in the unit of its kind; None: the best there is.
     devices: that report; None: solved for.  epsilon: nats for life, over all lives of a browser's
     storage; None: solved for.
-    periods: of which a picture each is wanted.  more: keys that only a plan has (`extra_keys`).
+    periods: of which a map each is wanted.
     """
 
     name: str
@@ -37,7 +43,6 @@ class MetricToPlan:
     devices: float | None = None
     epsilon: float | None = None
     periods: int = 1
-    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def platforms(self) -> tuple[Platform, ...]:
@@ -59,7 +64,8 @@ class MetricPlan:
     answer: in one sentence; because: how often devices report, what other modes would take.
     supposed: what the prediction rests on.  merged: which periods are served as one; None: none.
     table: for `metrics.toml`.  solved: `devices`, `epsilon` or the key of the precision.
-    precision: that is reached, in the unit of the planner of the kind.
+    precision: that is reached, in the unit of the kind.
+    budget: of a device, nats.  spent: by metrics that it has already.  left: of the budget.
     """
 
     name: str
@@ -72,6 +78,14 @@ class MetricPlan:
     precision: float
     metric: Metric
     table: str
+    budget: float = math.inf
+    spent: float = 0.0
+    left: float = math.inf
+
+    @property
+    def file_text(self) -> str:
+        """A `metrics.toml` with this metric alone."""
+        return f"budget = {self.budget:g}\n\n{self.table}"
 
     @property
     def epsilon(self) -> float:
@@ -79,8 +93,8 @@ class MetricPlan:
         return risk_of(self.metric).worst
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values, for JSON."""
-        return {
+        """Return the plan as plain values, for JSON."""
+        question = {
             "name": self.name,
             "answer": self.answer,
             "because": self.because,
@@ -92,6 +106,15 @@ class MetricPlan:
             "precision": self.precision,
             "epsilon_life": self.epsilon,
             "metric": self.metric.to_dict(),
+        }
+        budget = {"total": self.budget, "other_metrics": self.spent, "left": self.left}
+        return {
+            "version": 1,
+            "answer": self.answer,
+            "metrics_toml": self.file_text,
+            "epsilon_life": file_with(None, [self.metric]).lifetime_epsilon,
+            "budget": budget,
+            "questions": [question],
         }
 
 
@@ -145,3 +168,45 @@ def weak_sentence(epsilon: float) -> str | None:
     if epsilon <= WEAK:
         return None
     return f"An epsilon of {epsilon:.3g} a life promises next to nothing."
+
+
+def rounded_down(value: float) -> float:
+    """Round down to a few digits, so that the declared number is the one that counts."""
+    scale = 10.0 ** (_SIGNIFICANT - 1 - math.floor(math.log10(value)))
+    return math.floor(value * scale + 1e-9) / scale
+
+
+def about(number: float) -> str:
+    """A number to three digits."""
+    if number < 1_000:
+        return f"{number:.4g}"
+    digits = len(f"{number:.0f}") - 3
+    return f"{round(number / 10**digits) * 10**digits:,.0f}"
+
+
+def toml_table(name: str, keys: Mapping[str, Any]) -> str:
+    """The table `[metrics.NAME]` with these keys, a line each."""
+    lines = [f"[metrics.{toml_key(name)}]"]
+    lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def toml_key(name: str) -> str:
+    """A key, in quotes where it needs them."""
+    return name if _BARE.fullmatch(name) else json.dumps(name)
+
+
+def toml_value(value: Any) -> str:
+    """Text, numbers, dates, lists and inline tables."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=True)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        parts = ", ".join(f"{toml_key(key)} = {toml_value(one)}" for key, one in value.items())
+        return f"{{ {parts} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return f"{value!r}"

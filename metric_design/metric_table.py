@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import dataclass
 from datetime import date
 
-from metric_design.central_claim import REPORTS_A_COHORT
+from metric_design.central_privacy import MIN_REPORTS_A_COHORT
 from metric_design.detection import PlanSetting
+from metric_design.metric_plan import toml_key
 from metric_design.noise import Noise
 from metric_design.request import PlanRequest
 from metric_design.review import reports_of_cohorts
@@ -18,8 +18,6 @@ from rappor_core.metrics.metric import (
     DEFAULT_MIN_REPORTS_PER_COHORT,
 )
 from rappor_core.params import RapporParams
-
-_BARE = re.compile(r"[a-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,9 @@ def metric_table(
     labels: Labels, request: PlanRequest, kind: str, setting: PlanSetting, noise: Noise
 ) -> str:
     """The metric as a TOML table. Categories without names are `value-1`, and so on."""
-    params, name = setting.params, labels.name
+    params = setting.params
     lines = [
-        f"[metrics.{name if _BARE.fullmatch(name) else json.dumps(name)}]",
+        f"[metrics.{toml_key(labels.name)}]",
         f'kind = "{kind}"',
         f"description = {_text(labels.description)}",
         f"owner = {_text(labels.owner)}",
@@ -58,7 +56,7 @@ def metric_table(
 
 
 def _min_reports(cohorts: int) -> int:
-    return max(DEFAULT_MIN_REPORTS, REPORTS_A_COHORT * cohorts)
+    return max(DEFAULT_MIN_REPORTS, MIN_REPORTS_A_COHORT * cohorts)
 
 
 def merged_periods(devices: float, cohorts: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from decoder.errors import PlanError
 from decoder.progress import Progress, silent
 from decoder.typing import Floats
-from metric_design.central_claim import MONTH, CentralClaim, claims
+from metric_design.central_privacy import claim_sentences
 from metric_design.design import Design, best_design, solve
 from metric_design.detection import (
     detectable_share,
@@ -20,7 +19,6 @@ from metric_design.detection import (
     rough_sentence,
     theory,
 )
-from metric_design.few_cohorts import few_cohorts_sentence
 from metric_design.metric_plan import (
     USUAL_LIFE,
     Review,
@@ -39,7 +37,7 @@ from metric_design.plan_sentences import (
     supposed_sentence,
 )
 from metric_design.population import ExpectedShares
-from metric_design.request import PERIODS_A_YEAR, Mode, PlanRequest, Unknown
+from metric_design.request import PERIODS_A_YEAR, POWER, Mode, PlanRequest, Unknown
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -49,25 +47,6 @@ from rappor_core.sequence_risk import risk_text, sequence_risk
 
 POWERS = (0.5, 0.8, 0.9)
 POOLED = (7, 28)  # periods that are decoded together
-
-
-@dataclass(frozen=True)
-class Trust:
-    """Assumptions behind the claim against readers of published counts. delta: chance that it
-    fails.
-
-    forged: share of a cohort's reports that an attacker may have made.
-    """
-
-    delta: float = 1e-6
-    forged: float = 0.1
-
-    def __post_init__(self) -> None:
-        """Refuse what is no chance, and no share. Raises PlanError."""
-        if not 1e-11 <= self.delta < 1:
-            raise PlanError(f"delta = {self.delta:g} is not from 1e-11 to below 1; 1e-6 is usual")
-        if not 0 <= self.forged < 1:
-            raise PlanError(f"forged = {self.forged:g} is not a share from 0 to below 1")
 
 
 @dataclass(frozen=True)
@@ -82,10 +61,9 @@ class Plan:
     detectable: smallest share found with each of `POWERS`; None: none is.
     expected, listed, unseen_values, unseen_share: of the population expected: how many are found
     on average, of how many, how many have less than an even chance, and their share together.
-    few_cohorts: which values are not found whatever their share; None where next to none.
     rough: how far predictions may be off; None where simulations bear them out.
     weak: that the epsilon of a life promises next to nothing, and what less would show; or None.
-    claims: against readers of published counts; no_claim says why there is none.
+    published: what readers of published counts learn, in sentences.
     budget, spent, left: of a device, all metrics; None where no budget is known.
     """
 
@@ -106,12 +84,10 @@ class Plan:
     listed: int
     unseen_values: int
     unseen_share: float
-    few_cohorts: str | None
     rough: str | None
     weak: str | None
     epsilon_year: float
-    claims: tuple[CentralClaim, ...]
-    no_claim: str | None
+    published: tuple[str, ...]
     budget: float | None
     spent: float
     left: float | None
@@ -163,7 +139,6 @@ class Plan:
             "expected_of": self.listed,
             "unseen_values": self.unseen_values,
             "unseen_share": self.unseen_share,
-            "few_cohorts": self.few_cohorts,
             "rough": self.rough,
             "weak": self.weak,
             "epsilon_report": self.risk.report,
@@ -171,8 +146,7 @@ class Plan:
             "epsilon_life": self.risk.life,
             "epsilon_sequence": sequence_risk(self.metric).to_dict(),
             "risk": self.in_words,
-            "central_claims": [asdict(row) for row in self.claims],
-            "no_central_claim": self.no_claim,
+            "published_counts": list(self.published),
             "budget": {"total": self.budget, "other_metrics": self.spent, "left": self.left},
         }
 
@@ -181,9 +155,7 @@ def make_plan(
     request: PlanRequest,
     population: ExpectedShares,
     labels: Labels,
-    trust: Trust,
     existing: MetricsFile | None = None,
-    budget: float | None = None,
     progress: Progress = silent,
     review: Review = reviewed,
 ) -> Plan:
@@ -194,18 +166,14 @@ def make_plan(
         request: with at most one deciding number missing.
         population: the shares expected, from the number of candidates.
         labels: for `metrics.toml`.
-        trust: conditions of the claim against readers of published counts.
-        existing: metrics that the device has already.
-        budget: of a device for all metrics; None: that of `existing`, if it has one.
+        existing: metrics that the device has already, and its budget.
         progress: called with (stage, done, total) now and then.
         review: of the whole file, asked of a mode before it is recommended.
 
     Raises:
-        PlanError: where nothing will do, with what bounds it; a budget that is none.
+        PlanError: where nothing will do, with what bounds it.
         MetricsFileError: a name that no metric has.
     """
-    if budget is not None and not 0 < budget < math.inf:
-        raise PlanError(f"budget = {budget:g} is not a number of nats above 0")
     choice = choose(request, population, labels, existing, progress, review)
     chosen, other, table, metric = choice.chosen, choice.other, choice.table, choice.metric
     request, design, solved = chosen
@@ -214,8 +182,7 @@ def make_plan(
     chances = detection(setting, shares, given)
     detectable = tuple(detectable_share(setting, power, given) for power in POWERS)
     unseen = chances < 0.5
-    bounds, no_claim = _claims(metric, request, trust)
-    budget = budget if budget is not None or existing is None else existing.budget
+    budget = None if existing is None else existing.budget
     spent = 0.0 if existing is None else existing.lifetime_epsilon
     memo = design.noise.mode == "memo"
     merged = merged_periods(setting.devices, metric.params.num_cohorts) if memo else 1
@@ -238,14 +205,12 @@ def make_plan(
         listed=min(len(shares), setting.candidates),
         unseen_values=int(unseen.sum()),
         unseen_share=float(shares[unseen].sum()),
-        few_cohorts=few_cohorts_sentence(metric.params, given.clear),
         rough=rough_sentence(setting),
         weak=_weak(request, metric, population),
         epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period])
         if memo
         else metric.lifetime_epsilon,
-        claims=bounds,
-        no_claim=no_claim,
+        published=tuple(claim_sentences(metric, int(setting.devices))),
         budget=budget,
         spent=spent,
         left=_left(budget, existing, metric),
@@ -324,11 +289,11 @@ def _pooled(
     chosen: SolvedPlan, merged: int, shares: Floats
 ) -> tuple[tuple[int, float | None], ...]:
     """What one block shows, and what several of them together."""
-    setting, power = chosen.design.setting, chosen.request.power
+    setting = chosen.design.setting
     told = []
     for number in sorted({merged, *(days for days in POOLED if days > merged)}):
         several = replace(setting, reports_each=number)
-        told.append((number, detectable_share(several, power, theory(several, shares))))
+        told.append((number, detectable_share(several, POWER, theory(several, shares))))
     return tuple(told)
 
 
@@ -337,18 +302,12 @@ def _weak(request: PlanRequest, metric: Metric, population: ExpectedShares) -> s
     said = weak_sentence(metric.lifetime_epsilon)
     if said is None:
         return None
-    usual = replace(
-        request,
-        epsilon_report=None,
-        epsilon_year=None,
-        epsilon_life=USUAL_LIFE,
-        share=None,
-    )
+    usual = replace(request, epsilon_life=USUAL_LIFE, share=None)
     design = best_design(usual, population)
     share = None if design is None else design.share
     seen = "no share" if share is None else f"{100 * share:.3g} % or more"
     return (
-        f"{said} With --epsilon-life {USUAL_LIFE:g} the same devices show {seen}; more devices, "
+        f"{said} With --epsilon {USUAL_LIFE:g} the same devices show {seen}; more devices, "
         "fewer candidates or more periods show smaller shares at the same epsilon."
     )
 
@@ -367,33 +326,22 @@ def _left(budget: float | None, existing: MetricsFile | None, metric: Metric) ->
         spent = 0.0 if existing is None else existing.lifetime_epsilon_on(APP)
         raise PlanError(
             f"budget = {budget:g}: other metrics take {spent:.3g} in an app, and {metric.name!r} "
-            f"would cost {metric.lifetime_epsilon:.3g}; give epsilon_life = "
+            f"would cost {metric.lifetime_epsilon:.3g}; give --epsilon "
             f"{max(budget - spent, 0):.3g} or less, or retire a metric, or raise the budget "
             "(devices that began with a smaller one keep it without new consent)"
         )
     return left
 
 
-def _claims(
-    metric: Metric, request: PlanRequest, trust: Trust
-) -> tuple[tuple[CentralClaim, ...], str | None]:
-    """One report, a month, a year; or why nothing is claimed."""
-    counts = sorted({1, MONTH, PERIODS_A_YEAR[request.period]})
-    if request.mode == "once":
-        counts = [1]
-    devices = float(request.devices or 1)
-    return claims(metric, counts, devices, delta=trust.delta, forged=trust.forged)
-
-
 def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:
     """Numbers of devices with the smallest share seen at each, with the power asked for: for a
     picture."""
 
-    power, given = plan.request.power, plan.design.theory
+    given = plan.design.theory
     points = []
     for devices in (plan.design.setting.devices * factors).tolist():
         setting = replace(plan.design.setting, devices=max(devices, 1.0))
-        points.append((devices, detectable_share(setting, power, given)))
+        points.append((devices, detectable_share(setting, POWER, given)))
     return points
 
 

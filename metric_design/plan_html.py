@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from decoder.output.jinja import page_template
 from decoder.results.warnings import percent
-from metric_design.central_claim import at_most
 from metric_design.plan import FACTORS, POWERS, Plan, curve
 from rappor_core.risk import believed, percent_up
 
@@ -17,29 +15,15 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 260, 70, 40
 RIGHT = 50  # half of the widest number below the plot
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """The decoded preview: value, true share, estimate, low, high of each row, and what was
-    missed."""
-
-    rows: Sequence[tuple[str, float, float, float, float]]
-    found: int
-    false: int
-    missed: tuple[str, float] | None
-
-
-def render_plan(plan: Plan, sampled: Sampled | None = None, findings: Sequence[str] = ()) -> str:
+def render_plan(plan: Plan, findings: Sequence[str] = ()) -> str:
     """Render the plan as one HTML page to print and sign.
 
     Args:
         plan: what is shown.
-        sampled: a fake window that was decoded, if one was.
         findings: of the whole metrics file, about trackability and cohorts.
     """
-    page = page_template(
-        "plan.html.j2", "metric_design", number=number, percent_up=percent_up, at_most=at_most
-    )
-    return page.render(_context(plan) | {"sampled": sampled, "findings": findings})
+    page = page_template("plan.html.j2", "metric_design", number=number, percent_up=percent_up)
+    return page.render(_context(plan) | {"findings": findings})
 
 
 def number(value: float) -> str:

@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from decoder.results.warnings import percent
 from metric_design.design import Design
+from metric_design.metric_plan import about
 from metric_design.population import ExpectedShares
-from metric_design.request import PlanRequest, Unknown
+from metric_design.request import ALPHA, POWER, PlanRequest, Unknown
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 from rappor_core.text import counted
+
+_OFTEN = f"{10 * POWER:g} times in 10"
 
 
 class SolvedPlan(NamedTuple):
@@ -44,16 +47,16 @@ def answer_sentence(chosen: SolvedPlan, metric: Metric, seen: int) -> str:
     request, design = chosen.request, chosen.design
     devices = f"{about(request.devices or 1)} devices"
     life = risk_of(metric).for_life
-    often = f"each {_often(request.power)}"
+    often = f"each {_OFTEN}"
     limit = f"of {percent(design.share or 1.0)} or more"
     if seen:
         what = (
             f"the {seen:,} values {limit}, {often}"
             if seen > 1
-            else f"the one value {limit}, {_often(request.power)}"
+            else f"the one value {limit}, {_OFTEN}"
         )
     else:
-        what = f"none of the values expected, but would see one {limit}, {_often(request.power)}"
+        what = f"none of the values expected, but would see one {limit}, {_OFTEN}"
     if chosen.solved == "share":
         return f"With {devices} and {life} you will see {what}."
     needs = {
@@ -62,7 +65,6 @@ def answer_sentence(chosen: SolvedPlan, metric: Metric, seen: int) -> str:
         "candidates": f"with {devices} and {life} look for {about(chosen.value)} values at most",
         "periods": f"with {devices} and {life} decode {counted(int(chosen.value), request.period)} "
         "together",
-        "bytes": f"with {devices} and {life} you need reports of {chosen.value:g} bytes",
     }[chosen.solved]
     return f"To see {what}, {needs}."
 
@@ -89,7 +91,6 @@ def because_sentence(
         "epsilon": f"takes epsilon {other.value:.3g}",
         "candidates": f"allows {about(other.value)} candidates",
         "periods": f"takes {counted(int(other.value), period)}",
-        "bytes": f"takes {other.value:g} bytes",
     }[chosen.solved]
     mode = other.design.noise.mode
     series = (
@@ -107,29 +108,9 @@ def because_sentence(
 
 def supposed_sentence(request: PlanRequest, population: ExpectedShares) -> str:
     """Name the assumptions of a prediction."""
-    promise = {
-        "fdr": f"at most {percent(request.alpha)} of the list false",
-        "bh": f"at most {percent(request.alpha)} of the list false",
-        "bonferroni": f"any false value in {percent(request.alpha)} of lists",
-    }[request.correction]
     return (
-        f"Supposed: {population.words} over {about(request.candidates or 1)} candidates (--zipf, "
-        f"--shares), decoded by --correction {request.correction} ({promise})."
-    )
-
-
-def about(number: float) -> str:
-    """A number to three digits."""
-    if number < 1_000:
-        return f"{number:.4g}"
-    digits = len(f"{number:.0f}") - 3
-    return f"{round(number / 10**digits) * 10**digits:,.0f}"
-
-
-def _often(power: float) -> str:
-    tenths = round(10 * power, 9)
-    return (
-        f"{tenths:g} times in 10" if tenths == int(tenths) else f"with probability {percent(power)}"
+        f"Supposed: {population.words} over {about(request.candidates or 1)} candidates "
+        f"(--shares), decoded by --correction fdr (at most {percent(ALPHA)} of the list false)."
     )
 
 

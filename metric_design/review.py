@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
 
 from decoder.grid_cells import num_cells
-from metric_design import review_texts
-from metric_design.kinds import kind_design
+from metric_design.kinds import Level, kind_design
 from rappor_core.calendar import PERIOD_DAYS
+from rappor_core.errors import shown
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
 from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -36,7 +35,7 @@ CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than
 class Finding:
     """A remark, warning or error of `rappor metrics check` about one metric."""
 
-    level: Literal["error", "warning", "note"]
+    level: Level
     metric: str
     message: str
 
@@ -87,8 +86,22 @@ def check_metrics(
 def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
     """What is to be said of the metric's texts, and what its kind alone knows to say."""
     own = kind_design(metric.kind).findings(metric, population)
-    for level, message in (*review_texts.findings(metric), *own):
+    for level, message in (*_text_findings(metric), *own):
         yield Finding(level, metric.base_name, message)
+
+
+def _text_findings(metric: Metric) -> Iterator[tuple[Level, str]]:
+    """Find texts with characters that no page shows as they are, and an empty fallback."""
+    for key in ("description", "owner"):
+        text = getattr(metric, key)
+        if not all(character.isprintable() or character in "\n\t" for character in text):
+            yield "error", f"{key} = {shown(text)} holds a control character: write plain text"
+    if metric.fallback is not None and not metric.fallback.strip():
+        message = (
+            f"fallback = {shown(metric.fallback)} is a value without a name: no list of candidates "
+            "can hold it, so it cannot be decoded; use a word such as 'other'"
+        )
+        yield ("warning" if metric.fallback else "error"), message
 
 
 def _web(metric: Metric, today: date | None) -> Iterator[Finding]:

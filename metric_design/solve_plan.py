@@ -5,39 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from decoder.errors import PlanError
-from metric_design.kinds import kind_design
+from metric_design.kinds import LISTED, KindDesign, kind_design, kind_designs
 from metric_design.metric_plan import (
     USUAL_LIFE,
     WEAK,
     MetricPlan,
     MetricToPlan,
     Review,
+    about,
+    budget_of,
+    file_with,
     merged_sentence,
     objection,
     reviewed,
+    rounded_down,
+    toml_table,
     with_budget,
 )
-from metric_design.noise import rounded_down
-from metric_design.plan_sentences import about
-from metric_design.toml_text import toml_table
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.metrics.validation import APP
 from rappor_core.risk import risk_of
-
-if TYPE_CHECKING:
-    from metric_design.kind_planner import KindPlanner
 
 FEWEST, MOST = 100.0, 1e10  # devices
 LEAST, LARGEST = 0.05, WEAK  # nats for life
 ALIKE = 0.01  # of a precision: designs that tell as much; the first of them is taken
 _STRIDE = 4.0  # of a search
-_FIRST = "kind", "description", "owner", "expires"  # keys of a table
+_MAX_NUMBER = 1e13
 _EPSILONS = {"epsilon", "epsilon_infinity", "epsilon_one", "prob_f"}  # keys that decide it
+_FIRST = "kind", "description", "owner", "expires"  # keys of a table
 _SUPPOSED = 2.0, 1e6  # nats and devices, where nobody says
 
 
@@ -65,14 +66,14 @@ class ModeSolution:
 class DesignSearch:
     """The designs of a question, of one mode. mode: None where a kind has none."""
 
-    planner: KindPlanner
+    kind: KindDesign
     question: MetricToPlan
     mode: object = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The keys that are decided."""
-        return {**self.planner.usual, **self.question.given}
+        return {**self.kind.usual, **self.question.given}
 
     def of_modes(self) -> list[DesignSearch]:
         """A search for each mode in which the kind has designs."""
@@ -90,7 +91,7 @@ class DesignSearch:
         for one in found:
             name = one.metric.base_name
             told = objection(with_budget(one.file), name, int(devices), reviewed)
-            if told is None or is_declared(self.question):
+            if told is None:
                 return one
             warned = warned or told
         return error or warned
@@ -113,18 +114,15 @@ class DesignSearch:
                 refused = refused or error
                 continue
             metric = file.declared[0]
-            precision = self.planner.precision(metric, devices)
+            precision = self.kind.precision(metric, devices)
             found.append(Candidate(metric, table, file, precision))
         found.sort(key=lambda one: round(math.log(one.precision) / ALIKE))
         return found, None if found else refused
 
     def _tables(self, epsilon: float, devices: float) -> Iterator[dict[str, Any]]:
         """Tables of `metrics.toml`. What is given stays; of an inline table each key."""
-        if is_declared(self.question):
-            yield dict(self.question.given)
-            return
         given, nats = self.given, rounded_down(epsilon / self.question.lives)
-        for design in self.planner.designs(self.question, given, nats, int(devices)):
+        for design in self.kind.designs(given, nats, int(devices), self.question.periods):
             inner = {
                 key: {**value, **given[key]}
                 for key, value in design.items()
@@ -134,25 +132,112 @@ class DesignSearch:
             yield {key: table[key] for key in dict.fromkeys((*_FIRST, *table)) if key in table}
 
 
-def is_declared(question: MetricToPlan) -> bool:
-    """Whether nothing of the metric is left to choose."""
-    try:
-        parse_metrics(toml_table(question.name, question.given))
-    except MetricsFileError:
-        return False
-    return True
+def question_of(
+    kind: str,
+    name: str,
+    given: Mapping[str, Any],
+    target: Mapping[str, float | None],
+    devices: float | None,
+    periods: float | None,
+) -> tuple[KindDesign, MetricToPlan]:
+    """Make the question about a metric without a list of values, and find its kind.
+
+    Args:
+        kind: name of the kind.
+        name: of the metric.
+        given: keys of its table in `metrics.toml` that are decided.
+        target: precision wanted by its key, `error` or `share`; None if not given.
+        devices: that report; None: solved for.
+        periods: of which a map each is wanted; None: one.
+
+    Raises:
+        PlanError: If the kind is not planned, or a number has no use for it.
+    """
+    design = kind_design(kind)
+    if design.asks is None:
+        planned = [one for one in kind_designs() if kind_design(one).asks or one in LISTED]
+        raise PlanError(
+            f"kind = {kind!r} is not planned; planned are {', '.join(planned)}. Metrics that a "
+            "device has already are given with --metrics"
+        )
+    for key, value in target.items():
+        if value is not None and key != design.asks:
+            raise PlanError(
+                f"{name}: {key} = {value!r} is not asked of kind {kind!r}; give {design.asks}"
+            )
+    for key, value in {**target, "devices": devices, "periods": periods}.items():
+        if value is not None and not 0 < value < _MAX_NUMBER:
+            raise PlanError(f"{name}: {key} = {value!r} is not a number above 0")
+    if periods is not None and not design.asks_periods:
+        raise PlanError(f"{name}: periods = {periods!r} has no use for kind {kind!r}")
+    if periods is not None and periods != int(periods):
+        raise PlanError(f"{name}: periods = {periods:g} is not a whole number")
+    for key in _EPSILONS & given.keys():
+        raise PlanError(f"{name}: {key} = {given[key]!r} is chosen by the plan: give --epsilon")
+    wanted = target.get(design.asks)
+    return design, MetricToPlan(name, given, wanted, devices, None, int(periods or 1))
 
 
-def decides_epsilon(question: MetricToPlan) -> bool:
-    """Whether the keys that are given decide what a device may tell in its life."""
-    return bool(_EPSILONS & question.given.keys()) or is_declared(question)
+def plan_metric(
+    kind: KindDesign,
+    question: MetricToPlan,
+    budget: float | None,
+    existing: MetricsFile | None = None,
+    review: Review = reviewed,
+) -> MetricPlan:
+    """Plan a metric within the budget of a device.
+
+    With devices and a target the metric takes what it needs; else all that is left of the budget.
+
+    Args:
+        kind: of the metric.
+        question: about it.
+        budget: for life, of all metrics of a device; None: what the metric takes.
+        existing: metrics that the device has already.
+        review: the whole of `rappor metrics check`, asked of what is recommended.
+
+    Raises:
+        PlanError: If the question cannot be answered, or the budget does not hold the metric.
+    """
+    known = MetricsFile({}) if existing is None else existing
+    if question.name in {metric.base_name for metric in known.declared}:
+        raise PlanError(f"metric {question.name!r} is in the file already; choose another name")
+    if question.devices is None or question.target is None:
+        question = replace(question, epsilon=_room(question, budget, known))
+    plan = solve_metric(kind, question, review)
+    whole = file_with(known, [plan.metric]).lifetime_epsilon
+    spent = float(known.lifetime_epsilon)
+    if budget is not None and whole > budget * (1 + 1e-9):
+        raise PlanError(
+            f"budget = {budget:g}: the metrics take {whole:.3g} ({plan.name} {plan.epsilon:.3g}; "
+            f"others {spent:.3g}); ask for less, or raise the budget (devices that began with a "
+            "smaller one keep it without new consent)"
+        )
+    budget = budget_of(budget or whole)
+    return replace(plan, budget=budget, spent=spent, left=budget - whole)
 
 
-def solve_metric(planner: KindPlanner, question: MetricToPlan, review: Review) -> MetricPlan:
+def _room(question: MetricToPlan, budget: float | None, known: MetricsFile) -> float:
+    """Return what is left of the budget on the platform with the least."""
+    if budget is None:
+        raise PlanError(
+            f"epsilon is not known for {question.name}: give --epsilon for the life of a device, "
+            "or --devices and the precision wanted"
+        )
+    room = min(budget - known.lifetime_epsilon_on(p) for p in question.platforms or (APP,))
+    if room <= 0:
+        raise PlanError(
+            f"budget = {budget:g}: other metrics take {budget - room:.3g}, and nothing is left for "
+            f"{question.name}"
+        )
+    return rounded_down(room)
+
+
+def solve_metric(kind: KindDesign, question: MetricToPlan, review: Review) -> MetricPlan:
     """Solve for the number that a question leaves out, in each mode; take the cheapest.
 
     Args:
-        planner: of the kind.
+        kind: of the metric.
         question: with two of devices, epsilon and target, or all.
         review: of the whole of `rappor metrics check`, asked of what is recommended.
 
@@ -160,9 +245,9 @@ def solve_metric(planner: KindPlanner, question: MetricToPlan, review: Review) -
         PlanError: where nothing will do, with what would.
         MetricsFileError: a key that no such metric has.
     """
-    question, solved = _completed(planner, question)
+    solved = _unknown(kind, question)
     solutions, refused = list[ModeSolution](), list[str]()
-    for search in DesignSearch(planner, question).of_modes():
+    for search in DesignSearch(kind, question).of_modes():
         found = _solved(search)
         if isinstance(found, ModeSolution):
             solutions.append(found)
@@ -172,7 +257,7 @@ def solve_metric(planner: KindPlanner, question: MetricToPlan, review: Review) -
         raise PlanError("; ".join(dict.fromkeys(refused)) or "no design")
     solutions.sort(key=lambda one: one.cost)
     warned = {id(one): _warned(one, review) for one in solutions}
-    decided = "mode" in question.given or is_declared(question)
+    decided = "mode" in question.given
     chosen = next((one for one in solutions if decided or warned[id(one)] is None), None)
     if chosen is None:
         raise PlanError(
@@ -180,7 +265,7 @@ def solve_metric(planner: KindPlanner, question: MetricToPlan, review: Review) -
             "given it is planned all the same"
         )
     others = [(one, warned[id(one)]) for one in solutions if one is not chosen]
-    return _plan(planner, question, solved, chosen, others)
+    return _plan(kind, question, solved, chosen, others)
 
 
 def _warned(one: ModeSolution, review: Review) -> str | None:
@@ -188,25 +273,17 @@ def _warned(one: ModeSolution, review: Review) -> str | None:
     return objection(with_budget(one.found.file), name, one.devices, review)
 
 
-def _completed(planner: KindPlanner, question: MetricToPlan) -> tuple[MetricToPlan, str]:
-    """The question, and which number is solved for: the precision where both others are known."""
-    if decides_epsilon(question):
-        question = replace(question, epsilon=question.epsilon or _SUPPOSED[0])
-    missing = [
-        name
-        for name, value in (
-            (planner.asks, question.target),
-            ("devices", question.devices),
-            ("epsilon", question.epsilon),
-        )
-        if value is None
-    ]
+def _unknown(kind: KindDesign, question: MetricToPlan) -> str:
+    """Return which number is solved for: the precision if both others are known."""
+    asks = str(kind.asks)
+    known = {asks: question.target, "devices": question.devices, "epsilon": question.epsilon}
+    missing = [name for name, value in known.items() if value is None]
     if len(missing) > 1:
         raise PlanError(
-            f"{question.name}: {' and '.join(missing)} are not known: one of {planner.asks}, "
+            f"{question.name}: {' and '.join(missing)} are not known: one of {asks}, "
             "devices and epsilon can be solved for, give the other two"
         )
-    return question, missing[0] if missing else planner.asks
+    return missing[0] if missing else asks
 
 
 def _solved(search: DesignSearch) -> ModeSolution | str:
@@ -245,7 +322,7 @@ def _solution(
 
 def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) -> str:
     """Why a target is not reached, and what would reach it."""
-    question, planner = search.question, search.planner
+    question, kind = search.question, search.kind
     one = search.best(epsilon, devices)
     if isinstance(one, MetricsFileError):  # whatever the mode: it is said once
         return str(one)
@@ -255,9 +332,9 @@ def _impossible(search: DesignSearch, epsilon: float, devices: float, how: str) 
     target = question.target
     assert target is not None  # noqa: S101 (without one any design will do)
     reached = (
-        f"{planner.asks} = {target:g} is not reached {how}{mode}: with {about(devices)} devices "
+        f"{kind.asks} = {target:g} is not reached {how}{mode}: with {about(devices)} devices "
         f"and {risk_of(one.metric).for_life} you "
-        f"{planner.finding(one.metric, one.precision)}"
+        f"{kind.finding(one.metric, one.precision)}"
     )
     ways = []
     usual = question.epsilon or USUAL_LIFE
@@ -291,7 +368,7 @@ def _rounded_up(value: float) -> float:
 
 
 def _plan(
-    planner: KindPlanner,
+    kind: KindDesign,
     question: MetricToPlan,
     solved: str,
     chosen: ModeSolution,
@@ -300,20 +377,20 @@ def _plan(
     metric, precision = chosen.found.metric, chosen.found.precision
     devices, life = f"{about(chosen.devices)} devices", risk_of(metric).for_life
     asked = precision if question.target is None else question.target
-    told = planner.finding(metric, precision if solved == planner.asks else asked)
+    told = kind.finding(metric, precision if solved == kind.asks else asked)
     if solved == "devices":
         answer = f"To {told}, with {life} you need {devices}."
     elif solved == "epsilon":
         answer = f"To {told}, with {devices} you need {life}."
     else:
         answer = f"With {devices} and {life} you {told}."
-    parts = [_often(metric), *(_other(planner, solved, *one) for one in others)]
+    parts = [_often(metric), *(_other(kind, solved, *one) for one in others)]
     return MetricPlan(
         name=question.name,
         answer=answer,
         because=f"{'; '.join(parts)}.",
-        supposed=f"Supposed: {planner.supposed(metric)}.",
-        merged=merged_sentence(metric, chosen.devices, kind_design(metric.kind).turns(metric)),
+        supposed=f"Supposed: {kind.supposed(metric)}.",
+        merged=merged_sentence(metric, chosen.devices, kind.turns(metric)),
         solved=solved,
         devices=chosen.devices,
         precision=precision,
@@ -331,13 +408,13 @@ def _often(metric: Metric) -> str:
     return f"Each device sends a fresh report now and then, {metric.max_reports} at most"
 
 
-def _other(planner: KindPlanner, solved: str, other: ModeSolution, warned: str | None) -> str:
+def _other(kind: KindDesign, solved: str, other: ModeSolution, warned: str | None) -> str:
     """What another mode would take, and whether the check warns of it."""
     metric = other.found.metric
     takes = {
         "devices": f"takes {about(other.devices)} devices",
         "epsilon": f"takes {risk_of(metric).for_life}",
-    }.get(solved, f"would {planner.finding(metric, other.found.precision)}")
+    }.get(solved, f"would {kind.finding(metric, other.found.precision)}")
     said = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
     series = ", as a series over time needs," if metric.max_reports != 1 else ""
     return f"mode = {other.mode!r}{series} {takes}{said}"

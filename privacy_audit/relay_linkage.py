@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metric_design.central_claim import claim_sentences
+from metric_design.central_privacy import claim_sentences
 from metric_design.review import Finding
 from privacy_audit.arrivals import MEAN_DELAY, Arrivals, followed_by_address, joined_by_time
 from privacy_audit.linkage_over_time import (

@@ -16,9 +16,8 @@ import typer
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from metric_design.platforms import load_for_devices
-from metric_design.python_accessors import python_text
 from metric_design.review import crowd_of
-from metric_design.typescript import typescript_text
+from metric_design.typed_accessors import python_text, typescript_text
 from rappor_cli import options as shared
 from rappor_cli.groups import command_group
 from rappor_cli.numbers import people

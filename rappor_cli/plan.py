@@ -4,47 +4,40 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, date, datetime, timedelta
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from decoder.errors import PlanError
+from decoder.files import claim_folder, probe_folder
+from metric_design.kinds import LISTED
+from metric_design.metric_plan import MetricPlan, weak_sentence
 from metric_design.metric_table import Labels
-from metric_design.plan import Plan, Trust, make_plan
-from metric_design.plan_html import Sampled, render_plan
+from metric_design.plan import Plan, make_plan
+from metric_design.plan_html import render_plan
 from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
-from metric_design.request import KindChoice, PlanRequest
+from metric_design.request import PlanRequest
+from metric_design.solve_plan import plan_metric, question_of
 from privacy_audit.trackability import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.numbers import number
-from rappor_cli.plan_tables import (
-    PLAN_FILE,
-    PlanOutput,
-    finding_lines,
-    plan_file,
-    plan_tables,
-    refuse_given,
-    table_of,
-)
-from rappor_cli.plan_text import print_plan
+from rappor_cli.plan_text import plan_lines
 from rappor_cli.progress import stage_bars
+from rappor_cli.text import plain
 from rappor_cli.whole_check import whole_check
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile, load_metrics
-from simulations.experiments.plan_preview import Preview, preview
+from rappor_core.sequence_risk import risk_text
+from rappor_core.whole_files import write_whole
 
-LISTED: tuple[str, ...] = get_args(KindChoice)  # kinds whose values are looked for in a list
-AUTO = LISTED[0]
-SHAPES = "low", "high", "ask", "box", "level", "error"  # options of other kinds
-OF_LISTS = ("epsilon_report", "epsilon_year", "power", "alpha", "correction", "complete", "shares",
-            "delta", "forged", "seed")  # fmt: skip
-IN_TABLES = ("share", "top", "candidates", "periods", "max_bytes", "values", "zipf", "mode",
-             "period", "kind")  # fmt: skip
-USUAL_VALUES = 3  # of a device's life
-USUAL_ZIPF = 1.0
+DEFAULT_VALUES = 3  # of a device's life
+DEFAULT_ZIPF = 1.0
 
 
 class ModeName(StrEnum):
@@ -55,14 +48,6 @@ class ModeName(StrEnum):
     ONCE = "once"
 
 
-class PlannedCorrectionName(StrEnum):
-    """Names of the corrections whose results are predicted (`--correction`)."""
-
-    FDR = "fdr"
-    BH = "bh"
-    BONFERRONI = "bonferroni"
-
-
 class PeriodName(StrEnum):
     """Names of reporting periods (`--period`)."""
 
@@ -71,302 +56,264 @@ class PeriodName(StrEnum):
     MONTH = "month"
 
 
-def _of(what: str) -> Any:
-    return typer.Option(parser=number, metavar="NUMBER", help=what)
-
-
 Number = float | None
 
 
-NameOption = Annotated[
-    str, typer.Argument(help="Name of the metric, or a FILE.toml with several questions.")
-]
-ShareOption = Annotated[Number, _of("Smallest share to see, as 0.01 or 1%.")]
-ErrorOption = Annotated[
-    Number, _of("Of kinds number and location: how far off the mean, the curve or the map may be.")
-]
-DevicesOption = Annotated[
-    Number,
-    typer.Option(
-        "--devices", "--population", parser=number, metavar="NUMBER", help="Devices that report."
-    ),
-]
-TopOption = Annotated[
-    Number, _of("In place of --share: see so many of the most frequent values expected.")
-]
-CandidatesOption = Annotated[Number, _of("Values that are looked for; 1,000 unless said.")]
-PeriodsOption = Annotated[Number, _of("Periods that are decoded together; 1 unless said.")]
-MaxBytesOption = Annotated[
-    Number,
-    typer.Option(
-        "--bytes", parser=number, metavar="NUMBER", help="Of a report, at most; 16 unless said."
-    ),
-]
-EpsilonReportOption = Annotated[Number, _of("Of one report, at most.")]
-EpsilonYearOption = Annotated[Number, _of("Of a year of reports of one value, at most.")]
-EpsilonLifeOption = Annotated[
-    Number,
-    typer.Option(
-        "--epsilon-life",
-        "--epsilon",
-        parser=number,
-        metavar="NUMBER",
-        help="Of all that a device ever sends, at most.",
-    ),
-]
-PowerOption = Annotated[float, _of("Probability with which the share is found.")]
-AlphaOption = Annotated[float, _of("Level of the correction of the decoding.")]
-LowOption = Annotated[Number, _of("Lowest edge of kind number.")]
-HighOption = Annotated[Number, _of("Highest edge of kind number.")]
-AskOption = Annotated[
-    str | None, typer.Option(help="Of kind number: mean, or edges for a curve (unless said).")
-]
-BoxOption = Annotated[
-    str | None, typer.Option(metavar="S,W,N,E", help="Degrees, of kinds location and flow.")
-]
-LevelOption = Annotated[
-    list[int] | None, typer.Option(help="Of the grid (quadkey), coarse to fine; may be repeated.")
-]
-ValuesOption = Annotated[
-    int | None, typer.Option(help="Values that a device may hold for life; 3 unless said.")
-]
-CorrectionOption = Annotated[
-    PlannedCorrectionName, typer.Option(help="Of the decoding: what is promised about the list.")
-]
-ModeOption = Annotated[
-    ModeName,
-    typer.Option(help="once: one report for life; memo: one each period."),
-]
-PeriodOption = Annotated[
-    PeriodName | None, typer.Option(help="One report in each; day unless said.")
-]
-KindOption = Annotated[
+def _number(*names: str, text: str) -> Any:
+    return typer.Option(*names, parser=number, metavar="NUMBER", help=text)
+
+
+Kind = Annotated[
     str,
-    typer.Option(
-        help="auto (string or category), boolean, number, location, flow, discover, or one of "
-        "your own."
-    ),
+    typer.Option(help="string, category, boolean, number, location, flow, discover, or your own."),
 ]
-CompleteOption = Annotated[bool, typer.Option("--complete", help="The candidates are all values.")]
-ZipfOption = Annotated[
-    float | None, typer.Option(help="Exponent of the population expected; 1 unless said.")
+Devices = Annotated[Number, _number("--devices", "--population", text="Devices that report.")]
+Mode = Annotated[ModeName, typer.Option(help="once: one report for life; memo: one each period.")]
+Period = Annotated[PeriodName | None, typer.Option(help="Of a report; day unless given.")]
+Values = Annotated[
+    int | None, typer.Option(help="Values that a device may hold for life; 3 unless given.")
 ]
-SharesOption = Annotated[
+Shares = Annotated[
     Path | None,
     typer.Option(help="Shares expected: results.csv or .json of last month, or a list."),
 ]
-MetricsOption = Annotated[
-    Path | None, typer.Option(help="metrics.toml that the device has already.")
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A decided key of metrics.toml, of kinds without a list of values; may repeat.",
+    ),
 ]
-BudgetOption = Annotated[Number, _of("Of a device, all metrics; that of --metrics unless said.")]
-DeltaOption = Annotated[float, _of("Of the claim about published counts.")]
-ForgedOption = Annotated[float, _of("Share of reports that may be forged.")]
-DescriptionOption = Annotated[str, typer.Option(help="For metrics.toml.")]
-OwnerOption = Annotated[str, typer.Option(help="For metrics.toml.")]
-ExpiresOption = Annotated[
-    str | None, typer.Option(help="For metrics.toml; a year from now unless said.")
-]
-SampleOption = Annotated[
-    bool, typer.Option("--preview/--no-preview", help="Decode an invented window.")
-]
-OutputOption = Annotated[
+Known = Annotated[Path | None, typer.Option(help="metrics.toml that the device has already.")]
+Folder = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metrics.toml."),
 ]
 
 
+@dataclass(frozen=True)
+class _Output:
+    """Where a plan is written. folder: of its files.  known: a metrics.toml that exists."""
+
+    folder: Path | None
+    known: Path | None
+    as_json: bool
+
+    def claim(self, *names: str) -> None:
+        """Take the folder for files of these names. Raises OSError, or DecodeError."""
+        if self.folder is not None:
+            claim_folder(self.folder, names, "plan.json", "answer")
+            probe_folder(self.folder)
+
+    def show(
+        self, document: Mapping[str, Any], lines: Iterable[str], page: str | None, table: str
+    ) -> None:
+        """Write the files, and print the plan.
+
+        Args:
+            document: the plan as plain values.
+            lines: the plan as text, its answer first.
+            page: HTML; None if the kind has no page.
+            table: of `metrics.toml`.
+        """
+        names = "plan.json, metrics.toml" if page is None else "plan.html, plan.json, metrics.toml"
+        text = str(document["metrics_toml"])
+        if self.folder is not None:
+            if page is not None:
+                write_whole(self.folder / "plan.html", page)
+            indented = json.dumps(document, indent=1, allow_nan=False)
+            write_whole(self.folder / "plan.json", indented + "\n")
+            known = self.known and self.known.read_text("utf-8").rstrip()
+            write_whole(self.folder / "metrics.toml", f"{known}\n\n{table}" if known else text)
+        if self.as_json:
+            print(json.dumps(document, allow_nan=False))
+            return
+        for line in (*lines, "", *text.splitlines()):
+            print(plain(line))
+        if self.folder is not None:
+            print(plain(f"written: {self.folder}/{names}"))
+
+
 def plan(
     context: typer.Context,
-    name: NameOption = "planned",
-    share: ShareOption = None,
-    top: TopOption = None,
-    error: ErrorOption = None,
-    devices: DevicesOption = None,
-    candidates: CandidatesOption = None,
-    periods: PeriodsOption = None,
-    max_bytes: MaxBytesOption = None,
-    epsilon_report: EpsilonReportOption = None,
-    epsilon_year: EpsilonYearOption = None,
-    epsilon_life: EpsilonLifeOption = None,
-    power: PowerOption = 0.8,
-    alpha: AlphaOption = 0.05,
-    correction: CorrectionOption = PlannedCorrectionName.FDR,
-    mode: ModeOption = ModeName.AUTO,
-    values: ValuesOption = None,
-    period: PeriodOption = None,
-    kind: KindOption = AUTO,
-    low: LowOption = None,
-    high: HighOption = None,
-    ask: AskOption = None,
-    box: BoxOption = None,
-    level: LevelOption = None,
-    complete: CompleteOption = False,
-    zipf: ZipfOption = None,
-    shares: SharesOption = None,
-    metrics: MetricsOption = None,
-    budget: BudgetOption = None,
-    delta: DeltaOption = 1e-6,
-    forged: ForgedOption = 0.1,
-    description: DescriptionOption = "Planned metric",
-    owner: OwnerOption = "nobody yet",
-    expires: ExpiresOption = None,
-    sample: SampleOption = True,
-    relay: shared.BehindRelay = False,
-    seed: shared.Seed = None,
-    output: OutputOption = None,
+    name: Annotated[str, typer.Argument(help="Name of the metric.")] = "planned",
+    kind: Kind = LISTED[0],
+    share: Annotated[Number, _number(text="Smallest share to see, as 0.01 or 1%.")] = None,
+    error: Annotated[Number, _number(text="How far off the mean, curve or map may be.")] = None,
+    devices: Devices = None,
+    epsilon: Annotated[Number, _number(text="Of all that a device ever sends, at most.")] = None,
+    candidates: Annotated[Number, _number(text="Values looked for; 1,000 unless given.")] = None,
+    periods: Annotated[Number, _number(text="Periods decoded together; 1 unless given.")] = None,
+    mode: Mode = ModeName.AUTO,
+    period: Period = None,
+    values: Values = None,
+    shares: Shares = None,
+    keys: Keys = None,
+    metrics: Known = None,
+    output: Folder = None,
     as_json: shared.Json = False,
 ) -> None:
     """Solve for the number that is missing, and say what will be seen and what it costs.
 
-    Give two of: what to see (--share, --top or --error), devices, an epsilon. The third is solved
-    for; with all three, one of candidates, periods and bytes. On a terminal, without options, it
-    asks.
+    Give two of: what to see (--share or --error), devices, an epsilon. The third is solved for;
+    with all three, candidates or periods. On a terminal, without options, it asks.
     """
-    labels = Labels(name, description, owner, _day(expires))
+    labels = Labels(
+        name, "Planned metric", "nobody yet", datetime.now(UTC).date() + timedelta(days=365)
+    )
     existing = None if metrics is None else load_metrics(metrics)
-    out = PlanOutput(output, metrics, relay=relay, as_json=as_json)
-    if name.endswith(PLAN_FILE):
-        refuse_given(context, (*SHAPES, *OF_LISTS, *IN_TABLES), "a plan file: its tables say it")
-        plan_file(labels, (devices, epsilon_life, budget), existing, out)
-        return
+    out = _Output(output, metrics, as_json)
     if kind not in LISTED:
-        refuse_given(context, OF_LISTS, f"kind {kind!r}")
-        shape = {"low": low, "high": high, "ask": ask, "box": box, "level": level, "error": error}
-        lists = {"share": share, "top": top, "candidates": candidates, "bytes": max_bytes,
-                 "values": values, "zipf": zipf, "periods": periods}  # fmt: skip
-        table = table_of(kind, period, mode.value, shape | lists)
-        plan_tables(labels, table, (devices, epsilon_life, budget), existing, out)
+        _refuse_given(context, ("candidates", "values", "shares"), f"kind {kind!r}")
+        given = _table(labels, kind, period, mode, keys or ())
+        target = {"error": error, "share": share}
+        asked = question_of(kind, name, given, target, devices, periods)
+        out.claim("plan.json", "metrics.toml")
+        with stage_bars() as show:
+            show("planning", 0, 1)
+            budget = _budget(existing, epsilon)
+            made = plan_metric(*asked, budget, existing, whole_check)
+            show("planning", 1, 1)
+        findings = _findings(made.file_text, existing, made.budget, made.devices)
+        document = made.to_dict() | {"findings": findings}
+        out.show(document, _metric_lines(made, findings), None, made.table)
         return
-    refuse_given(context, SHAPES, f"kind {kind!r}; say --kind")
-    if _nothing_given(share, top, devices, epsilon_report, epsilon_year, epsilon_life):
-        share, devices, epsilon_life, candidates, periods = _ask().values()
+    _refuse_given(context, ("error", "keys"), f"kind {kind!r}; use --kind")
+    if all(one is None for one in (share, devices, epsilon)) and sys.stdin.isatty():
+        share, devices, epsilon, candidates, periods = _ask()
     request = PlanRequest(
-        share=share, top=top, devices=devices, candidates=candidates, periods=periods,
-        bytes=max_bytes, epsilon_report=epsilon_report, epsilon_year=epsilon_year,
-        epsilon_life=epsilon_life, power=power, alpha=alpha, correction=correction.value,
+        share=share, devices=devices, candidates=candidates, periods=periods, epsilon_life=epsilon,
         mode=mode.value, values=_values(values, kind), period=(period or PeriodName.DAY).value,
-        kind=cast(KindChoice, kind), complete=complete,
+        kind=kind,
     )  # fmt: skip
-    draw = np.random.default_rng(seed) if sample else None
-    _plan_listed(request, labels, _population(zipf, shares), (existing, budget),
-                 Trust(delta, forged), out, draw)  # fmt: skip
+    _plan_listed(request, labels, _population(shares), existing, out)
 
 
 def _plan_listed(
     request: PlanRequest,
     labels: Labels,
     population: ExpectedShares,
-    device: tuple[MetricsFile | None, Number],
-    trust: Trust,
-    out: PlanOutput,
-    draw: np.random.Generator | None,
+    existing: MetricsFile | None,
+    out: _Output,
 ) -> None:
-    """Plan a metric whose values are looked for in a list.
-
-    device: the metrics that it has already, and its budget.  draw: of the preview; None: none.
-    """
+    """Plan a metric whose values are looked for in a list."""
     out.claim("plan.html", "plan.json", "metrics.toml")
-    existing, budget = device
-    shown = None
     with stage_bars() as show:
-        made = make_plan(request, population, labels, trust, existing, budget, show, whole_check)
+        made = make_plan(request, population, labels, existing, show, whole_check)
         show("linking", 0, 1)
-        findings = _findings(made, existing, relay=out.relay)
+        findings = _listed_findings(made, existing)
         show("linking", 1, 1)
-        if draw is not None:
-            held = population(made.design.setting.candidates)
-            shown = preview(made, held, draw, show)
-    if out.folder is not None:
-        _write(made, shown, findings, out)
-    if out.as_json:
-        print(json.dumps(_document(made, shown, findings), allow_nan=False))
-    else:
-        print_plan(made, shown, findings, out.folder)
+    document = made.to_dict() | {"findings": findings}
+    out.show(document, [*plan_lines(made), *findings], render_plan(made, findings), made.table)
 
 
-def _population(zipf: float | None, shares: Path | None) -> ExpectedShares:
+def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> None:
+    """Raise PlanError if a parameter was given that `what` has no use for."""
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if name in names and source is not None and source.name == "COMMANDLINE":
+            raise PlanError(f"{parameter.opts[0]} = {context.params[name]} has no use for {what}")
+
+
+def _table(
+    labels: Labels, kind: str, period: PeriodName | None, mode: ModeName, keys: Iterable[str]
+) -> dict[str, Any]:
+    """Return the keys of `metrics.toml` that are decided. Raises PlanError for a bad --set."""
+    table: dict[str, Any] = {
+        "description": labels.description,
+        "owner": labels.owner,
+        "expires": labels.expires,
+        "kind": kind,
+    }
+    for text in keys:
+        try:
+            table |= tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise PlanError(
+                f"--set {text!r} is not KEY=VALUE as in metrics.toml ({error}); such as "
+                "--set 'levels=[11, 13]' or --set 'ask=\"mean\"'"
+            ) from None
+    if period is not None:
+        table["period"] = period.value
+    if mode is not ModeName.AUTO:
+        table["mode"] = mode.value
+    return table
+
+
+def _budget(existing: MetricsFile | None, epsilon: Number) -> Number:
+    """Return what all metrics of a device may cost, if `epsilon` is for the planned one."""
+    budget = None if existing is None else existing.budget
+    if epsilon is None:
+        return budget
+    spent = 0.0 if existing is None else existing.lifetime_epsilon
+    return epsilon + spent if budget is None else min(budget, epsilon + spent)
+
+
+def _population(shares: Path | None) -> ExpectedShares:
     if shares is None:
-        return zipf_population(USUAL_ZIPF if zipf is None else zipf)
-    if zipf is not None:
-        raise PlanError(
-            f"zipf = {zipf:g} and shares = {shares}: each names the population expected; give one"
-        )
+        return zipf_population(DEFAULT_ZIPF)
     return given_population(read_shares(shares), f"the shares of {shares.name}")
 
 
 def _values(given: int | None, kind: str) -> int:
-    if PlanRequest(kind=cast(KindChoice, kind)).single_bit and given not in (None, 2):
+    if PlanRequest(kind=kind).single_bit and given not in (None, 2):
         raise PlanError(
             f"values = {given}: a boolean has 2 values, and both are paid; leave it out"
         )
-    return USUAL_VALUES if given is None else given
+    return DEFAULT_VALUES if given is None else given
 
 
-def _nothing_given(*numbers: Number) -> bool:
-    return all(value is None for value in numbers) and sys.stdin.isatty()
-
-
-def _ask() -> dict[str, Number]:
-    """The questions, in the order in which people can answer them; blank: not known."""
-    questions = {
-        "share": "Smallest share to see (as 1%; blank: solve for it)",
-        "devices": "Devices that report (as 1M; blank: solve for it)",
-        "epsilon_life": "Epsilon of a device's life (as 6; blank: solve for it)",
-        "candidates": "Values on your list (blank: 1,000)",
-        "periods": "Periods decoded together (blank: 1)",
-    }
-    answers: dict[str, Number] = {}
-    for name, question in questions.items():
+def _ask() -> list[Number]:
+    """Ask for share, devices, epsilon, candidates and periods; blank: not known, or the default."""
+    questions = (
+        ("Smallest share to see (as 1%; blank: solve for it)", None),
+        ("Devices that report (as 1M; blank: solve for it)", None),
+        ("Epsilon of a device's life (as 6; blank: solve for it)", None),
+        ("Values on your list (blank: 1,000)", 1_000.0),
+        ("Periods decoded together (blank: 1)", 1.0),
+    )
+    answers: list[Number] = []
+    for question, default in questions:
         text = typer.prompt(question, default="", show_default=False)
-        answers[name] = number(text) if text.strip() else None
-    for name, usual in (("candidates", 1_000), ("periods", 1)):
-        answers[name] = answers[name] or usual
+        answers.append(number(text) if text.strip() else default)
     return answers
 
 
-def _day(text: str | None) -> date:
-    if text is None:
-        return datetime.now(UTC).date() + timedelta(days=365)
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        raise PlanError(f"expires = {text!r} is not a day such as 2027-06-30") from None
-    if day < datetime.now(UTC).date():
-        raise PlanError(f"expires = {text!r} is over; name a day to come")
-    return day
-
-
-def _findings(made: Plan, existing: MetricsFile | None, *, relay: bool) -> list[str]:
-    """What `rappor metrics check` says of the file with the new metric in it, and re-linking."""
-    known = {} if existing is None else dict(existing.metrics)
-    if made.metric.name in known:
+def _listed_findings(made: Plan, existing: MetricsFile | None) -> list[str]:
+    """What the whole check says of the file with the new metric in it, and re-linking."""
+    if existing is not None and made.metric.name in existing.metrics:
         raise PlanError(f"metric {made.metric.name!r} is in the file already; choose another name")
     budget = made.declared_budget if existing is None else existing.budget
-    whole = MetricsFile(known | {made.metric.name: made.metric}, budget)
-    people = int(made.design.setting.devices)
-    told = finding_lines(whole, people, relay=relay)
-    params = made.metric.params
+    people, params = int(made.design.setting.devices), made.metric.params
+    told = _findings(made.file_text, existing, budget, people)
     if params.num_bits < 2:  # two patterns tell nobody apart
         return told
     return [*told, trackability_text(made.metric, people // params.num_cohorts)]
 
 
-def _write(made: Plan, shown: Preview | None, findings: list[str], out: PlanOutput) -> None:
-    """Write the files of a plan."""
-    sampled = None if shown is None else Sampled(shown.rows, shown.found, shown.false, shown.missed)
-    out.write("plan.html", render_plan(made, sampled, findings))
-    document = json.dumps(_document(made, shown, findings), indent=1, allow_nan=False)
-    out.write("plan.json", document + "\n")
-    out.write("metrics.toml", out.with_known(made.file_text, made.table))
+def _findings(
+    text: str, existing: MetricsFile | None, budget: Number, population: int
+) -> list[str]:
+    """Warnings and errors of the whole check as lines.
+
+    Args:
+        text: a `metrics.toml` with the planned metric alone.
+        existing: metrics that the device has already.
+        budget: of both together.
+        population: devices that report.
+    """
+    known = {} if existing is None else dict(existing.metrics)
+    whole = MetricsFile(known | dict(parse_metrics(text).metrics), budget)
+    found = [one for one in whole_check(whole, population) if one.level != "note"]
+    return [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
 
 
-def _document(made: Plan, shown: Preview | None, findings: list[str]) -> dict[str, Any]:
-    told: dict[str, Any] = made.to_dict() | {"findings": findings, "preview": None}
-    if shown is not None:
-        keys = ("value", "true_share", "share", "low", "high")
-        told["preview"] = {
-            "rows": [dict(zip(keys, row, strict=True)) for row in shown.rows],
-            "found": shown.found,
-            "false": shown.false,
-        }
-    return told
+def _metric_lines(made: MetricPlan, findings: Iterable[str]) -> list[str]:
+    """The plan of a metric without a list of values, its answer first."""
+    more = made.because, made.supposed, made.merged, weak_sentence(made.epsilon)
+    lines = [made.answer, *(line for line in more if line), risk_text(made.metric)]
+    if made.left > 1e-2:
+        lines.append(f"budget left for later metrics: {made.left:.3g} of {made.budget:.3g}")
+    return [*lines, *findings]

@@ -1,37 +1,14 @@
-"""A plan on the terminal."""
+"""The plan of a listed metric as text."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
-
 from decoder.results.warnings import percent
-from metric_design.central_claim import claim_sentence
 from metric_design.plan import POWERS, Plan
-from rappor_cli.text import plain
 from rappor_core.text import counted
-from simulations.experiments.plan_preview import Preview
 
 
-def print_plan(made: Plan, shown: Preview | None, findings: list[str], output: Path | None) -> None:
-    """Print a plan. output: folder of its files, to name them."""
-    console = Console()
-    for line in _lines(made):
-        console.print(plain(line), soft_wrap=True)
-    if shown is not None:
-        console.print(_preview_table(shown))
-    for finding in findings:
-        console.print(plain(finding), soft_wrap=True)
-    console.print()
-    for line in made.file_text.splitlines():
-        console.print(plain(line), soft_wrap=True)
-    if output is not None:
-        console.print(plain(f"written: {output}/plan.html, plan.json, metrics.toml"))
-
-
-def _lines(made: Plan) -> list[str]:
+def plan_lines(made: Plan) -> list[str]:
+    """Return a plan as lines, its answer first."""
     params = made.metric.params
     lines = [
         made.answer,
@@ -45,16 +22,13 @@ def _lines(made: Plan) -> list[str]:
         + f"; its 95 % interval is {percent(made.half_width)} either way",
         f"expected: {made.expected:.1f} of {made.listed:,} values found; not seen: {_unseen(made)}",
         *_periods(made),
-        *(sentence for sentence in (made.few_cohorts, made.rough) if sentence),
+        *([made.rough] if made.rough else []),
         f"epsilon: {params.epsilon_one:.3g} a report, {made.epsilon_year:.3g} a year of one value, "
         f"{made.metric.lifetime_epsilon:.3g} a life",
         made.in_words,
-        *(sentence for sentence in (made.weak,) if sentence),
+        *([made.weak] if made.weak else []),
+        *made.published,
     ]
-    lines += map(claim_sentence, made.claims)
-    lines.append(f"against the collector itself: {made.risk.for_life}, without any condition")
-    if made.no_claim:
-        lines.append(f"no claim about published counts: {made.no_claim}")
     if made.left is not None:
         lines.append(f"budget left for later metrics: {made.left:.3g} of {made.budget:.3g}")
     return lines
@@ -99,13 +73,3 @@ def _periods(made: Plan) -> list[str]:
 
 def _share(share: float | None) -> str:
     return "none" if share is None else percent(share)
-
-
-def _preview_table(shown: Preview) -> Table:
-    missed = f"; largest missed: {percent(shown.missed[1])}" if shown.missed else ""
-    table = Table(title=f"Preview, invented: {shown.found} found, {shown.false} by mistake{missed}")
-    for heading in ("value", "true", "estimate", "low", "high"):
-        table.add_column(heading)
-    for value, *numbers in shown.rows:
-        table.add_row(plain(value), *map(percent, numbers))
-    return table

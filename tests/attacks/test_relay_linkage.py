@@ -101,7 +101,7 @@ def test_published_counts_have_bounds_or_reasons() -> None:
     assert "no claim" in refused.message
     assert "min_reports = 4,160" in refused.message
     bound, local = relay_findings(above, 100_000, rng)
-    assert "honest others in the smallest cohort" in bound.message
+    assert "honest reports in the smallest cohort" in bound.message
     assert "against the collector itself" in local.message
 
 

@@ -93,7 +93,7 @@ def test_a_decoding_replaces_its_own_folder_alone(
 def test_a_plan_replaces_its_own_folder_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["plan", "--share", "0.01", "--devices", "100000", "--no-preview", "-o"]
+    command = ["plan", "--share", "0.01", "--devices", "100000", "-o"]
     ours, mine = tmp_path / "ours", tmp_path / "mine"
     mine.mkdir()
     (mine / "metrics.toml").write_text("# by hand")

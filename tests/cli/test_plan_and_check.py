@@ -26,11 +26,11 @@ from tests.metric_texts import word
 
 LABELS = Labels("planned", "Planned", "o@example.org", date(2090, 1, 1))
 FEW = (
-    (500, 6.0, "memo", 5, True),
-    (500, 6.0, "auto", 5, True),
-    (20_000, 6.0, "memo", 200, False),
-    (20_000, 2.0, "once", 200, False),
-    (1_000_000, 6.0, "memo", 50, False),
+    (500, 6.0, "memo", 5, "category"),
+    (500, 6.0, "auto", 5, "category"),
+    (20_000, 6.0, "memo", 200, "string"),
+    (20_000, 2.0, "once", 200, "string"),
+    (1_000_000, 6.0, "memo", 50, "string"),
 )
 MANY = tuple(
     (devices, epsilon, mode, *listed)
@@ -38,7 +38,7 @@ MANY = tuple(
         (200, 3_000, 20_000, 300_000, 5_000_000),
         (1.0, 3.0, 9.0),
         ("memo", "once"),
-        ((4, True), (40, False), (500, False)),
+        ((4, "category"), (40, "string"), (500, "string")),
     )
 )
 
@@ -50,15 +50,15 @@ def warned(file: Path, devices: int, capsys: pytest.CaptureFixture[str]) -> list
     return [one["message"] for one in found if one["level"] != "note"]
 
 
-def reviewed(case: tuple[int, float, str, int, bool], file: Path) -> list[str] | None:
+def reviewed(case: tuple[int, float, str, int, str], file: Path) -> list[str] | None:
     """What the review says of a plan; None where there is none."""
-    devices, epsilon, mode, candidates, complete = case
+    devices, epsilon, mode, candidates, kind = case
     request = PlanRequest(
         devices=devices,
         epsilon_life=epsilon,
-        mode=mode,
+        mode=mode,  # type: ignore[arg-type]
         candidates=candidates,
-        complete=complete,  # type: ignore[arg-type]
+        kind=kind,
     )
     try:
         request, design, _ = solve(request, zipf_population(1.0))
@@ -71,7 +71,7 @@ def reviewed(case: tuple[int, float, str, int, bool], file: Path) -> list[str] |
 
 
 @pytest.mark.parametrize("case", FEW)
-def test_no_plan_is_warned_of(case: tuple[int, float, str, int, bool], tmp_path: Path) -> None:
+def test_no_plan_is_warned_of(case: tuple[int, float, str, int, str], tmp_path: Path) -> None:
     assert reviewed(case, tmp_path / "metrics.toml") == []
 
 
@@ -91,7 +91,7 @@ def test_no_plan_of_a_grid_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFi
 def test_plan_files_pass_and_keep_old_metrics(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--devices", "20k", "--epsilon", "4", "--candidates", "20", "--no-preview"]
+    words = ["--devices", "20k", "--epsilon", "4", "--candidates", "20"]
     assert main(["plan", "page", *words, "-o", str(tmp_path / "one")]) == 0
     first = tmp_path / "one" / "metrics.toml"
     assert warned(first, 20_000, capsys) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from metric_design.python_accessors import python_text
+from metric_design.typed_accessors import python_text
 from rappor_core.metrics.file import parse_metrics
 from tests.client.conftest import METRICS
 

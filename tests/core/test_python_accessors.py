@@ -13,7 +13,7 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.testing import MemoryCollector
-from metric_design.python_accessors import python_text
+from metric_design.typed_accessors import python_text
 from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics

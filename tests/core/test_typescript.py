@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from metric_design.typescript import typescript_text
+from metric_design.typed_accessors import typescript_text
 from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
@@ -145,7 +145,7 @@ def test_an_unknown_kind_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that an app registered itself."""
-    monkeypatch.setattr("metric_design.typescript.kind_designs", lambda: ())
+    monkeypatch.setattr("metric_design.typed_accessors.kind_designs", lambda: ())
     with pytest.raises(MetricsFileError, match="'startup': kind 'number' is not in the Type"):
         typescript_text(parse_metrics(NUMBER))
 

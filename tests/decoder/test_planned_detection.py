@@ -11,8 +11,7 @@ from decoder import Candidates, DecodeOptions, decode
 from decoder.numbers.decoding import decode_numbers
 from decoder.typing import Floats
 from metric_design.detection import PlanSetting, by_itself, detectable_share, detection, theory
-from metric_design.number_kind import Z
-from metric_design.number_planner import PLANNER
+from metric_design.number_kind import KIND, Z
 from rappor_core.params import RapporParams
 from simulations.numbers.draws import aggregate_of, metric_of
 from simulations.numbers.populations import POPULATIONS, shares_at_or_above
@@ -112,7 +111,7 @@ def test_the_error_of_a_curve_is_predicted() -> None:
     population, devices, rng = POPULATIONS[0], 50_000, np.random.default_rng(7)
     metric = metric_of(population, 1.0, mode="once")
 
-    predicted = PLANNER.precision(metric, devices) / Z
+    predicted = KIND.precision(metric, devices) / Z
     truth = shares_at_or_above(population, np.array(metric.details.asked))
     half = int(np.argmin(np.abs(truth - 0.5)))
     off = [

@@ -12,28 +12,34 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import binom
 
 from decoder.errors import PlanError
-from metric_design.central_claim import at_most, claim, smallest_cohort
+from decoder.inference.multiple_testing import decide
 from metric_design.design import solve
 from metric_design.detection import (
+    PlanSetting,
     _least_count,
     by_itself,
     detection,
+    floor_rank,
     information,
     interference,
+    rough_sentence,
+    theory,
 )
 from metric_design.metric_table import Labels
-from metric_design.plan import Plan, Trust, choose, make_plan
+from metric_design.plan import Plan, choose, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.plan_sentences import because_sentence
 from metric_design.population import given_population, read_shares, zipf_population, zipf_shares
-from metric_design.request import PlanRequest
+from metric_design.request import PlannedCorrection, PlanRequest
 from metric_design.review import Finding
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.params import RapporParams
 from rappor_core.risk import Risk, believed, percent_up
 
 ZIPF = zipf_population(1.0)
@@ -46,7 +52,7 @@ USUAL = {"devices": 1e6, "epsilon_life": 6.0, "candidates": 20.0}
 @cache  # a plan takes seconds, and nothing changes it
 def planned(**numbers: object) -> Plan:
     request = PlanRequest(**({"mode": "memo"} | numbers))  # type: ignore[arg-type]
-    return make_plan(request, ZIPF, LABELS, Trust())
+    return make_plan(request, ZIPF, LABELS)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +63,6 @@ def planned(**numbers: object) -> Plan:
         ("epsilon", {"share": 0.01, "devices": 1e6}),
         ("candidates", {"share": 0.011, "devices": 1e6, "epsilon_life": 6}),
         ("periods", {"share": 0.01, "devices": 1e6, "epsilon_life": 6, "candidates": 1_000}),
-        (
-            "bytes",
-            {"share": 0.02, "devices": 1e6, "epsilon_life": 6, "candidates": 1_000, "periods": 1},
-        ),
     ],
 )
 def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float]) -> None:
@@ -88,14 +90,9 @@ def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float])
             {"share": 1e-3, "devices": 1e5, "epsilon_life": 6, "candidates": 9},
             "drawn once: more periods",
         ),
-        (
-            {"devices": 1e5, "epsilon_report": 3, "epsilon_life": 4},
-            r"epsilon_report = 3 is not below the 1.333",
-        ),
-        ({"devices": 1e5, "epsilon_report": 3, "epsilon_year": 2}, "epsilon_year = 2"),
         ({"devices": 1e5, "epsilon_life": 3, "kind": "category"}, "one bit for each, 125 bytes"),
         (
-            {"devices": 1e5, "epsilon_life": 3, "candidates": 1, "complete": True},
+            {"devices": 1e5, "epsilon_life": 3, "candidates": 1, "kind": "category"},
             "2 or more; use a string",
         ),
     ],
@@ -107,7 +104,7 @@ def test_what_cannot_be_says_what_bounds_it(numbers: dict[str, object], words: s
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("share", 2.0), ("share", 0.0), ("devices", 1.5), ("power", 1.0), ("candidates", float("nan")),
+    [("share", 2.0), ("share", 0.0), ("devices", 1.5), ("candidates", float("nan")),
      ("epsilon_life", -1.0), ("values", 1), ("period", "hour"), ("kind", "location")],
 )  # fmt: skip
 def test_a_bad_number_is_named(name: str, value: object) -> None:
@@ -130,8 +127,7 @@ def test_a_bad_number_is_named(name: str, value: object) -> None:
         pytest.param(
             {"devices": 1e5, "epsilon_life": 3, "kind": "boolean"}, marks=pytest.mark.long
         ),
-        {"devices": 1e5, "epsilon_life": 3, "candidates": 8, "complete": True},
-        {"devices": 1e5, "epsilon_year": 1},
+        {"devices": 1e5, "epsilon_life": 3, "candidates": 8, "kind": "category"},
     ],
 )
 def test_the_table_is_one_that_metrics_toml_takes(numbers: dict[str, object]) -> None:
@@ -143,9 +139,6 @@ def test_the_table_is_one_that_metrics_toml_takes(numbers: dict[str, object]) ->
     request = made.request
     if request.epsilon_life is not None:
         assert metric.lifetime_epsilon <= request.epsilon_life * (1 + 1e-9)
-    if request.epsilon_year is not None:
-        assert made.epsilon_year <= request.epsilon_year * (1 + 1e-9)
-        assert made.epsilon_year > 0.97 * request.epsilon_year
 
 
 @pytest.mark.long
@@ -159,19 +152,16 @@ def test_more_of_each_is_better() -> None:
         assert other < share
 
 
-def test_the_budget_and_the_crowd() -> None:
+def with_budget(file: MetricsFile | None, budget: float) -> MetricsFile:
+    return MetricsFile({} if file is None else file.metrics, budget)
+
+
+def test_what_a_metric_leaves_of_a_budget() -> None:
     request = PlanRequest(mode="memo", **USUAL)
-    made = make_plan(request, ZIPF, LABELS, Trust(), None, 10.0)
+    made = make_plan(request, ZIPF, LABELS, with_budget(None, 10.0))
     assert made.left == pytest.approx(4, abs=1e-3)
     with pytest.raises(PlanError, match="budget = 3"):
-        make_plan(request, ZIPF, LABELS, Trust(), None, 3.0)
-    assert [row.reports for row in made.claims] == [1, 30, 365]
-    assert made.claims[0].epsilon < made.claims[1].epsilon < made.claims[2].epsilon
-    fewer = make_plan(request, ZIPF, LABELS, Trust(forged=0.9))
-    assert fewer.claims[0].crowd < made.claims[0].crowd
-    for bad in ({"delta": 0.0}, {"forged": 1.0}):
-        with pytest.raises(PlanError, match=next(iter(bad))):
-            Trust(**bad)
+        make_plan(request, ZIPF, LABELS, with_budget(None, 3.0))
 
 
 @pytest.mark.long
@@ -179,29 +169,11 @@ def test_other_metrics_costs_reduce_the_budget() -> None:
     existing = parse_metrics(planned(devices=1e5, epsilon_life=2, kind="boolean").table)
     labels = dataclasses.replace(LABELS, name="another")
     request = PlanRequest(mode="memo", **USUAL)
-    made = make_plan(request, ZIPF, labels, Trust(), existing, 10.0)
+    made = make_plan(request, ZIPF, labels, with_budget(existing, 10.0))
     assert made.spent == existing.lifetime_epsilon > 1.9
     assert made.left == pytest.approx(10 - made.spent - made.metric.lifetime_epsilon)
     with pytest.raises(PlanError, match="other metrics take 2"):
-        make_plan(request, ZIPF, labels, Trust(), existing, 7.0)
-
-
-def test_smallest_cohorts_are_seldom_smaller_than_said() -> None:
-    """400 draws of 32 cohorts: about 1 in 8 has a smaller one; 1 in 5 comes once in 10,000 runs."""
-    rng = np.random.default_rng(6)
-    draws = rng.multinomial(32_000, np.full(32, 1 / 32), 400).min(axis=1)
-    said = smallest_cohort(32_000, 32)
-    assert np.mean(draws < said) < 0.2
-    assert said > 900  # and no idle bound
-
-
-def test_crowds_below_min_reports_are_as_declared() -> None:
-    """Several periods make one block then, and nobody knows how many devices come again."""
-    made = planned(devices=500, epsilon_life=6, candidates=5, complete=True)
-    assert made.metric.min_reports > 500
-    declared = claim(made.metric, 1, delta=1e-6, forged=0.1)
-    assert made.claims[0] == declared
-    assert made.claims[0] != claim(made.metric, 1, delta=1e-6, crowd=500, forged=0.1)
+        make_plan(request, ZIPF, labels, with_budget(existing, 7.0))
 
 
 def test_values_beside_a_value_cost_power() -> None:
@@ -217,16 +189,52 @@ def test_values_beside_a_value_cost_power() -> None:
     )
 
 
-@pytest.mark.long
 def test_a_plan_says_where_its_predictions_are_rough() -> None:
-    """More candidates than bits of all cohorts, of which all take part in the fit."""
-    crowded = planned(devices=9_000, epsilon_life=12, candidates=1_000, bytes=4)
-    assert crowded.design.setting.candidates > 8 * crowded.design.params.num_cohorts * 4
-    assert crowded.rough is not None
-    assert ".11 more often" in crowded.rough
-    assert crowded.to_dict()["rough"] == crowded.rough
-    assert crowded.rough in render_plan(crowded)
-    assert planned(**USUAL).rough is None
+    """More candidates than bits of all cohorts, of which all take part in the fit; few cohorts."""
+    crowded = rough_sentence(PlanSetting(bloom(64, 4), 9_000, 1, 1_000))
+    assert crowded is not None
+    assert ".11 more often" in crowded
+    assert "in 2 cohorts simulations" in str(rough_sentence(PlanSetting(bloom(128, 2), 1e6, 1, 20)))
+    made = planned(**USUAL)
+    assert made.rough is None
+    rough = dataclasses.replace(made, rough=crowded)
+    assert rough.to_dict()["rough"] == crowded
+    assert crowded in render_plan(rough)
+
+
+def bloom(bits: int, cohorts: int, hashes: int = 1) -> RapporParams:
+    return RapporParams.rappor(
+        num_bits=bits, num_hashes=hashes, num_cohorts=cohorts, prob_f=0.5, prob_p=0.5, prob_q=0.75
+    )
+
+
+def test_no_share_is_found_where_no_p_value_is_small_enough() -> None:
+    """One string in 64 sets the same bit in a single cohort: more than a list of 8 allows."""
+    one = PlanSetting(bloom(64, 1), 1e6, 1, 8, 0.05, "bonferroni")
+    shares = np.array([0.6, 0.4])
+    assert floor_rank(one) == 2
+    assert detection(one, shares, theory(one, shares)).sum() == 0
+    many = PlanSetting(bloom(64, 8), 1e6, 1, 8, 0.05, "bonferroni")
+    assert floor_rank(many) == 0
+    assert detection(many, shares, theory(many, shares)).sum() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("rule", ["fdr", "bh"])
+def test_the_level_is_that_of_the_decoders_rule(rule: PlannedCorrection) -> None:
+    """Of 300 candidates 40 are held; 200 lists: the mean number found has an error below .2."""
+    setting = PlanSetting(bloom(64, 32), 2e5, 1, 300, 0.05, rule)
+    shares = np.geomspace(0.06, 0.002, 40)
+    given, rng = theory(setting, shares), np.random.default_rng(3)
+    level = information(setting, given.unlisted)
+    spread = np.sqrt(1 + shares * (1 - shares) * level / setting.devices)
+    found = []
+    for _ in range(200):
+        held = ndtr(-(shares * np.sqrt(level) + spread * rng.standard_normal(40)))
+        p = np.concatenate([held, rng.random(260)])
+        found.append(decide(p, np.ones(300), rule, 0.05).detected[:40].sum())
+    expected = float(detection(setting, shares, given).sum())
+    assert 8 < expected < 32
+    assert np.mean(found) == pytest.approx(expected, abs=0.8)
 
 
 def test_risk_in_words_is_bayes_rule_rounded_up() -> None:
@@ -260,7 +268,6 @@ def test_populations(tmp_path: Path) -> None:
         PlanRequest(mode="memo", **USUAL),
         given_population(np.array([0.3, 0.2])),
         LABELS,
-        Trust(),
     )
     assert made.expected == pytest.approx(2, abs=1e-6)
 
@@ -271,16 +278,9 @@ def test_the_page_escapes_and_says_whom_to_trust() -> None:
     assert "<script" not in page
     assert "http" not in page
     for words in ("To be trusted for it", "You will not see", "without any condition", "Signature",
-                  "honest others in the smallest cohort", "prefers-color-scheme: dark",
+                  "honest reports in the smallest cohort", "prefers-color-scheme: dark",
                   "@media print"):  # fmt: skip
         assert words in page
-
-
-@pytest.mark.parametrize("bound", [0.0304, 0.19, 0.191, 1.0, 2.04, 9.96, 0.00071, 1234.0])
-def test_a_bound_is_never_understated(bound: float) -> None:
-    said = float(at_most(bound))
-    assert bound <= said * (1 + 1e-9) <= bound * 1.1
-    assert at_most(0.19) == "0.19"
 
 
 def test_page_tables_round_beliefs_up() -> None:
@@ -297,19 +297,12 @@ def test_page_tables_round_beliefs_up() -> None:
 def test_a_name_that_no_metric_has_is_named(name: str) -> None:
     labels = dataclasses.replace(LABELS, name=name)
     with pytest.raises(MetricsFileError, match="metric name"):
-        make_plan(PlanRequest(share=0.01, devices=1e6, mode="memo"), ZIPF, labels, Trust())
-
-
-@pytest.mark.parametrize("budget", [-2.0, 0.0, float("nan"), float("inf")])
-def test_a_budget_that_is_none_is_refused(budget: float) -> None:
-    request = PlanRequest(share=0.01, devices=1e6, mode="memo")
-    with pytest.raises(PlanError, match=r"budget = .* is not a number of nats above 0"):
-        make_plan(request, ZIPF, LABELS, Trust(), budget=budget)
+        make_plan(PlanRequest(share=0.01, devices=1e6, mode="memo"), ZIPF, labels)
 
 
 def test_modes_the_review_warns_of_are_not_recommended() -> None:
     """Of mode `auto` alone: a mode that is asked for is planned all the same."""
-    request = PlanRequest(devices=1e5, epsilon_life=4, candidates=8, complete=True)
+    request = PlanRequest(devices=1e5, epsilon_life=4, candidates=8, kind="category")
 
     def against(mode: str) -> Callable[[MetricsFile, int], list[Finding]]:
         def review(file: MetricsFile, population: int) -> list[Finding]:

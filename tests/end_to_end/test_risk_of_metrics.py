@@ -19,7 +19,7 @@ from client_sdk.recording.ledger import Ledger, check_ledger
 from client_sdk.storage.directory import StateDirectory
 from decoder.output.dictionary import entries_of, write_site
 from metric_design.metric_table import Labels
-from metric_design.plan import Plan, Trust, make_plan
+from metric_design.plan import Plan, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import given_population
 from metric_design.request import PlanRequest
@@ -90,7 +90,7 @@ def some_plan() -> Plan:
     """Of another metric: a test puts its own in."""
     labels = Labels("m", "d", "o@example.org", date(2099, 6, 30))
     shares = given_population(np.array([0.3, 0.2]))
-    return make_plan(PlanRequest(devices=1e6, epsilon_life=6, mode="memo"), shares, labels, Trust())
+    return make_plan(PlanRequest(devices=1e6, epsilon_life=6, mode="memo"), shares, labels)
 
 
 def account_of_a_device(text: str, folder: Path) -> tuple[str, float | None]:

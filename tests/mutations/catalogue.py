@@ -935,15 +935,15 @@ SECRETS_AND_LEVELS = (
     Mutation(
         "plan-against-the-review", "a plan is none that the review of its file warns of",
         "metric_design/design.py",
-        "if can_be_found(entry[2]) and _objection(table, request) is None:",
-        "if can_be_found(entry[2]):",
+        "if floor_rank(entry[2]) < 2 and _objection(table, request) is None:",
+        "if floor_rank(entry[2]) < 2:",
         ("tests/cli/test_plan_and_check.py",),
     ),
     Mutation(
         "kind-plan-against-the-review", "no plan of any kind is one that the review warns of",
         "metric_design/solve_plan.py",
-        "if told is None or is_declared(self.question):",
-        "if told is None or True:",
+        "            if told is None:\n",
+        "            if True:\n",
         ("tests/cli/test_plan_kinds.py",),
     ),
     Mutation(

@@ -1,29 +1,122 @@
-"""Typed accessors of the declared metrics for the TypeScript client.
+"""Typed accessors of the declared metrics, for the Python and the TypeScript client.
 
-Written at build time by `rappor metrics compile --typescript`, beside the compiled metrics. A name
-that is not declared, or a value that the metric does not take, is then an error of the compiler.
-The module also has `parts`: what the client loads for these metrics, and no other app does.
+Written at build time by `rappor metrics compile --python` and `--typescript`. A name that is not
+declared, or a value that the metric does not take, is then an error of the type checker and of the
+editor. The TypeScript module also has `parts`: what the client loads for these metrics alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from keyword import iskeyword
 
 from metric_design.kinds import KindDesign, kind_design, kind_designs
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
+_PYTHON_HEAD = '''\
+"""Typed metrics. Written by `rappor metrics compile --python`; do not edit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Literal
+
+    from client_sdk import Client
+
+    Point = tuple[float, float]
+    At = datetime | None
+
+
+class _Metric:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+'''
+_PYTHON_ALL = '''
+
+class Metrics:
+    """The declared metrics over an open client; each call answers as the client's own does."""
+
+    def __init__(self, client: Client) -> None:
+        """client: as `Client.open` gives it."""
+'''
+_NOT_IN_NAMES = re.compile("[^a-z0-9]+")
+
+
+def python_text(file: MetricsFile) -> str:
+    """A Python module, in ASCII, with the class `Metrics`: an attribute for each declared metric.
+
+    What `record` takes is what the kind of the metric says (`KindDesign.python_type`): any string,
+    one of its categories, true or false, a number (and `add` of a sum); a metric of places takes
+    fixes (`record_location`) or, with `pairs`, trips (`record_trip`). A character of a name that
+    Python has not in names becomes `_`.
+
+    Raises MetricsFileError for two metrics whose names are then the same.
+    """
+    attributes: dict[str, Metric] = {}
+    for metric in file.declared:
+        attribute = _attribute(metric)
+        if (other := attributes.setdefault(attribute, metric)) is not metric:
+            raise MetricsFileError(
+                f"metrics {other.base_name!r} and {metric.base_name!r}: both are {attribute!r} in "
+                "Python; rename one"
+            )
+    classes = "".join(map(_python_class, attributes, attributes.values()))
+    fields = "".join(f"        self.{name} = {_class_name(name)}(client)\n" for name in attributes)
+    return f"{_PYTHON_HEAD}{classes}{_PYTHON_ALL}{fields}"
+
+
+def _attribute(metric: Metric) -> str:
+    """The name of a metric as an attribute, which is no keyword."""
+    name = _NOT_IN_NAMES.sub("_", metric.base_name).strip("_")
+    return f"{name}_" if iskeyword(name) else name
+
+
+def _class_name(attribute: str) -> str:
+    return "_" + "_".join(part.capitalize() for part in attribute.split("_"))
+
+
+def _python_class(attribute: str, metric: Metric) -> str:
+    said = ascii(" ".join(metric.description.split()))
+    methods = "".join(_python_methods(metric))
+    return f"\n\nclass {_class_name(attribute)}(_Metric):\n    {said}\n{methods}"
+
+
+def _python_methods(metric: Metric) -> Iterator[str]:
+    name = f'"{metric.base_name}"'
+    if metric.location is None:
+        kind = kind_design(metric.kind)
+        yield _python_method("record", f"value: {kind.python_type(metric)}", f"{name}, value")
+        if kind.adds(metric):
+            yield _python_method("add", "amount: float = 1", f"{name}, amount")
+    elif metric.location.pairs:
+        taken = "origin: Point, destination: Point, at: At = None"
+        yield _python_method("record_trip", taken, f"{name}, origin, destination, at")
+    else:
+        taken = "latitude: float, longitude: float, at: At = None"
+        yield _python_method("record_location", taken, f"{name}, latitude, longitude, at")
+
+
+def _python_method(method: str, taken: str, given: str) -> str:
+    call = f"return self._client.{method}({given})"
+    return f"\n    def {method}(self, {taken}) -> bool:\n        {call}\n"
+
+
 _PACKAGE = "rappor-telemetry-client"
 _H3 = "h3"  # as in `grid = "h3"`: the library h3-js, which a part is given under this name
-_HEAD = """\
+_TYPESCRIPT_HEAD = """\
 // Written by `rappor metrics compile --typescript`; do not edit.
 
 """
 _POINT = "type Point = readonly [latitude: number, longitude: number];\n\n"
-_TYPES = """\
+_TYPESCRIPT_TYPES = """\
 /** The declared metrics over an open client; each call answers as the client's own does. */
 export const metricsOf = (client: Client) => ({
 """
@@ -42,18 +135,19 @@ def typescript_text(file: MetricsFile) -> str:
     Raises MetricsFileError for a metric of a kind that the TypeScript client does not have.
     """
     for metric in file.declared:
-        _check(metric)
-    methods = [tuple(_methods(metric)) for metric in file.declared]
+        _check_kind(metric)
+    methods = [tuple(_typescript_methods(metric)) for metric in file.declared]
     used = "".join(chain(*methods))  # an app's compiler refuses what is not (noUnusedLocals)
     names = "Client, LocalTime" if "LocalTime" in used else "Client"
     imports = f'import type {{ {names} }} from "{_PACKAGE}";\n' + "".join(_imports(file))
     point = _POINT if "Point" in used else ""
     body = "".join(map(_accessor, file.declared, methods))
     types = "export type Metrics = ReturnType<typeof metricsOf>;\n"
-    return f"{_HEAD}{imports}\n{point}{_TYPES}{body}}});\n\n{types}\n{_PARTS}{_parts(file)}"
+    head = f"{_TYPESCRIPT_HEAD}{imports}\n{point}{_TYPESCRIPT_TYPES}"
+    return f"{head}{body}}});\n\n{types}\n{_PARTS}{_parts(file)}"
 
 
-def _check(metric: Metric) -> None:
+def _check_kind(metric: Metric) -> None:
     """Raise MetricsFileError for a kind that the TypeScript client does not have."""
     if metric.kind not in kind_designs():
         raise MetricsFileError(
@@ -115,7 +209,7 @@ def _accessor(metric: Metric, methods: Sequence[str]) -> str:
     return f"  /** {ascii_said} */\n  {name}: {{\n{rows}  }},\n"
 
 
-def _methods(metric: Metric) -> Iterator[str]:
+def _typescript_methods(metric: Metric) -> Iterator[str]:
     name = json.dumps(metric.base_name)
     if not metric.rules.takes_fixes:
         call = f"client.record({name}, value)"
