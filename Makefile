@@ -101,7 +101,7 @@ bench: $(VENV)/.bench
 # Every experiment of the register of `rappor simulate`, small, and those of the audit.
 SIMULATE := $(BIN)/rappor simulate
 AUDITED := privacy_audit/default_metrics.toml
-EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration location-moves flow-coverage
+EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration flow-coverage
 simulate: $(VENV)/.all
 	@for name in $(EXPERIMENTS); do $(SIMULATE) $$name --small || exit 1; done
 	$(SIMULATE) location-coverage $(AUDITED) --small

@@ -17,7 +17,6 @@ import typer
 from rappor_cli import options as shared
 from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, seed_of
 from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
-from simulations.experiments.calibration_priors import PriorName
 from simulations.experiments.calibration_settings import FEW_COHORTS, SIZES, STRESS
 from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarise
 
@@ -58,9 +57,6 @@ def decoder_calibration(
         int, typer.Option(min=0, help="Runs of each list of 1 to 8 cohorts and over 128 rows.")
     ] = 0,
     method: shared.Method = shared.MethodName.CAVITY,
-    prior: Annotated[
-        PriorName, typer.Option(help="Weights declared before the counts: what they know.")
-    ] = PriorName.NONE,
 ) -> Declared:
     """Recall, false discoveries, coverage and null scores in the reference settings.
 
@@ -83,7 +79,7 @@ def decoder_calibration(
 
     def measure(rng: np.random.Generator, advance: Advance) -> ExperimentOutcome:
         wanted = list(cells(sizes, seed_of(rng)))
-        rows = summarise(_run(wanted, method, prior, advance))
+        rows = summarise(_run(wanted, method, advance))
         columns = [(heading, "", "s" * (heading == HEADINGS[0])) for heading in HEADINGS]
         return ExperimentOutcome(list(map(asdict, rows)), columns, list(map(_cells, rows)))
 
@@ -91,10 +87,10 @@ def decoder_calibration(
 
 
 def _run(
-    wanted: Sequence[CalibrationRun], method: shared.MethodName, prior: PriorName, advance: Advance
+    wanted: Sequence[CalibrationRun], method: shared.MethodName, advance: Advance
 ) -> list[RunScore]:
     """All cells on all cores, largest first, in a fixed order of results."""
-    task = partial(run_cell, method=method.value, prior=prior)
+    task = partial(run_cell, method=method.value)
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         jobs = [pool.submit(task, cell) for cell in wanted]
         for job in as_completed(jobs):

@@ -41,7 +41,6 @@ from simulations.fleets.table import declared_metric, decode_rows, draw_fleet, l
 from simulations.flows.city import city_matrix, city_metric
 from simulations.flows.coverage import FLOW_WORLDS, FlowWorld, in_world
 from simulations.flows.coverage import flow_coverage as cover_flows
-from simulations.location import moves
 from simulations.location.coverage import GROUPS, has_map, map_coverage
 
 MONDAY = date(2026, 11, 2)  # of the first week of a fleet, unless told
@@ -100,15 +99,6 @@ FLEET_COLUMNS: Columns = (
     ("repeats", "repeats", ".2f"), ("held", "held", ",d"), ("found", "found", ",d"),
     ("false", "false_found", ",d"), ("smallest found", "smallest", ".3%"),
     ("detectable (plan)", "detectable_share", ".3%"), ("CPU s", "seconds", ".2f"),
-)  # fmt: skip
-MOVES_COLUMNS: Columns = (
-    ("mode", "mode", "s"), ("cells", "cells", ",d"), ("devices", "devices", ",d"),
-    ("world", "world", "s"), ("moved", "moved", "g"),
-    (f"top {moves.TOP} covered", "covered", ".3f"), ("worst", "covered_worst", ".3f"),
-    ("all", "covered_all", ".3f"), ("detected", "detected", "d"), ("wrong sign", "wrong", "d"),
-    ("right", "right", "d"), ("of strong", "strong", "d"),
-    ("series detected", "series_detected", "d"), ("festivals", "events", "d"),
-    ("TV", "distance", ".3f"), ("s", "seconds", ".1f"),
 )  # fmt: skip
 FLOW_COLUMNS: Columns = tuple(
     (heading, "", "s" if heading in ("world", "intervals of") else "")
@@ -280,31 +270,6 @@ def _monday(first: str | None) -> date:
     return start
 
 
-def location_moves(
-    mode: Annotated[
-        list[str] | None, typer.Option(help=f"Of {', '.join(moves.MODES)}; may be repeated.")
-    ] = None,
-    side: Annotated[
-        list[int], typer.Option(min=4, max=50, help="Cells of a side; may be repeated.")
-    ] = [13],  # noqa: B006
-    devices: Annotated[
-        list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
-    ] = [20_000, 100_000, 200_000],  # noqa: B006
-    moved: Annotated[
-        list[float], typer.Option(min=0.01, max=0.9, help="Shares that move; may be repeated.")
-    ] = [0.1, 0.3, 0.5],  # noqa: B006
-    series: Annotated[int, typer.Option(min=1, help="Series of each setting.")] = 5,
-) -> Declared:
-    """Coverage, flags and distance of maps in worlds that move: district, festival, drift, none."""
-    known_names(mode, tuple(moves.MODES), "--mode")
-    settings = moves.settings_of(mode or tuple(moves.MODES), side, devices, moved)
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        return ExperimentOutcome(moves.moving_worlds(settings, series, rng, advance), MOVES_COLUMNS)
-
-    return Declared(("series", len(settings) * series), measure)
-
-
 def location_coverage(
     metrics: shared.MetricsFile,
     metric: Annotated[
@@ -446,9 +411,6 @@ EXPERIMENTS = {
     "poisoning": RegisteredExperiment(poisoning, {"runs": 2}),
     "fleet": RegisteredExperiment(fleet, {"devices": 1_000_000, "weeks": 4}),
     "decoder-calibration": RegisteredExperiment(decoder_calibration, {"runs": 1, "medium_runs": 0}),
-    "location-moves": RegisteredExperiment(
-        location_moves, {"side": [8], "devices": [20_000], "moved": [0.3], "series": 1}
-    ),
     "location-coverage": RegisteredExperiment(location_coverage, {"devices": [20_000], "maps": 2}),
     "flow-coverage": RegisteredExperiment(
         flow_coverage,

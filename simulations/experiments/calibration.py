@@ -24,17 +24,16 @@ from decoder.estimation.estimate import Estimate, by_cavity, by_lasso
 from decoder.estimation.gibbs import Samples
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import refit
-from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, p_values
+from decoder.inference.multiple_testing import Correction, decide, p_values
 from decoder.model.counts import Observed, debias
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
-from decoder.numerics.bit_tensor import Positions, mark_repeated, scatter_sums
+from decoder.numerics.bit_tensor import Positions, mark_repeated
 from decoder.options import DecodeOptions, Method
 from decoder.results.selective_intervals import crowded_samples, found_intervals
-from simulations.experiments.calibration_priors import PriorName, weights_of
+from decoder.typing import Floats
 from simulations.experiments.calibration_settings import SIZES, kept_of, shares_of
-
-Floats = NDArray[np.float64]
+from simulations.populations.draws import bits_set
 
 NUM_HASHES = 2
 RULES: tuple[Correction, ...] = ("bonferroni", "bh", "fdr", "fdr-eb")
@@ -134,29 +133,19 @@ def noisy_counts(
     noise: BitNoise,
     num_bits: int,
 ) -> Floats:
-    """Draw bit counts (m, k) of holders (m, n) of values at positions (n, m, h), one report
-    each."""
-    set_bits = np.vstack(
-        [
-            scatter_sums(positions[:, [j]], row.astype(float), num_bits)
-            for j, row in enumerate(holders)
-        ]
-    ).astype(np.int64)
-    ones = rng.binomial(set_bits, noise.q_star)
-    zeros = rng.binomial(reports[:, None] - set_bits, noise.p_star)
-    return np.asarray(ones + zeros, dtype=np.float64)
+    """Draw bit counts (m, k) of holders (m, n) at positions (n, m, h), one report each."""
+    ones = bits_set(holders, positions, num_bits)
+    shown = rng.binomial(ones, noise.q_star) + rng.binomial(reports[:, None] - ones, noise.p_star)
+    return np.asarray(shown, dtype=np.float64)
 
 
-def run_cell(
-    cell: CalibrationRun, method: Method = "cavity", prior: PriorName = PriorName.NONE
-) -> RunScore:
-    """Draw, decode and score one run, with the weights of a prior for the rules that take them."""
+def run_cell(cell: CalibrationRun, method: Method = "cavity") -> RunScore:
+    """Draw, decode and score one run."""
     with threadpool_limits(1):
         sample = draw(cell)
-        weights = weights_of(prior, sample.true_shares, np.random.default_rng([cell.seed, 1]))
         oracle, bound = oracle_recall(sample), recall_bound(sample)
         try:
-            estimate = fit(sample, method, weights)
+            estimate = fit(sample, method)
         except DecodeError:
             return _refused(cell, oracle, bound)
         samples = crowded_samples(sample.observed, estimate, cell.seed)
@@ -167,7 +156,7 @@ def run_cell(
     wrong = truth == 0
     return RunScore(
         cell,
-        {rule: _score(estimate, samples, truth, rule, weights) for rule in RULES},
+        {rule: _score(estimate, samples, truth, rule) for rule in RULES},
         float(inside.mean()),
         float((estimate.z[wrong] ** 2).mean()) if wrong.any() else float("nan"),
         ~wrong[order],
@@ -245,16 +234,12 @@ def recall_bound(sample: Sample) -> float:
 
 
 def _score(
-    estimate: Estimate,
-    samples: Samples | None,
-    truth: Floats,
-    rule: Correction,
-    weights: Floats | None,
+    estimate: Estimate, samples: Samples | None, truth: Floats, rule: Correction
 ) -> RuleScore:
     options = DecodeOptions(correction=rule, level=LEVEL)
-    w = weights if rule in WEIGHTED else None
-    given = estimate.p_values, estimate.local_fdr
-    decision = decide(*given, rule, options.alpha, 1.0, w, estimate.null_p_values)
+    decision = decide(
+        estimate.p_values, estimate.local_fdr, rule, options.alpha, null_p=estimate.null_p_values
+    )
     low, high, _ = found_intervals(estimate, decision, options, samples)
     found, held = decision.detected, truth > 0
     false = int((found & ~held).sum())

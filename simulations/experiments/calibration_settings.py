@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from decoder.typing import Floats
 
 DISTRIBUTIONS = ("uniform", "exp", "gauss", "zipf1", "zipf1.5")
 Missing = Literal["none", "every tenth", "heaviest", "all"]  # values that a list lacks

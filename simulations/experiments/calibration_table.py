@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulations.experiments.calibration import RULES, RuleScore, RunScore
 from simulations.experiments.calibration_settings import SIZES
-
-Floats = NDArray[np.float64]
 
 # What google/rappor's R decoder reaches in these settings (recall, false share), measured once.
 REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {

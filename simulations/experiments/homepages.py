@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.inference.multiple_testing import decide
+from decoder.typing import Flags, Floats
 from metric_design.detection import (
     PlanSetting,
     by_itself,
@@ -27,9 +27,6 @@ from metric_design.detection import (
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_listed
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 REPORTS, CANDIDATES, HELD = 14_000_000, 8_616, 1_000
 PAPER_FOUND, PAPER_SMALLEST = 31, 14_000

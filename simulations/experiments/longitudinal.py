@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder.typing import Floats
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.observations import log_likelihood_ratio
 from privacy_audit.location_attacks import attack as attack_change
@@ -24,7 +25,6 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_core.risk import PRIOR, believed
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PERIODS = (1, 2, 4, 7, 14, 30, 60, 120, 180, 365)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, Decoding, decode
+from decoder.typing import Floats
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from simulations.populations.populations import exponential_shares, normal_shares
-
-Floats = NDArray[np.float64]
 
 NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST = 50.0, 10.0, 100
 NORMAL_REPORTS = (10_000, 100_000, 1_000_000)

@@ -21,6 +21,7 @@ from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.estimation.estimate import by_cavity
 from decoder.model.counts import observe
 from decoder.numerics.threads import one_thread
+from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.experiments.paper import (
@@ -31,7 +32,6 @@ from simulations.experiments.paper import (
 from simulations.populations.draws import draw_listed
 from simulations.populations.populations import exponential_shares
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 REPORTS = 1_000_000

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.inference.multiple_testing import Correction
+from decoder.typing import Floats
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from simulations.populations.repeated_draws import Holders, draw_repeated
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Advance = Callable[[int], None]
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder.typing import Floats
 from rappor_core.errors import RapporError
-from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
+from simulations.populations.draws import bits_set, rounds_of
 
 Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MOST_PERIODS = 104
 MOST_DEVICES = 1 << 40  # sums of their reports stay far below 2**63
 _CLASSES, _COHORT = 0, 1  # first word of the keys of the random streams
@@ -157,19 +157,15 @@ def _draw_cohort(task: FleetTask, column: int, counts: FleetCounts) -> None:
     """Add one cohort: who holds what, permanent bits of each class, and reports of each period."""
     cohort = task.first + column
     rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(_COHORT, cohort)))
-    positions, sizes = task.positions[:, column], task.sizes[:, :, column]
-    mechanism = task.params.mechanism
-    p1, q1, p2, q2 = (
-        value / PROBABILITY_SCALE
-        for value in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
-    )
+    positions, sizes = task.positions[:, [column]], task.sizes[:, :, column]
+    p1, q1, p2, q2 = rounds_of(task.params)
     periods, bits = len(sizes), task.params.num_bits
     devices = np.zeros(periods, dtype=np.int64)
     permanent = np.zeros((periods, bits), dtype=np.int64)
     for came, left in np.argwhere(sizes):
         size = sizes[came, left]
         held = rng.multinomial(size, task.shares)
-        truth = _set_bits(held, positions, bits)
+        truth = bits_set(held[None], positions, bits)[0]
         kept = rng.binomial(truth, p1) + rng.binomial(size - truth, q1)
         devices[came:left] += size
         permanent[came:left] += kept
@@ -180,13 +176,6 @@ def _draw_cohort(task: FleetTask, column: int, counts: FleetCounts) -> None:
     counts.bit_counts[:, cohort] = rng.binomial(each * permanent, p2) + rng.binomial(
         each * clear, q2
     )
-
-
-def _set_bits(held: Counts, positions: NDArray[np.integer], num_bits: int) -> Counts:
-    """How many devices have each true bit set, (k,); exact, as no count reaches 2**53."""
-    weights = np.repeat(held, positions.shape[1]).astype(float)
-    totals = np.bincount(positions.ravel(), weights=weights, minlength=num_bits + 1)
-    return totals[:num_bits].astype(np.int64)
 
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.candidates.lists import metric_candidates
+from decoder.typing import Floats
 from metric_design.detection import PlanSetting, by_itself, detectable_share
 from metric_design.population import read_shares, zipf_shares
 from rappor_core.aggregate import Aggregate
@@ -24,13 +25,13 @@ from simulations.fleets.draws import (
     FleetCounts,
     FleetError,
     FleetTask,
-    Floats,
     draw_classes,
     draw_cohorts,
     no_counts,
     repetition,
     tasks_of,
 )
+from simulations.populations.draws import aggregate_of_metric, plain_aggregate
 
 Run = Callable[[Iterator[FleetTask]], Iterator[tuple[FleetTask, FleetCounts]]]
 Advance = Callable[[int], None]
@@ -52,17 +53,9 @@ class FleetMetric:
         self, reports: Counts, bit_counts: Counts, first: date | None, last: date | None
     ) -> Aggregate:
         """The aggregate that a collector would serve. reports: (m,). bit_counts: (m, k)."""
-        metric = self.metric
-        return Aggregate(
-            metric="simulated" if metric is None else metric.name,
-            params=self.params,
-            reports_per_cohort=tuple(reports.tolist()),
-            bit_counts=tuple(map(tuple, bit_counts.tolist())),
-            params_id="" if metric is None else metric.params_id,
-            definition={} if metric is None else metric.to_dict(),
-            first_day=first,
-            last_day=last,
-        )
+        if self.metric is None:
+            return plain_aggregate("simulated", self.params, reports, bit_counts, first, last)
+        return aggregate_of_metric(self.metric, reports, bit_counts, first, last)
 
 
 def declared_metric(file: Path | None, name: str | None) -> FleetMetric:

@@ -9,24 +9,17 @@ from datetime import date
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from decoder.density.cell_estimates import CellEstimates, cell_estimates
 from decoder.density.cells import Places, places_of
 from decoder.grid_cells import cell_centre
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
-from privacy_audit.lives import NONE, Lives
-from rappor_core.aggregate import Aggregate
+from decoder.typing import Floats
 from rappor_core.errors import ParameterError
-from rappor_core.metrics.location import Location, reserved_values
+from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
-from simulations.location.draws import draw_window
 from simulations.populations.draws import draw_aggregate
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 OTHER_SHARES = 0.02, 0.3, 0.75
 HEAVIEST, TEN = 5, 10
@@ -34,7 +27,6 @@ GROUPS = "all", "found", "heaviest_five", "heaviest_ten"
 _DAY = date(2026, 11, 2)
 _HEAVIEST_TAIL, _TAIL = 0.12, 1.2  # largest share, and exponent, of the heavy-tailed crowds
 _REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # of a city: correlation in standard deviations of places
-_ELSEWHERE = 0.5  # of the periods with data: not at the usual place
 
 
 @dataclass(frozen=True)
@@ -106,9 +98,6 @@ def map_coverage(
 ) -> Coverage:
     """Draw and decode `maps` maps of one slot and level, one report a device.
 
-    In mode `window` with `hold` or fresh turns, the report is that of the device's turn in one
-    block, and says its last known cell (`held_answers`).
-
     Raises ParameterError for a metric that is not of places, and for one of trips.
     """
     if metric.location is None or not has_map(metric):
@@ -163,7 +152,7 @@ def _decoded(
     metric: Metric, places: Places, truth: Floats, devices: int, rng: np.random.Generator
 ) -> tuple[CellEstimates, float]:
     """The cells of one drawn map, and the seconds of processor time that they took."""
-    drawn = _drawn(metric, places, truth, devices, rng)
+    drawn, _ = draw_aggregate(list(places.finest), truth, devices, metric.params, rng)
     drawn = replace(drawn, metric=metric.name, definition=metric.to_dict(),
                     params_id=metric.params_id, first_day=_DAY, last_day=_DAY)  # fmt: skip
     candidates = places.candidates(0, metric.params)
@@ -171,43 +160,3 @@ def _decoded(
     decoding = decode(drawn, candidates, DecodeOptions(repeats=1.0))
     found = cell_estimates(drawn, candidates, decoding)
     return found, time.process_time() - start
-
-
-def _drawn(
-    metric: Metric, places: Places, truth: Floats, devices: int, rng: np.random.Generator
-) -> Aggregate:
-    """One report of each device."""
-    location, names = metric.location, list(places.finest)
-    lived = location is not None and (location.hold > 0 or location.turn == "fresh")
-    if location is None or location.mode != "window" or not lived:
-        return draw_aggregate(names, truth, devices, metric.params, rng)[0]
-    answers = held_answers(location, truth, devices, rng)
-    counts = draw_window(answers[:, None], names, metric.params, 1, rng)
-    return counts.aggregate(metric, slice(0, 1), _DAY, _DAY)
-
-
-def held_answers(
-    location: Location, shares: Floats, devices: int, rng: np.random.Generator
-) -> Integers:
-    """Draw the answer of each device at its turn in one block: indices into the shares,
-    (devices,).
-
-    The turn looks back over `hold` periods, none of them before a block of fresh turns. A device
-    has data in some of those periods, at its usual place or, as often, elsewhere, and answers with
-    the last of them, or with what stands for no data, which is the last share. `shares` (n,) are
-    those of the answers: there is data as often as that asks for.
-    """
-    window, hold = max(location.window, 1), location.hold
-    before = np.arange(window) if location.turn == "fresh" else np.full(window, hold)
-    known = np.minimum(before, hold) + 1  # periods that a turn sees: none of another block
-    rate = brentq(lambda seen: ((1 - seen) ** known).mean() - shares[-1], 0.0, 1.0)
-    where = shares[:-1] / shares[:-1].sum()
-    shape = devices, hold + 1
-    usual, other = (rng.choice(len(where), size=size, p=where) for size in ((devices, 1), shape))
-    values = np.where(rng.random(shape) < _ELSEWHERE, other, usual)
-    turn = rng.integers(window, size=devices)
-    seen = np.arange(hold, -1, -1) < known[turn, None]
-    seen &= rng.random(shape) < rate
-    lives = Lives(np.where(seen, values, NONE)[:, None], shares)
-    answers = lives.held(hold)[:, 0, -1]
-    return np.asarray(np.where(answers == NONE, len(where), answers))

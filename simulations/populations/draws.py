@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions, normalise
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
@@ -62,16 +62,27 @@ def draw_listed(
 
     positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
     """
-    m, k = params.num_cohorts, params.num_bits
-    cohorts = draw_cohorts(num_reports, m, rng)
+    cohorts = draw_cohorts(num_reports, params.num_cohorts, rng)
     holders = rng.multinomial(cohorts, shares)
-    truth = np.zeros((m, k), dtype=np.int64)
-    for cohort, row in enumerate(holders):
-        each = np.repeat(row, positions.shape[2])
-        bits = np.bincount(positions[:, cohort].ravel(), weights=each, minlength=k + 1)
-        truth[cohort] = bits[:k].astype(np.int64)
+    truth = bits_set(holders, positions, params.num_bits)
     counts = noisy_counts(truth, cohorts, params, rng, reports_each)
     return plain_aggregate("simulated", params, cohorts * reports_each, counts), holders.sum(axis=0)
+
+
+def bits_set(holders: Counts, positions: NDArray[np.integer[Any]], num_bits: int) -> Counts:
+    """Count how many reports of each cohort have each true bit set, (m, k); exact below 2^53.
+
+    Args:
+        holders: of each value in each cohort, (m, n).
+        positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
+        num_bits: k.
+    """
+    found = np.zeros((len(holders), num_bits), dtype=np.int64)
+    for cohort, row in enumerate(holders):
+        each = np.repeat(row, positions.shape[2]).astype(float)
+        bits = np.bincount(positions[:, cohort].ravel(), weights=each, minlength=num_bits + 1)
+        found[cohort] = bits[:num_bits].astype(np.int64)
+    return found
 
 
 def draw_cohorts(num_devices: int, num_cohorts: int, rng: np.random.Generator) -> Counts:
@@ -86,25 +97,26 @@ def aggregate_of_metric(
 
     reports: (m,).  counts: (m, k).  first, last: days.
     """
-    plain = plain_aggregate(metric.name, metric.params, reports, counts)
-    return replace(
-        plain,
-        params_id=metric.params_id,
-        definition=metric.to_dict(),
-        first_day=first,
-        last_day=last,
-    )
+    plain = plain_aggregate(metric.name, metric.params, reports, counts, first, last)
+    return replace(plain, params_id=metric.params_id, definition=metric.to_dict())
 
 
 def plain_aggregate(
-    metric: str, params: RapporParams, reports: Counts, counts: Counts
+    metric: str,
+    params: RapporParams,
+    reports: Counts,
+    counts: Counts,
+    first: date | None = None,
+    last: date | None = None,
 ) -> Aggregate:
-    """Counts of a metric that nobody declared. reports: (m,). counts: (m, k)."""
+    """Make counts of a metric that nobody declared. reports: (m,). counts: (m, k)."""
     return Aggregate(
         metric=metric,
         params=params,
         reports_per_cohort=tuple(reports.tolist()),
         bit_counts=tuple(map(tuple, counts.tolist())),
+        first_day=first,
+        last_day=last,
     )
 
 
@@ -120,13 +132,11 @@ def noisy_counts(
     if reports_each > 1:
         if params.scheme.symbols:
             raise ValueError("repeated reports of symbols are not drawn")
-        rounds = [value / PROBABILITY_SCALE for value in _rounds(params)]
-        kept = rng.binomial(truth, rounds[0]) + rng.binomial(others, rounds[1])
+        p1, q1, p2, q2 = rounds_of(params)
+        kept = rng.binomial(truth, p1) + rng.binomial(others, q1)
         clear = cohorts[:, None] - kept
-        return np.asarray(
-            rng.binomial(kept * reports_each, rounds[2])
-            + rng.binomial(clear * reports_each, rounds[3])
-        )
+        shown = rng.binomial(kept * reports_each, p2) + rng.binomial(clear * reports_each, q2)
+        return np.asarray(shown)
     if not params.scheme.symbols:
         return np.asarray(rng.binomial(truth, params.q_star) + rng.binomial(others, params.p_star))
     reported = np.zeros_like(truth)
@@ -137,9 +147,10 @@ def noisy_counts(
     return reported
 
 
-def _rounds(params: RapporParams) -> tuple[int, int, int, int]:
-    mechanism = params.mechanism
-    return mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2
+def rounds_of(params: RapporParams) -> tuple[float, float, float, float]:
+    """Return the probabilities of both rounds: p1, q1, p2, q2."""
+    one, scale = params.mechanism, PROBABILITY_SCALE
+    return one.p1 / scale, one.q1 / scale, one.p2 / scale, one.q2 / scale
 
 
 def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:

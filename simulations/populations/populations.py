@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from decoder.typing import Floats
 from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 from rappor_core.hashing import canonical
-
-Floats = NDArray[np.float64]
 
 _WORD = re.compile(r"[a-z]{2,}")
 

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rappor_core.aggregate import Aggregate
-from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.draws import aggregate_of_metric, plain_aggregate
+from simulations.populations.draws import aggregate_of_metric, plain_aggregate, rounds_of
 
 Counts = NDArray[np.int64]
 _CHUNK = 20_000  # rows whose permanent bits are drawn at once
@@ -88,7 +87,7 @@ def draw_repeated(
             mine = cohorts[part] == cohort
             ones[cohort] += reports[part][mine] @ permanent[mine]
     total = np.bincount(cohorts, weights=reports, minlength=m).astype(np.int64)
-    show, hide = (x / PROBABILITY_SCALE for x in (params.mechanism.p2, params.mechanism.q2))
+    _, _, show, hide = rounds_of(params)
     kept = ones.astype(np.int64)
     counts = rng.binomial(kept, show) + rng.binomial(total[:, None] - kept, hide)
     if metric is None:
@@ -109,7 +108,7 @@ def permanent_bits(
     own: Counts, params: RapporParams, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """B' of filters with the bits `own` (n, h) set: (n, k) of 0 and 1."""
-    keep, lie = (x / PROBABILITY_SCALE for x in (params.mechanism.p1, params.mechanism.q1))
+    keep, lie, _, _ = rounds_of(params)
     chance = np.full((len(own), params.num_bits + 1), lie, dtype=np.float32)  # k: a repeated hash
     np.put_along_axis(chance, own, keep, axis=1)
     chance = chance[:, :-1]  # multiples of 2^-16, exact; a draw has 24 bits

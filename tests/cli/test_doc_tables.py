@@ -2,7 +2,7 @@
 
 import pytest
 
-from rappor_cli.doc_tables import BLOCK, DocTableError, fill
+from docs.tools.doc_tables import BLOCK, DocTableError, fill
 
 PAGE = """Before.
 

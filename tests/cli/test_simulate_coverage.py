@@ -4,12 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rappor_cli.main import main
-from rappor_core.metrics.file import parse_metrics
-from simulations.location.coverage import held_answers
 
 METRICS = """
 [metrics.usual_place]
@@ -107,36 +104,3 @@ def test_trips_have_no_map_and_are_left_out(
     path.write_text(METRICS + trips)
     assert main([*COMMAND, str(path), "--json"]) == 0
     assert [row["metric"] for row in rows_of(capsys)] == ["usual_place"]
-
-
-def _window(more: str) -> str:
-    """The metric in mode `window`."""
-    return METRICS[: METRICS.index("encoding")] + WINDOW + more
-
-
-@pytest.mark.parametrize("more", ['turn = "fresh"\nhold = 4\n', "hold = 4\n", 'turn = "fresh"\n'])
-@pytest.mark.parametrize("absent", [0.02, 0.75])
-def test_held_answers_have_the_asked_shares(more: str, absent: float) -> None:
-    """False alarms: one in 10,000 (five standard errors of 20 shares)."""
-    location = parse_metrics(_window(more)).declared[0].location
-    assert location is not None
-    shares, devices = np.array([0.5, 0.3, 0.2, 0.0]) * (1 - absent), 100_000
-    shares[-1] = absent
-    answers = held_answers(location, shares, devices, np.random.default_rng(1))
-    found = np.bincount(answers, minlength=4) / devices
-    errors = np.sqrt(shares * (1 - shares) / devices)
-    assert (np.abs(found - shares) < 5 * errors).all()
-
-
-@pytest.mark.parametrize("hashes", [1, 2])
-def test_maps_of_held_answers_are_covered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], hashes: int
-) -> None:
-    path = tmp_path / "metrics.toml"
-    path.write_text(_window(f'turn = "fresh"\nhold = 4\nnum_hashes = {hashes}\n'))
-    command = ["simulate", "location-coverage", "--devices", "20000", "--maps", "4", "--seed", "2"]
-    assert main([*command, str(path), "--json"]) == 0
-    (row,) = rows_of(capsys)
-    assert row["all"] > 0.85
-    assert row["num_found"] > 4
-    assert row["found"] > 0.7

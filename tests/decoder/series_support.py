@@ -9,8 +9,7 @@ from decoder.density.cells import Places, places_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
-from simulations.location.draws import draw_memo, draw_window
-from simulations.location.series import square_metric
+from tests.map_draws import draw_memo, draw_window, square_metric
 
 MONTHS = 'period = "month"\nnum_cohorts = 64\n'
 WINDOW = 'mode = "window"\nwindow = 12\nmax_reports = 2\nnum_bits = 32\nepsilon = 4.0\n'

@@ -22,10 +22,10 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
-from simulations.location.series import square_metric
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.test_density import BOTH, ONE_HOT, drawn, parts
 from tests.decoder.test_density_intervals import CROWDED, DAY, MODES
+from tests.map_draws import square_metric
 
 Polygon = list[tuple[float, float]]
 SIDE = 12

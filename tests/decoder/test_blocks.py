@@ -15,9 +15,9 @@ from decoder.density.map_series import WindowMap, map_windows
 from decoder.density.maps import DensityOptions, estimate_density_series
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
-from simulations.location.moves import Setting, draw_moves
-from simulations.location.series import cell_distance, draw_windows, true_shares, whole_map
 from tests.decoder.series_support import WINDOW, declared, hills, people, windows_of
+from tests.map_draws import cell_distance, draw_windows, true_shares, whole_map
+from tests.map_moves import Setting, draw_moves
 
 
 def shared_map(places: Places) -> np.ndarray:

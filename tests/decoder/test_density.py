@@ -31,8 +31,8 @@ from decoder.output.density_text import NOT_APART, visible_text, window_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.location.draws import draw_memo
 from simulations.populations.draws import draw_aggregate
+from tests.map_draws import draw_memo
 
 DECLARED = """
 [metrics.places]

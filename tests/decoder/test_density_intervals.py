@@ -18,8 +18,8 @@ from decoder.pipeline import decode
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import reserved_values
 from simulations.location.coverage import true_shares
-from simulations.location.series import square_metric
 from simulations.populations.draws import draw_aggregate
+from tests.map_draws import square_metric
 
 MEMO = 'mode = "memo"\nepsilon_infinity = 3.0\nepsilon_one = 1.5\n'
 CAP = 'mechanism = "l-osue"\nmax_memoized_values = 3\n'

@@ -33,8 +33,8 @@ from decoder.output.discovery_text import shown_string, statement
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import mmh3_positions, normalise
-from simulations.populations.prefix_draws import StringPopulation
 from tests.discovery_support import falling_shares, site_metric, site_names, small_metric
+from tests.prefix_draws import StringPopulation
 
 NAMES = site_names(2_000)
 METRIC = small_metric()

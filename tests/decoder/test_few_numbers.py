@@ -21,8 +21,8 @@ from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import Survival, survival
 from decoder.typing import Floats
 from metric_design.number_kind import mean_error
-from simulations.numbers.draws import aggregate_of, counts_of, metric_of
-from simulations.numbers.populations import Population
+from tests.number_draws import aggregate_of, counts_of, metric_of
+from tests.number_populations import Population
 from tests.number_support import jittered_shares
 
 FEW = Population("few", "linear", 0, 100, 1, False, lambda rng, size: rng.random(size))

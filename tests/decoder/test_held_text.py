@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from decoder.output.density_text import held_text, promise_text
-from simulations.location.series import square_metric
+from tests.map_draws import square_metric
 
 WINDOW = """period = "week"
 num_cohorts = 64

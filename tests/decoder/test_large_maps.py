@@ -13,9 +13,9 @@ from decoder.density.map_series import MOST_CELLS_POOLED, map_windows
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import _shared_freedom
 from rappor_core.grid.box import OTHER
-from simulations.location.moves import MODES
-from simulations.location.series import cell_distance, draw_windows, square_metric, true_shares
 from tests.decoder.series_support import declared, hills, people, windows_of
+from tests.map_draws import cell_distance, draw_windows, square_metric, true_shares
+from tests.map_moves import MODES
 
 SIDE = 68
 KEYS = 'period = "week"\nnum_cohorts = 16\n' + MODES["window"].format(budget=4.0)

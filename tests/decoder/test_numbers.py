@@ -32,8 +32,8 @@ from decoder.output.numbers_svg import change_text
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
-from simulations.numbers.draws import aggregate_of, metric_of, symbol_chances
-from simulations.numbers.populations import POPULATIONS
+from tests.number_draws import aggregate_of, metric_of, symbol_chances
+from tests.number_populations import POPULATIONS
 
 GEOMETRIC = POPULATIONS[2]
 MONDAY = date(2026, 11, 16)

@@ -13,9 +13,9 @@ from decoder.typing import Floats
 from metric_design.detection import PlanSetting, by_itself, detectable_share, detection, theory
 from metric_design.number_kind import KIND, Z
 from rappor_core.params import RapporParams
-from simulations.numbers.draws import aggregate_of, metric_of
-from simulations.numbers.populations import POPULATIONS, shares_at_or_above
 from simulations.populations.draws import draw_aggregate
+from tests.number_draws import aggregate_of, metric_of
+from tests.number_populations import POPULATIONS, shares_at_or_above
 
 PLACED = 12  # values of one share in a window, each found or not
 UNLISTED = 300  # values that share what the listed ones leave

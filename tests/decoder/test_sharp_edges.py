@@ -7,7 +7,7 @@ from decoder.density import map_series
 from decoder.density.cells import places_of
 from decoder.density.field_prior import Belief
 from decoder.density.maps import DensityOptions, estimate_density
-from simulations.location.series import cell_distance, draw_windows, square_metric, true_shares
+from tests.map_draws import cell_distance, draw_windows, square_metric, true_shares
 
 SIDE = 24
 KEYS = ('period = "week"\nnum_cohorts = 48\nmode = "window"\nwindow = 3\nmax_reports = 1\n'

@@ -5,7 +5,7 @@ import pytest
 
 from decoder.density.cells import places_of
 from decoder.density.maps import Density, estimate_density
-from simulations.location.series import draw_windows, square_metric, true_shares
+from tests.map_draws import draw_windows, square_metric, true_shares
 
 MODE = ('period = "week"\nmode = "memo"\nencoding = "symbol"\nnum_symbols = 2\n'
         "epsilon_infinity = 4.0\nepsilon_one = 2.4\nnum_cohorts = ")  # fmt: skip

@@ -18,13 +18,13 @@ from pyarrow import parquet
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.numbers.draws import aggregate_of
-from simulations.populations.prefix_draws import StringPopulation
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import STRINGS, Running, running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 from tests.discovery_support import small_metric
+from tests.number_draws import aggregate_of
 from tests.pair_support import drawn_pairs
+from tests.prefix_draws import StringPopulation
 
 EVIL = "<script>alert(1)</script>"
 NUMBER = """

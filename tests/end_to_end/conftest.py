@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rappor_core.metrics.file import parse_metrics
-from simulations.numbers.draws import aggregate_of
 from simulations.populations.draws import draw_aggregate
+from tests.number_draws import aggregate_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rappor_cli.doc_tables import BLOCK
+from docs.tools.doc_tables import BLOCK
 from rappor_cli.main import COMMANDS, load
 
 ROOT = Path(__file__).parents[2]

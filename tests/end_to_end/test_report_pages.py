@@ -31,10 +31,7 @@ from decoder.pairs.decoding import decode_pairs
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from simulations.numbers.draws import metric_of
-from simulations.numbers.populations import POPULATIONS
 from simulations.populations.draws import draw_aggregate
-from simulations.populations.prefix_draws import StringPopulation
 from tests.discovery_support import falling_shares, site_names, small_metric
 from tests.end_to_end.browser import (
     THEMES,
@@ -46,8 +43,11 @@ from tests.end_to_end.browser import (
     sideways,
     violations,
 )
+from tests.number_draws import metric_of
+from tests.number_populations import POPULATIONS
 from tests.number_support import Fleet
 from tests.pair_support import drawn_pairs
+from tests.prefix_draws import StringPopulation
 
 pytestmark = pytest.mark.slow
 

@@ -23,8 +23,8 @@ from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
-from simulations.location.draws import draw_memo
 from simulations.populations.draws import draw_aggregate
+from tests.map_draws import draw_memo
 
 HERE = Path(__file__).parent
 AGGREGATES, EXPECTED = HERE / "aggregates", HERE / "expected"

@@ -20,7 +20,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
 from rappor_core.risk import place_groups
-from simulations.location.draws import capped, draw_memo, draw_window
+from tests.map_draws import capped, draw_memo, draw_window
 
 COHORTS = 64
 _DECLARATION = """

@@ -5,14 +5,10 @@ or more of 40 intervals of 95 % hold: fewer happen less than once in a million, 
 independent. A change shrunk to nothing, as the slope of a score within a smooth field is, fails.
 """
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from rappor_cli.main import main
-from simulations.location.moves import MODES, Setting, draw_moves, one_series
+from tests.map_moves import Setting, draw_moves, one_series
 
 
 @pytest.mark.statistical
@@ -36,18 +32,6 @@ def test_people_move_as_the_world_says() -> None:
     assert np.abs(shares[2] - shares[0]).sum() / 2 < 0.05
     still = draw_moves(Setting("window", 8, 20_000, "none", 0.0), rng)
     assert np.mean(still[:, 0] == still[:, 5]) > 0.4
-
-
-@pytest.mark.long
-def test_the_command_prints_a_row_a_world(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["simulate", "location-moves", "--mode", "2 symbols", "--side", "4", "--devices",
-               "2000", "--moved", "0.5", "--series", "1", "--seed", "1"]  # fmt: skip
-    assert main([*command, "--json", "-o", str(tmp_path)]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["world"] for row in rows] == ["district", "festival", "drift", "none"]
-    assert set(MODES) > {row["mode"] for row in rows}
 
 
 @pytest.mark.long

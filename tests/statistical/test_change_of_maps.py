@@ -22,7 +22,7 @@ from decoder.density.maps import DensityOptions, estimate_density_series
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.location.draws import PeriodCounts, draw_memo, draw_window
+from tests.map_draws import PeriodCounts, draw_memo, draw_window
 
 DEVICES, PERIODS, PAIRS, STRONG_PAIRS = 5_000, 3, 40, 15
 LEVEL = 0.05

@@ -12,8 +12,8 @@ from decoder.discovery.multiplicity import decide_by_level
 from decoder.discovery.search import search
 from decoder.model.counts import debias
 from decoder.model.noise import BitNoise
-from simulations.populations.prefix_draws import StringPopulation
 from tests.discovery_support import falling_shares, site_names, small_metric
+from tests.prefix_draws import StringPopulation
 
 METRIC = small_metric(4.0)
 NAMES = site_names(2_000)

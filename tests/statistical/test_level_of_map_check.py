@@ -17,8 +17,8 @@ from decoder.density.map_series import map_windows
 from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED
-from simulations.location.moves import MODES
-from simulations.location.series import draw_windows, square_metric
+from tests.map_draws import draw_windows, square_metric
+from tests.map_moves import MODES
 
 SIDE, WEEKS, MOST_REJECTED = 31, 4, 9
 CELLS = SIDE * SIDE

@@ -22,8 +22,8 @@ from decoder.numbers.quantities import linear, quantile_ends
 from decoder.numbers.survival import Survival, cut_counts, survival
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
-from simulations.numbers.draws import aggregate_of, counts_of, metric_of
-from simulations.numbers.populations import POPULATIONS, shares_at_or_above
+from tests.number_draws import aggregate_of, counts_of, metric_of
+from tests.number_populations import POPULATIONS, shares_at_or_above
 from tests.number_support import Fleet, jittered_shares
 
 pytestmark = pytest.mark.statistical

@@ -1,5 +1,4 @@
-"""An experiment: worlds in which people move together, and whether maps show it with right sign
-and size.
+"""Worlds in which people move together, and whether maps show it with right sign and size.
 
 A city of square cells is asked in six weeks; every week a fifth of the people are elsewhere, at
 random. From the fourth week on a part of all may be in one district, or in one cell for that week
@@ -9,10 +8,9 @@ alone (a festival), or go to the district one after the other (drift), or nothin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +20,7 @@ from decoder.density.map_series import WindowMap, map_windows
 from decoder.density.modes import SECOND_DIAL
 from decoder.numerics.threads import one_thread
 from rappor_core.metrics.metric import Metric
-from simulations.location.draws import capped
-from simulations.location.series import cell_distance, draw_windows, square_metric, true_shares
+from tests.map_draws import capped, cell_distance, draw_windows, square_metric, true_shares
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -126,7 +123,7 @@ def draw_homes(
 def one_series(setting: Setting, rng: np.random.Generator) -> Found:
     """Draw and map one world."""
     metric = setting.metric()
-    assert metric.location is not None  # noqa: S101 (`square_metric`)
+    assert metric.location is not None
     places, values = places_of([metric.location]), draw_moves(setting, rng)
     size = setting.side**2
     if metric.location.mode == "memo" and not metric.params.scheme.symbols:
@@ -170,60 +167,6 @@ def _judged(
         ),
         seconds=seconds,
     )
-
-
-def summary(setting: Setting, series: Sequence[Found]) -> dict[str, Any]:
-    """Means over series, and the worst of them; counts are sums."""
-    covered = [one.covered for one in series]
-    return {
-        "mode": setting.mode,
-        "cells": setting.side**2,
-        "devices": setting.devices,
-        "world": setting.world,
-        "moved": setting.moved,
-        "series": len(series),
-        "covered": float(np.mean(covered)),
-        "covered_worst": min(covered),
-        "covered_all": float(np.mean([one.covered_all for one in series])),
-        "detected": sum(one.detected for one in series),
-        "series_detected": sum(one.detected > 0 for one in series),
-        "wrong": sum(one.wrong for one in series),
-        "strong": sum(one.strong for one in series),
-        "right": sum(one.right for one in series),
-        "events": sum(one.event for one in series),
-        "distance": float(np.mean([one.distance for one in series])),
-        "seconds": float(np.mean([one.seconds for one in series])),
-    }
-
-
-def settings_of(
-    modes: Sequence[str], sides: Sequence[int], devices: Sequence[int], moved: Sequence[float]
-) -> list[Setting]:
-    """All worlds of the experiment: a moving district of each size, a festival, a drift, and no
-    change."""
-    worlds: list[tuple[World, float]] = [("district", one) for one in moved]
-    worlds += [("festival", min(moved)), ("drift", max(moved)), ("none", 0.0)]
-    return [
-        Setting(mode, side, number, world, part)
-        for mode, side, number, (world, part) in product(modes, sides, devices, worlds)
-    ]
-
-
-def moving_worlds(
-    settings: Sequence[Setting],
-    series: int,
-    rng: np.random.Generator,
-    advance: Callable[[int], None] = lambda _: None,
-) -> list[dict[str, Any]]:
-    """For each setting, the summary over several drawn series."""
-    rows = []
-    for setting in settings:
-        found = []
-        for _ in range(series):
-            found.append(one_series(setting, rng))
-            advance(1)
-        rows.append(summary(setting, found))
-    return rows
 
 
 def city(side: int, rng: np.random.Generator) -> Floats:

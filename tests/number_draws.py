@@ -17,8 +17,8 @@ from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number_kind import number_metric
-from simulations.numbers.populations import Population
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
+from tests.number_populations import Population
 
 START = date(2026, 1, 5)
 

@@ -1,4 +1,4 @@
-"""`python -m rappor_cli.doc_tables PAGE...`: fill a page's marked tables from their commands.
+"""`python docs/tools/doc_tables.py PAGE...`: fill a page's marked tables from their commands.
 
 A marked table stands between `<!-- table: rappor ... --markdown -->` and `<!-- /table -->`. Its
 first line says which of the command's columns the page shows, and in which order.
