@@ -7,7 +7,7 @@ import sys
 from decoder.files import claim_file
 from decoder.sources.collector_client import fetch_aggregate
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
+from rappor_cli.numbers import read_day
 from rappor_cli.store import need_one, stored_counts
 from rappor_core.whole_files import write_whole
 

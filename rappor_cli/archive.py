@@ -18,8 +18,8 @@ from collector.archive.parts import verify_part
 from collector.archive.store import open_store
 from collector.archive.sums import SpanTask, Wanted, aggregate, choose_parts, count_part
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
-from rappor_cli.groups import command_group
+from rappor_cli.numbers import read_day
+from rappor_cli.options import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
 from rappor_cli.task_pools import Workers, pool_of

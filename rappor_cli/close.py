@@ -12,7 +12,7 @@ import typer
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
+from rappor_cli.numbers import read_day
 from rappor_cli.store import need_one, opened
 from rappor_core.text import counted
 

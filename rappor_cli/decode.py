@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
-from decoder.formats.analyst_tables import read_repetition, read_shares, read_weights
+from decoder.formats.analyst_tables import read_weights
 from decoder.options import DecodeOptions
 from decoder.sources.aggregates import (
     AggregateFiles,
@@ -18,16 +19,13 @@ from decoder.sources.aggregates import (
     GoogleTables,
 )
 from decoder.sources.windows import Each
-from decoder.workflows.decoding import DecodeJob, run_decode, run_series
+from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode, run_series
 from decoder.workflows.kinds import KindAnswer, run_own
 from rappor_cli import options as shared
-from rappor_cli.candidate_choice import candidate_choice
-from rappor_cli.days import read_day
-from rappor_cli.decode_farm import Farm, decode_all
 from rappor_cli.decode_tables import print_answer, print_decoding, print_series
+from rappor_cli.numbers import number, read_day
+from rappor_cli.options import bounded_repeats
 from rappor_cli.progress import stage_bars
-from rappor_cli.repeats import Repeats
-from rappor_cli.task_pools import Workers
 from rappor_cli.text import print_note
 from rappor_core.errors import shown
 from rappor_core.params import HashFamily
@@ -53,31 +51,31 @@ MapFile = Annotated[
     Path | None, typer.Option("--map", help="google/rappor's map.csv.", exists=True)
 ]
 Hash = Annotated[HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")]
-CandidatesFile = Annotated[
-    Path | None, typer.Option(help="Values to look for: txt, csv, Parquet; gz or not.", exists=True)
+CandidatesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|RANGE",
+        help="Values to look for: txt, csv, Parquet, gz or not; numbers FIRST:LAST[:STEP] or days "
+        "FIRST:LAST.",
+    ),
 ]
-Column = Annotated[str | None, typer.Option(help="Column of a table of candidates.")]
-Numbers = Annotated[str | None, typer.Option(help="Numbers FIRST:LAST[:STEP].")]
-Dates = Annotated[str | None, typer.Option(help="Days FIRST:LAST.")]
-MaxP = Annotated[float, typer.Option(min=0, max=1, help="Accept no larger p-value.")]
-Without = Annotated[str | None, typer.Option(help="Cohorts to leave out, such as 3,7.")]
-DevicesFile = Annotated[
-    Path | None, typer.Option(help="File of the number of reports of each device.", exists=True)
-]
-SharesFile = Annotated[
-    Path | None, typer.Option(help="CSV of value,share; others are 0.", exists=True)
-]
-WeightsFile = Annotated[
-    Path | None,
-    typer.Option(help="CSV of value,weight, declared before the data; `,1`: others.", exists=True),
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="level: of the intervals, .95; repeats: of a device, sum r^2 / sum r; largest_p: "
+        "accept no larger one; without_cohorts: such as 3,7; weights: CSV of value,weight, "
+        "declared before the data (`,1`: others); column: of a table of candidates.",
+    ),
 ]
 EachOption = Annotated[
     Each | None,
     typer.Option(help="A series by day or week: of the days that are served, or several files."),
 ]
-AllMetrics = Annotated[
-    bool, typer.Option("--all-metrics", help="Each window of each metric, with --each and -o.")
-]
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_NUMBER = "-?[0-9]{1,18}"
+_RANGE = re.compile(f"(?P<days>{_DAY}:{_DAY})|{_NUMBER}:{_NUMBER}(:{_NUMBER})?")
 _NO_SOURCE = "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
 _NO_SERIES_SOURCE = "--each needs --aggregate files or --collector URL"
 
@@ -92,55 +90,22 @@ def decode(
     counts: CountsFile = None,
     map_file: MapFile = None,
     hash_name: Hash = HashName.MD5,
-    candidates: CandidatesFile = None,
-    column: Column = None,
-    numbers: Numbers = None,
-    dates: Dates = None,
+    candidates: CandidatesOption = None,
     method: shared.Method = shared.MethodName.CAVITY,
     correction: shared.Correction = shared.CorrectionName.FDR,
     alpha: shared.Alpha = 0.05,
-    level: shared.Level = 0.95,
-    max_p: MaxP = 1.0,
-    repeats: Repeats = None,
-    reports_by_device: DevicesFile = None,
-    without_cohorts: Without = None,
-    true_shares: SharesFile = None,
-    weights: WeightsFile = None,
     each: EachOption = None,
-    all_metrics: AllMetrics = False,
-    workers: Workers = None,
+    settings: Settings = None,
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
     """Recover frequencies from an aggregate, with a report that can be shown."""
     _one_source(aggregate, collector, params or counts, first or last)
     _together("--metric", metric, "--collector", collector)
-    _together("--column", column, "--candidates", candidates)
-    _one_repetition(repeats, reports_by_device)
-    options = DecodeOptions(
-        method=method.value,
-        correction=correction.value,
-        alpha=alpha,
-        level=level,
-        repeats=read_repetition(reports_by_device) if reports_by_device else repeats,
-        largest_p=max_p,
-        true_shares=read_shares(true_shares) if true_shares else None,
-        without_cohorts=_cohorts(without_cohorts),
-        weights=read_weights(weights) if weights else None,
-    )
-    wanted = candidate_choice(candidates, column, numbers, dates, map_file)
-    if all_metrics:
-        if metric or params or counts or map_file:
-            raise typer.BadParameter("--all-metrics takes --aggregate files or --collector URL")
-        days = read_day(first), read_day(last)
-        decode_all(
-            Farm(tuple(aggregate or ()), collector, *days, each, wanted, options, output,
-                 workers),
-            as_json,
-        )  # fmt: skip
-        return
-    if workers:
-        raise typer.BadParameter("--workers goes with --all-metrics")
+    given = dict(map(_setting, settings or ()))
+    column = given.pop("column", None)
+    wanted = _candidates(candidates, column, map_file)
+    options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha, **given)
     tables = _google_tables(params, counts, hash_name.value) if params or counts else None
     source = tables or _source(aggregate, collector, metric, first, last, each)
     _run_and_print(DecodeJob(source, wanted, options, output), each, as_json)
@@ -176,21 +141,54 @@ def _one_source(
         raise typer.BadParameter("--from and --to go with --collector; a file is its own window")
 
 
-def _one_repetition(repeats: float | None, reports_by_device: Path | None) -> None:
-    if repeats and reports_by_device:
-        raise typer.BadParameter("give --repeats or --reports-by-device: each tells the other")
-
-
 def _together(name: str, value: object, needed: str, other: object) -> None:
     if value and not other:
         raise typer.BadParameter(f"{name} goes with {needed}")
 
 
-def _cohorts(text: str | None) -> tuple[int, ...]:
-    words = text.split(",") if text else []
+def _setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE of --set."""
+    name, _, value = text.partition("=")
+    if name not in _SETTINGS:
+        raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}")
+    return name, _SETTINGS[name](value)
+
+
+def _from_0_to_1(text: str) -> float:
+    found = number(text)
+    if not 0 <= found <= 1:
+        raise typer.BadParameter(f"{shown(text)} is not from 0 to 1")
+    return found
+
+
+def _cohorts(text: str) -> tuple[int, ...]:
+    words = text.split(",")
     if not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
         raise typer.BadParameter(f"{shown(text)} is not a list of cohorts such as 3,7")
     return tuple(sorted(set(map(int, words))))
+
+
+_SETTINGS: dict[str, Callable[[str], Any]] = {
+    "level": _from_0_to_1,
+    "repeats": lambda text: bounded_repeats(number(text)),
+    "largest_p": _from_0_to_1,
+    "without_cohorts": _cohorts,
+    "weights": lambda text: read_weights(Path(text)),
+    "column": str,
+}
+
+
+def _candidates(text: str | None, column: str | None, map_file: Path | None) -> CandidateChoice:
+    """Make the choice of candidates: a file, a range of numbers or days, or google's map."""
+    if text is not None and map_file is not None:
+        raise typer.BadParameter("give one of --candidates and --map")
+    found = None if text is None or Path(text).exists() else _RANGE.fullmatch(text)
+    _together("column", column, "--candidates FILE", text is not None and found is None)
+    if found is None or text is None:
+        return CandidateChoice(file=Path(text) if text else None, column=column, map_file=map_file)
+    if found["days"]:
+        return CandidateChoice(dates=tuple(map(read_day, text.split(":"))))
+    return CandidateChoice(numbers=tuple(map(int, text.split(":"))))
 
 
 def _source(

@@ -26,8 +26,8 @@ from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli import options as shared
 from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
-from rappor_cli.groups import command_group
-from rappor_cli.text_columns import print_columns
+from rappor_cli.options import command_group
+from rappor_cli.text import print_columns
 from rappor_server.schema import migrate as run_migrations
 from rappor_server.schema import migrated_text, prepare
 

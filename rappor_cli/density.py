@@ -24,10 +24,9 @@ from decoder.sources.density_windows import (
 from decoder.workflows.maps import MapJob, run_maps, write_maps
 from privacy_audit.trackability import trackability_text
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
 from rappor_cli.density_tables import print_areas, print_json, print_maps
+from rappor_cli.numbers import read_day
 from rappor_cli.progress import stage_bars
-from rappor_cli.repeats import Repeats
 from rappor_cli.store import need_one, opened
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
@@ -60,7 +59,7 @@ def density(
     alpha: Annotated[
         float, typer.Option(help="False share among detected cells, and among changed ones.")
     ] = 0.05,
-    repeats: Repeats = None,
+    repeats: shared.Repeats = None,
     cells: Annotated[
         Path | None,
         typer.Option(help="Show only these cells: one a line, or a column `cell`.", exists=True),

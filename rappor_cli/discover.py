@@ -21,10 +21,9 @@ from decoder.results.warnings import percent
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.discovery import DiscoverJob, run_discovery
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
 from rappor_cli.decode import Input
+from rappor_cli.numbers import read_day
 from rappor_cli.progress import stage_bars
-from rappor_cli.repeats import Repeats
 from rappor_cli.text import plain
 
 _SHOWN = 25
@@ -42,7 +41,7 @@ def discover(
     crowd: Annotated[
         int, typer.Option(min=1, help="Name no string with fewer estimated reports.")
     ] = 1_000,
-    repeats: Repeats = None,
+    repeats: shared.Repeats = None,
     approved: Annotated[
         Path | None,
         typer.Option(

@@ -14,10 +14,9 @@ from decoder.sources.aggregates import AggregateFiles, AggregateSource, Collecto
 from decoder.workflows.flows import FlowsJob, run_flows
 from decoder.workflows.kinds import FetchedCounts
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
 from rappor_cli.decode_tables import print_answer
+from rappor_cli.numbers import read_day
 from rappor_cli.progress import stage_bars
-from rappor_cli.repeats import Repeats
 from rappor_cli.store import need_one, stored_counts
 from rappor_cli.text import print_note
 
@@ -51,7 +50,7 @@ def flows(
     ] = None,
     alpha: shared.Alpha = 0.05,
     level: shared.Level = 0.95,
-    repeats: Repeats = None,
+    repeats: shared.Repeats = None,
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:

@@ -11,9 +11,9 @@ from collector.domain.access import Scope, shown
 from collector.domain.operations import COMMAND_LINE
 from decoder.sources.collector_client import ask_json
 from rappor_cli import options as shared
-from rappor_cli.groups import command_group
+from rappor_cli.options import command_group
 from rappor_cli.store import need_one, opened
-from rappor_cli.text_columns import print_columns
+from rappor_cli.text import print_columns
 
 app = command_group(
     "Create, list and revoke keys.",

@@ -19,10 +19,10 @@ from metric_design.platforms import load_for_devices
 from metric_design.review import crowd_of
 from metric_design.typed_accessors import python_text, typescript_text
 from rappor_cli import options as shared
-from rappor_cli.groups import command_group
 from rappor_cli.numbers import people
+from rappor_cli.options import command_group
 from rappor_cli.store import need_one, opened
-from rappor_cli.text_columns import print_columns
+from rappor_cli.text import print_columns
 from rappor_cli.train_code import train
 from rappor_cli.whole_check import whole_check
 from rappor_core.metrics.compiled import compiled_text

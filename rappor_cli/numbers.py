@@ -1,8 +1,10 @@
-"""Read numbers as people write them: 1e6, 5M, 20k, 2 %."""
+"""Read numbers as people write them (1e6, 5M, 20k, 2 %), and days."""
 
 from __future__ import annotations
 
 import re
+from datetime import date
+from typing import overload
 
 import typer
 
@@ -37,3 +39,22 @@ def people(text: str | int) -> int:
     if not (1 <= found <= 1e12 and found == int(found)):
         raise typer.BadParameter(f"{text!r} is not a whole number from 1 to 10^12")
     return int(found)
+
+
+@overload
+def read_day(text: str) -> date: ...
+@overload
+def read_day(text: None) -> None: ...
+@overload
+def read_day(text: str | None) -> date | None: ...
+def read_day(text: str | None) -> date | None:
+    """Parse a date written YYYY-MM-DD; anything else is wrong usage (exit 2)."""
+    if text is None:
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != text:
+        raise typer.BadParameter(f"{text!r} is not a day YYYY-MM-DD")
+    return day

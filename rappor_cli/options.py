@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from rappor_core.aggregate import MAX_COUNT
+
 
 class MethodName(StrEnum):
     """Names of the methods that estimate shares (`--method`)."""
@@ -27,6 +29,32 @@ class CorrectionName(StrEnum):
     FDR = "fdr"
     FDR_EB = "fdr-eb"
     NONE = "none"
+
+
+def command_group(text: str, example: str) -> typer.Typer:
+    """Make a group whose help ends with an example that works as it stands.
+
+    Args:
+        text: what its commands are for.
+        example: a whole line, from `rappor` on.
+    """
+    return typer.Typer(
+        help=text,
+        epilog=f"Example: {example}",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+
+def bounded_repeats(repeats: float | None) -> float | None:
+    """Refuse fewer than one report of a device, and more than an aggregate can count."""
+    if repeats is not None and not 1 <= repeats <= MAX_COUNT:
+        raise typer.BadParameter(
+            f"{repeats:g} reports of a device are not from 1 to the {MAX_COUNT:,} that an "
+            "aggregate can count; give sum r^2 / sum r, where device i sent r_i of them"
+        )
+    return repeats
 
 
 # What is printed, and where files go.
@@ -81,6 +109,10 @@ Method = Annotated[MethodName, typer.Option(help="Estimator.")]
 Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
 Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
 Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
+Repeats = Annotated[
+    float | None,
+    typer.Option(callback=bounded_repeats, help="Reports of a device: sum r^2 / sum r, 1 for one."),
+]
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Repeat a run exactly; otherwise draws are fresh.")
 ]

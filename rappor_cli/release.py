@@ -10,7 +10,7 @@ import typer
 
 from disclosure.risk import Method, assess_risk, load_domain, read_columns
 from rappor_cli import options as shared
-from rappor_cli.groups import command_group
+from rappor_cli.options import command_group
 from rappor_cli.release_build import audit, build, diff, keygen, verify
 from rappor_cli.release_clusters import anonymise_table, co_cluster_table
 from rappor_cli.release_measures import measure, series

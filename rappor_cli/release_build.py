@@ -36,7 +36,7 @@ from disclosure.release import (
     write_release,
 )
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
+from rappor_cli.numbers import read_day
 from rappor_cli.text import plain
 from rappor_core.text import visible
 

@@ -27,7 +27,7 @@ from disclosure.utility import compare, to_csv
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import trees_of
-from rappor_cli.text_columns import print_columns
+from rappor_cli.text import print_columns
 from rappor_core.whole_files import write_whole
 
 

@@ -39,15 +39,15 @@ from disclosure.synthetic_rows import (
 )
 from disclosure.synthetic_rows.decoded import check_size
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
-from rappor_cli.groups import command_group
+from rappor_cli.numbers import read_day
+from rappor_cli.options import command_group
 from rappor_cli.release_build import (
     EarlierOption,
     PublicKeyOption,
     UnsignedOption,
     read_earlier,
 )
-from rappor_cli.text_columns import print_columns
+from rappor_cli.text import print_columns
 from rappor_core.text import visible
 
 app = command_group(

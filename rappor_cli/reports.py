@@ -14,8 +14,8 @@ from collector.routes.aggregates import COUNT_HEADER
 from decoder.errors import RemoteError
 from decoder.sources.collector_client import answer_of
 from rappor_cli import options as shared
-from rappor_cli.days import read_day
-from rappor_cli.groups import command_group
+from rappor_cli.numbers import read_day
+from rappor_cli.options import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import need_one, opened
 from rappor_core.whole_files import replacing

@@ -12,9 +12,9 @@ import typer
 from rappor_cli import options as shared
 from rappor_cli.experiment_files import Presentation, run_experiment
 from rappor_cli.experiments import EXPERIMENTS, RegisteredExperiment
-from rappor_cli.groups import command_group
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location_attacks
+from rappor_cli.options import command_group
 from rappor_cli.simulate_relay import relay
 
 app = command_group(

@@ -1,6 +1,8 @@
-"""Make text of strangers safe to print on a terminal."""
+"""Print on a terminal: text of strangers made safe, notes, plain tables."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -25,3 +27,11 @@ def wide_console() -> Console:
     """A console that is as wide as a table of figures needs, wider than the terminal if it must
     be."""
     return Console(width=max(Console().width, _WIDTH))
+
+
+def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of text under their headings; the last column is not padded."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    for row in (headings, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())

@@ -99,7 +99,7 @@ def column_taken(path: Path, column: str | None) -> str | None:
         return None
     return (
         f"{path} has {len(first)} columns; the first is taken, from its first line on "
-        f"({shown(first[0])}); name another with --column"
+        f"({shown(first[0])}); name another with --set column=NAME"
     )
 
 

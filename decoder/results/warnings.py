@@ -113,7 +113,7 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
         f"(cohort {named}): no values give such counts, or they are far from what the other "
         "cohorts say. They were damaged, made up, or sent by a few devices many times over. "
         f"What is shown is told by the other cohorts' {summary.num_reports:,} reports, as with "
-        f"--without-cohorts {','.join(map(str, cohorts))}. Decode each day "
+        f"--set without_cohorts={','.join(map(str, cohorts))}. Decode each day "
         "by itself (--each day) to see when they came, and revoke the key that sent them."
     )
 
@@ -172,7 +172,7 @@ def _impossible(facts: Facts) -> str | None:
         named = ",".join(map(str, found.cohorts[:10]))
         of = "the reports of these cohorts"
         which = f" in {len(found.cohorts)} of {facts.summary.num_cohorts} cohorts (cohort {named})"
-        apart = f", without those cohorts (--without-cohorts {named})"
+        apart = f", without those cohorts (--set without_cohorts={named})"
     return (
         f"No values give such counts: a report has {found.mean:.3g} bits of a value on average"
         f"{which}, and {found.least:g} to {found.most:g} are possible. At least "
@@ -223,7 +223,7 @@ def _cohorts(facts: Facts) -> str | None:
     return (
         f"{len(odd)} of {facts.summary.num_cohorts} cohorts do not follow the others "
         f"(cohort {named}): {why}. "
-        f"Decode again without them (--without-cohorts {named}) to see what changes."
+        f"Decode again without them (--set without_cohorts={named}) to see what changes."
     )
 
 
@@ -348,7 +348,7 @@ def _repeats(facts: Facts) -> str | None:
         return f"{allowed}; the noise in the data shows a repetition of at most {used:.3g}."
     return (
         f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
-        "reports by device, give it (--repeats) and they narrow."
+        "reports by device, give it (repeats) and they narrow."
     )
 
 
@@ -357,7 +357,7 @@ def _undeclared(used: float) -> str:
         f"Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
         f"noise between them are those of a repetition of about {used:.3g}, not of values that "
         "the list misses. The intervals allow for it. Declare max_reports_per_period, or give the "
-        "number of reports by device (--repeats)."
+        "number of reports by device (repeats)."
     )
 
 

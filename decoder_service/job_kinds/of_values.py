@@ -89,18 +89,25 @@ def _listed(spec: JobSpec) -> list[str]:
     if given.list:
         words = ["--candidates", file_name(ListKind.CANDIDATES, given.list, given.version)]
     elif given.numbers:
-        words = ["--numbers", ":".join(map(str, given.numbers))]
+        words = ["--candidates", ":".join(map(str, given.numbers))]
     elif given.dates:
-        words = ["--dates", ":".join(map(str, given.dates))]
+        words = ["--candidates", ":".join(map(str, given.dates))]
     if weights is not None:
-        words += ["--weights", file_name(ListKind.WEIGHTS, weights.list, weights.version)]
+        name = file_name(ListKind.WEIGHTS, weights.list, weights.version)
+        words += ["--set", f"weights={name}"]
     return words
 
 
 def _options(options: Choices) -> list[str]:
-    largest = ["--max-p", exact(options.largest_p)] if options.largest_p != 1.0 else []
-    words = ["--method", options.method, "--correction", options.correction]
-    words += level_words(options.alpha, options.level, options.repeats, largest)
+    settings = {"level": exact(options.level)}
+    if options.largest_p != 1.0:
+        settings["largest_p"] = exact(options.largest_p)
+    if options.repeats is not None:
+        settings["repeats"] = exact(options.repeats)
     if options.without_cohorts:
-        words += ["--without-cohorts", ",".join(map(str, options.without_cohorts))]
-    return words
+        settings["without_cohorts"] = ",".join(map(str, options.without_cohorts))
+    words = ["--method", options.method, "--correction", options.correction]
+    words += ["--alpha", exact(options.alpha)]
+    return words + [
+        word for name, value in settings.items() for word in ("--set", f"{name}={value}")
+    ]

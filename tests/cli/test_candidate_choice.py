@@ -31,7 +31,7 @@ def test_of_several_columns_the_one_taken_is_said(
     told = capsys.readouterr().err
     assert "has 2 columns; the first is taken" in told
     assert "'page'" in told
-    assert "--column" in told
+    assert "--set column=NAME" in told
     chosen_candidates(_aggregate(), CandidateChoice(file, "page"), note=print_note)
     assert capsys.readouterr().err == ""
 

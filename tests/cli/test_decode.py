@@ -31,7 +31,6 @@ def inputs(tmp_path):
         stamped = replace(aggregate, first_day=when, last_day=when)
         (tmp_path / f"{day}.json").write_text(stamped.to_json())
     (tmp_path / "words.txt").write_text("\n".join(WORDS))
-    (tmp_path / "true.csv").write_text("value,share\n" + "".join(f"{w},0.25\n" for w in WORDS[:4]))
     return tmp_path
 
 
@@ -42,7 +41,7 @@ def decode(inputs, *arguments, days=(5,)):
 
 def test_table_and_files(inputs, capsys):
     code = decode(
-        inputs, "--candidates", inputs / "words.txt", "--true-shares", inputs / "true.csv",
+        inputs, "--candidates", inputs / "words.txt",
         "-o", inputs / "out", "--correction", "bonferroni",
     )  # fmt: skip
     assert code == 0
@@ -85,16 +84,14 @@ def test_nothing_found_is_no_failure(inputs, capsys):
     assert "No value was found" in capsys.readouterr().out
 
 
-def test_numbers_dates_and_reports_by_device(inputs, capsys):
-    (inputs / "devices.txt").write_text("1\n3\n")
-    code = decode(
-        inputs, "--numbers", "1:20:2", "--reports-by-device", inputs / "devices.txt", "--json"
-    )
+def test_ranges_of_numbers_and_days_and_settings(inputs, capsys):
+    words = ["--candidates", "1:20:2", "--set", "repeats=2.5", "--set", "level=90%"]
+    assert decode(inputs, *words, "-o", inputs / "out", "--json") == 0
     results = json.loads(capsys.readouterr().out)
-    assert code == 0
     assert results["summary"]["num_candidates"] == 10
-    assert results["summary"]["repetition"] == pytest.approx(10 / 4)
-    assert decode(inputs, "--dates", "2026-01-01:2026-01-09", "--json") == 0
+    assert results["summary"]["repetition"] == pytest.approx(2.5)
+    assert json.loads((inputs / "out" / "manifest.json").read_text())["level"] == 0.9
+    assert decode(inputs, "--candidates", "2026-01-01:2026-01-09", "--json") == 0
     assert json.loads(capsys.readouterr().out)["summary"]["num_candidates"] == 9
 
 
@@ -105,14 +102,22 @@ def test_numbers_dates_and_reports_by_device(inputs, capsys):
         (["decode", "--collector", "http://127.0.0.1:1"], 2, "--metric"),
         (["decode", "--params", "{}/words.txt"], 2, "go together"),
         (["decode", "--aggregate", "{}/5.json"], 1, "must be guessed to be found"),
-        (["decode", "--aggregate", "{}/5.json", "--numbers", "a:b"], 2, "FIRST:LAST"),
-        (["decode", "--aggregate", "{}/words.txt", "--numbers", "1:2"], 1, "rappor decode: "),
+        (["decode", "--aggregate", "{}/5.json", "--candidates", "a:b"], 1, "a:b: "),
+        (["decode", "--aggregate", "{}/words.txt", "--candidates", "1:2"], 1, "rappor decode: "),
         (
-            ["decode", "--aggregate", "{}/5.json", "--aggregate", "{}/5.json", "--numbers", "1:2"],
+            [
+                "decode",
+                "--aggregate",
+                "{}/5.json",
+                "--aggregate",
+                "{}/5.json",
+                "--candidates",
+                "1:2",
+            ],
             1,
             "overlap",
         ),
-        (["decode", "--aggregate", "{}/5.json", "--numbers", "1:2", "--alpha", "2"], 2, "alpha"),
+        (["decode", "--aggregate", "{}/5.json", "--candidates", "1:2", "--alpha", "2"], 2, "alpha"),
     ],
 )
 def test_refusals_say_what_to_do(inputs, capsys, arguments, code, message):
@@ -130,8 +135,7 @@ BROKEN = {
     "empty.txt": b"",
     "wide.txt": "word".encode("utf-16"),
     "huge.csv": b'"' + b"x" * 200_000 + b'"',
-    "devices.txt": b"9" * 5000,
-    "shares.csv": b"\xff",
+    "weights.csv": b"\xff",
 }
 
 
@@ -139,12 +143,11 @@ BROKEN = {
 def test_a_broken_file_is_named(inputs, capsys, name):
     path = inputs / name
     path.write_bytes(BROKEN[name])
-    option = {"devices.txt": "--reports-by-device", "shares.csv": "--true-shares"}.get(name)
     whole = ["--aggregate", inputs / "5.json"]
     if name.endswith(".json"):
         words = ["--aggregate", path, "--candidates", inputs / "words.txt"]
-    elif option:
-        words = [*whole, option, path, "--candidates", inputs / "words.txt"]
+    elif name == "weights.csv":
+        words = [*whole, "--set", f"weights={path}", "--candidates", inputs / "words.txt"]
     else:
         words = [*whole, "--candidates", path]
     assert main(["decode", *map(str, words)]) == 1
@@ -154,7 +157,7 @@ def test_a_broken_file_is_named(inputs, capsys, name):
     assert "; " in reason  # the way out
 
 
-@pytest.mark.parametrize("words", [["--each", "day"], ["--numbers", "9" * 5000 + ":1"]])
+@pytest.mark.parametrize("words", [["--each", "day"], ["--candidates", "2026-13-01:2026-13-02"]])
 def test_wrong_usage_is_said(inputs, capsys, words):
     source = [] if "--each" in words else ["--aggregate", str(inputs / "5.json")]
     assert main(["decode", *source, *words]) == 2
@@ -181,13 +184,13 @@ def test_json_is_strict_where_numbers_are_not_finite(inputs, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--numbers", "1:2", "--metric", "page"], "--metric goes with --collector"),
-        (["--numbers", "1:2", "--column", "word"], "--column goes with --candidates"),
-        (["--numbers", "1:2", "--without-cohorts", "1-3"], "not a list of cohorts such as"),
-        (
-            ["--numbers", "1:2", "--repeats", "2", "--reports-by-device", "{}/words.txt"],
-            "give --repeats or --reports-by-device",
-        ),
+        (["--candidates", "1:2", "--metric", "page"], "--metric goes with --collector"),
+        (["--candidates", "1:2", "--set", "column=word"], "column goes with --candidates FILE"),
+        (["--candidates", "1:2", "--map", "{}/words.txt"], "give one of --candidates and --map"),
+        (["--candidates", "1:2", "--set", "without_cohorts=1-3"], "not a list of cohorts such as"),
+        (["--candidates", "1:2", "--set", "repeats=0"], "0 reports of a device are not from 1"),
+        (["--candidates", "1:2", "--set", "level=2"], "'2' is not from 0 to 1"),
+        (["--candidates", "1:2", "--set", "lvel=2"], "the names are level, repeats, largest_p"),
     ],
 )
 def test_what_would_be_ignored_is_refused(inputs, capsys, words, message):
@@ -196,7 +199,7 @@ def test_what_would_be_ignored_is_refused(inputs, capsys, words, message):
 
 
 def test_cohorts_can_be_left_out(inputs, capsys):
-    words = ("--candidates", inputs / "words.txt", "--without-cohorts", "3,7,3")
+    words = ("--candidates", inputs / "words.txt", "--set", "without_cohorts=3,7,3")
     assert decode(inputs, *words) == 0
     assert "2 of 32 cohorts were left out as asked" in capsys.readouterr().out
 

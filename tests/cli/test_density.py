@@ -299,7 +299,7 @@ def test_bad_aggregates_are_refused_by_their_file(
     path.write_bytes(content)
     assert main(["density", "places", "--aggregate", str(path)]) == 1
     by_density = capsys.readouterr().err.removeprefix("rappor density: ")
-    assert main(["decode", "--aggregate", str(path), "--numbers", "1:2"]) == 1
+    assert main(["decode", "--aggregate", str(path), "--candidates", "1:2"]) == 1
     assert by_density == capsys.readouterr().err.removeprefix("rappor decode: ")
     assert by_density.startswith(f"{path}: ")
     assert told in " ".join(by_density.split())

@@ -305,7 +305,7 @@ def test_the_command_refuses_what_does_not_go_together(
         ["--approved", str(tmp_path)],
     ):
         assert main(["discover", *arguments]) == 2
-    assert main(["decode", "--aggregate", str(counts), "--numbers", "1:9"]) == 1
+    assert main(["decode", "--aggregate", str(counts), "--candidates", "1:9"]) == 1
     assert "rappor discover" in capsys.readouterr().err
 
 

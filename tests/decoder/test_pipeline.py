@@ -389,7 +389,7 @@ def test_cohorts_left_out_are_in_the_manifest(make_aggregate, candidates, params
     made_up[5] = tuple(full.reports_per_cohort[5] * (i % 2) for i in range(params.num_bits))
     lying = replace(full, bit_counts=tuple(made_up))
     (told,) = [text for text in decode(lying, candidates).warnings if "cohort 5" in text]
-    assert "--without-cohorts 5" in told
+    assert "--set without_cohorts=5" in told
     without = decode(lying, candidates, DecodeOptions(without_cohorts=(5,)))
     assert without.warnings == ("1 of 32 cohorts were left out as asked.",)
     assert manifest(without)["without_cohorts"] == [5]

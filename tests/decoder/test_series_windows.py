@@ -126,7 +126,7 @@ def test_an_absent_collector_is_one_line(capsys):
 
 def test_what_is_no_collector_is_named(capsys, monkeypatch):
     monkeypatch.setattr("decoder.sources.collector_client.ask", lambda *_, **__: b"<html>")
-    words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--numbers", "1:2"]
+    words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--candidates", "1:2"]
     assert main(["decode", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(

@@ -220,8 +220,8 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "a.json").write_text(aggregate().to_json())
     (tmp_path / "list.txt").write_text("\n".join(VALUES))
     (tmp_path / "w.csv").write_text("site-0.example,5\n,1\n")
-    command = ["decode", "--aggregate", str(tmp_path / "a.json"), "--weights",
-               str(tmp_path / "w.csv")]  # fmt: skip
+    command = ["decode", "--aggregate", str(tmp_path / "a.json"), "--set",
+               f"weights={tmp_path / 'w.csv'}"]  # fmt: skip
     listed = ["--candidates", str(tmp_path / "list.txt")]
     assert main([*command, *listed, "-o", str(tmp_path / "out")]) == 0
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["weights"]["most"] > 4

@@ -342,7 +342,7 @@ def test_unknown_addresses_are_pages_for_browsers_alone(pages: Pages) -> None:
 
 def test_a_result_says_how_it_is_made_again(pages: Pages) -> None:
     page = unescape(pages.text(f"/results/{pages.old}"))
-    assert "rappor decode --aggregate a.json --numbers 0:5 --method cavity" in page
+    assert "rappor decode --aggregate a.json --candidates 0:5 --method cavity" in page
     spec = {"kind": "density", "source": {"collector": {"metric": "home", "first": "2026-01-01"}},
             "map": {"split": "week", "slots": ["night; rm -rf /"]}}  # fmt: skip
     row = ResultRow("a" * 16, "", "", None, "density", "home", "", None, None, "", "", "", False, 0)

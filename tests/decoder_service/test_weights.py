@@ -190,7 +190,7 @@ def test_result_pages_name_weights_and_repeat_commands(
         assert f'<a href="/lists/{listed}">version 1</a>, stored 20' in page
         assert LATE not in page  # nobody knows the days of these counts
         command = page.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
-        assert f"--weights weights-{listed}-1.csv" in command
+        assert f"--set weights=weights-{listed}-1.csv" in command
         monkeypatch.chdir(tmp_path)
         assert main(shlex.split(command)[1:]) == 0
         for name in ("candidates.csv", "results.json", "manifest.json"):

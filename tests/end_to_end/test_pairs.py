@@ -79,7 +79,7 @@ def test_from_devices_to_files(tmp_path: Path, more: str) -> None:
     aggregate = served_after_a_day(tmp_path, metric, reports)
     (tmp_path / "pairs.json").write_text(aggregate.to_json())
 
-    command = ["decode", "--repeats", "1", "--aggregate", str(tmp_path / "pairs.json")]
+    command = ["decode", "--set", "repeats=1", "--aggregate", str(tmp_path / "pairs.json")]
     command += ["-o", str(tmp_path / "out")]
     content = json.loads(run(*command, "--json").stdout)
     assert content["reports"] == DEVICES
